@@ -1,0 +1,116 @@
+"""Delta: the columnar batch of changes that flows along every plan edge (DESIGN §5.1).
+
+`rows` is an int64 matrix of shape (1 + columns, n), one matrix row per column so that each
+column is contiguous; row 0 holds the NULL bits (bit j set: column j is NULL, and its value
+slot holds 0). Rows are ordered by `ts`. A row with sign > 0 is in the answer on [ts, exp)
+unless a row with sign < 0, the same values, `exp` and `lin`, retracts it earlier.
+
+Signs: +1/−1 plain; an adjacent pair (−2, +2) with equal ts and lin is the replacement of
+one keyed row by another (shown as update_preimage/update_postimage). An operator that
+breaks such a pair turns what is left of it into ±1.
+
+`lin` is lineage; what it counts is fixed per edge (`Level`): EPOCH, the step that admitted
+the row (visible to queries registered before it); COHORT, queries registered at one point;
+QUERY, one query.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64 = NDArray[np.int64]
+I8 = NDArray[np.int8]
+Bool = NDArray[np.bool_]
+
+NEVER = np.iinfo(np.int64).max
+"""`exp` of a row that does not expire."""
+BEGINNING = np.iinfo(np.int64).min
+"""A clock before any event time."""
+
+
+class Level(enum.IntEnum):
+    """What the `lin` of an edge's rows stands for."""
+
+    EPOCH = 0
+    COHORT = 1
+    QUERY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The event-time interval of one step: instants in [before, now]; `before` may be revisited."""
+
+    before: int
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A batch of signed, timed rows, in time order."""
+
+    rows: I64
+    ts: I64
+    exp: I64
+    sign: I8
+    lin: I64
+
+    def __len__(self) -> int:
+        return self.ts.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Number of payload columns (without the NULL word)."""
+        return self.rows.shape[0] - 1
+
+    @property
+    def nulls(self) -> I64:
+        """The NULL word of each row."""
+        return self.rows[0]
+
+    def take(self, index: I64 | Bool) -> Delta:
+        """The rows at `index` (positions or mask), in that order."""
+        return Delta(
+            np.ascontiguousarray(self.rows[:, index]),
+            self.ts[index],
+            self.exp[index],
+            self.sign[index],
+            self.lin[index],
+        )
+
+    def with_(self, **changes: NDArray[np.generic]) -> Delta:
+        """A copy with some arrays replaced."""
+        return replace(self, **changes)
+
+    @staticmethod
+    def empty(columns: int) -> Delta:
+        """No rows of `columns` payload columns."""
+        none = np.empty(0, np.int64)
+        return Delta(np.empty((1 + columns, 0), np.int64), none, none, np.empty(0, np.int8), none)
+
+
+def concat(deltas: list[Delta], columns: int) -> Delta:
+    """All rows one delta after another (not merged by time)."""
+    full = [d for d in deltas if len(d)]
+    if len(full) == 1:
+        return full[0]
+    if not full:
+        return Delta.empty(columns)
+    return Delta(
+        np.concatenate([d.rows for d in full], axis=1),
+        np.concatenate([d.ts for d in full]),
+        np.concatenate([d.exp for d in full]),
+        np.concatenate([d.sign for d in full]),
+        np.concatenate([d.lin for d in full]),
+    )
+
+
+def merge(deltas: list[Delta], columns: int) -> Delta:
+    """All rows in time order; ties keep the order of the arguments."""
+    joined = concat(deltas, columns)
+    if len([d for d in deltas if len(d)]) < 2:
+        return joined
+    return joined.take(np.argsort(joined.ts, kind="stable"))

@@ -1,0 +1,94 @@
+"""Every error a user can meet: a code, the place in the SQL text, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a SQL text something stands: 1-based line and column."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+class PenstockError(Exception):
+    """Base of all errors raised by Penstock.
+
+    `code` is stable (``PS-SQL-001``), `place` is the position in the SQL text when
+    there is one, and `remedy` says what the user can do.
+    """
+
+    default_code = "PS-000"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, place: Place | None = None, remedy: str = ""
+    ) -> None:
+        self.message = message
+        self.code = code or self.default_code
+        self.place = place
+        self.remedy = remedy
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        where = f" at {self.place}" if self.place else ""
+        todo = f"\n  remedy: {self.remedy}" if self.remedy else ""
+        return f"[{self.code}] {self.message}{where}{todo}"
+
+
+class SqlSyntaxError(PenstockError):
+    """The text is not a statement of the dialect."""
+
+    default_code = "PS-SQL-001"
+
+
+class UnsupportedError(PenstockError):
+    """The statement is understood but deliberately refused."""
+
+    default_code = "PS-SQL-002"
+
+
+class NameError_(PenstockError):
+    """An unknown, ambiguous or duplicate name."""
+
+    default_code = "PS-NAME-001"
+
+
+class TypeError_(PenstockError):
+    """An expression whose operands do not fit."""
+
+    default_code = "PS-TYPE-001"
+
+
+class PlanError(PenstockError):
+    """A plan that cannot run, such as one that needs unbounded state."""
+
+    default_code = "PS-PLAN-001"
+
+
+class DataError(PenstockError):
+    """Input that does not fit its stream or table as a whole."""
+
+    default_code = "PS-DATA-001"
+
+
+class HistoryError(PenstockError):
+    """A query asks for more history than is retained."""
+
+    default_code = "PS-HIST-001"
+
+
+class QueryFailed(PenstockError):
+    """A standing query that failed at run time (overflow, a UDF that raised)."""
+
+    default_code = "PS-RUN-001"
+
+
+class StateError(PenstockError):
+    """A checkpoint or snapshot that cannot be used."""
+
+    default_code = "PS-STATE-001"

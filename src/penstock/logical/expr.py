@@ -1,0 +1,153 @@
+"""Expression nodes: typed, frozen, positional.
+
+`Column.index` counts columns of the child's schema (of left + right for a join condition).
+Everything that computes is a `Call` whose `fn` is one of the names in `FUNCTIONS`
+(`logical/functions.py`) or ``udf:<name>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from penstock.types import BOOLEAN, SqlType
+
+Value = bool | int | float | str | None
+"""A literal in physical terms: µs for TIMESTAMP, days for DATE, scaled int for DECIMAL, µs for INTERVAL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """Base of all expressions."""
+
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Expr):
+    """Column `index` of the input."""
+
+    index: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name or f"#{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expr):
+    """A constant."""
+
+    value: Value
+
+    def __str__(self) -> str:
+        return "NULL" if self.value is None else repr(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Param(Expr):
+    """Parameter `index` of the template: a column of its relation Q."""
+
+    index: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"${self.name or self.index + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """A function or operator applied to arguments."""
+
+    fn: str
+    args: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        if self.fn in INFIX and len(self.args) == 2:
+            return f"({self.args[0]} {INFIX[self.fn]} {self.args[1]})"
+        if self.fn == "cast":
+            return f"CAST({self.args[0]} AS {self.type})"
+        return f"{self.fn}({', '.join(map(str, self.args))})"
+
+
+INFIX = {
+    "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "and": "AND", "or": "OR", "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%",
+}  # fmt: skip
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+@dataclass(frozen=True, slots=True)
+class Agg:
+    """One aggregate of a GROUP BY.
+
+    `fn` is count, sum, avg, min, max, stddev or median (count without `arg` is count(*));
+    `filter` is its FILTER (WHERE …) condition. `type` is the result type.
+    """
+
+    fn: str
+    arg: Expr | None
+    distinct: bool
+    filter: Expr | None
+    type: SqlType
+
+    def __str__(self) -> str:
+        inner = "*" if self.arg is None else f"{'DISTINCT ' if self.distinct else ''}{self.arg}"
+        tail = f" FILTER (WHERE {self.filter})" if self.filter is not None else ""
+        return f"{self.fn}({inner}){tail}"
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """Direct subexpressions."""
+    return expr.args if isinstance(expr, Call) else ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """`expr` and everything below it, parents first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild bottom-up, passing every node through `change`."""
+    if isinstance(expr, Call):
+        args = tuple(transform(a, change) for a in expr.args)
+        expr = replace(expr, args=args) if args != expr.args else expr
+    return change(expr)
+
+
+def columns_of(expr: Expr) -> frozenset[int]:
+    """Indices of the columns an expression reads."""
+    return frozenset(e.index for e in walk(expr) if isinstance(e, Column))
+
+
+def params_of(expr: Expr) -> frozenset[int]:
+    """Indices of the parameters an expression reads."""
+    return frozenset(e.index for e in walk(expr) if isinstance(e, Param))
+
+
+def remap(expr: Expr, index_of: Callable[[int], int]) -> Expr:
+    """The same expression over columns moved by `index_of`."""
+
+    def move(e: Expr) -> Expr:
+        return replace(e, index=index_of(e.index)) if isinstance(e, Column) else e
+
+    return transform(expr, move)
+
+
+def conjuncts(expr: Expr | None) -> list[Expr]:
+    """The parts of a chain of ANDs."""
+    if expr is None:
+        return []
+    if isinstance(expr, Call) and expr.fn == "and":
+        return [part for arg in expr.args for part in conjuncts(arg)]
+    return [expr]
+
+
+def conjunction(parts: list[Expr]) -> Expr | None:
+    """AND of `parts`, None when there are none."""
+    result: Expr | None = None
+    for part in parts:
+        result = part if result is None else Call(BOOLEAN, "and", (result, part))
+    return result

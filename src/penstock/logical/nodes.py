@@ -1,0 +1,273 @@
+"""Relation nodes of the logical plan: frozen, checked when built, schema derived.
+
+A plan is a DAG: equal nodes are the same node (dataclass equality), so a subplan used twice
+is evaluated once.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+from penstock.errors import PlanError
+from penstock.logical.expr import Agg, Expr
+from penstock.schema import Field, Schema
+
+
+# ---- windows -------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Range:
+    """[RANGE length SLIDE slide]: lengths in µs (or plain units); slide 0 means every instant."""
+
+    length: int
+    slide: int = 0
+
+    def __post_init__(self) -> None:
+        if self.length <= 0 or self.slide < 0 or self.slide > self.length:
+            raise PlanError(
+                "a RANGE window needs a positive length and a SLIDE of at most that length",
+                code="PS-PLAN-002",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """[ROWS count] or [PARTITION BY columns ROWS count]."""
+
+    count: int
+    partition: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.count <= 0:
+            raise PlanError("a ROWS window needs a positive count", code="PS-PLAN-002")
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """[NOW]: rows of this very instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """[UNBOUNDED], or no window at all (`explicit` False)."""
+
+    explicit: bool = False
+
+
+Window = Range | Rows | Now | Unbounded
+
+
+# ---- relations -----------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Base of all relation nodes; `schema` is what it yields."""
+
+    @property
+    def schema(self) -> Schema:
+        """The output columns."""
+        raise PlanError(f"{type(self).__name__} has no schema")
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Child relations, left to right."""
+        return tuple(v for f in fields(self) if isinstance(v := getattr(self, f.name), Node))
+
+    def with_inputs(self, *inputs: Node) -> Node:
+        """The same node over other inputs."""
+        names = [f.name for f in fields(self) if isinstance(getattr(self, f.name), Node)]
+        return replace(self, **dict(zip(names, inputs, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Node):
+    """A window over a stream. `columns` are the positions of the stream's columns it yields."""
+
+    stream: str
+    stream_schema: Schema
+    window: Window
+    columns: tuple[int, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """The chosen columns of the stream."""
+        return self.stream_schema.select(self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan(Node):
+    """The contents of a table; an NRR (`nonretroactive`) may only be the right input of a join."""
+
+    table: str
+    table_schema: Schema
+    nonretroactive: bool
+    columns: tuple[int, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """The chosen columns of the table."""
+        return self.table_schema.select(self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class OneRow(Node):
+    """The relation of one row without columns (SELECT without FROM is refused; internal use)."""
+
+    @property
+    def schema(self) -> Schema:
+        """No columns."""
+        return Schema(())
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Node):
+    """Rows of `input` for which `predicate` is true."""
+
+    input: Node
+    predicate: Expr
+
+    @property
+    def schema(self) -> Schema:
+        """Unchanged."""
+        return self.input.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Project(Node):
+    """Computed columns."""
+
+    input: Node
+    exprs: tuple[Expr, ...]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.exprs) != len(self.names):
+            raise PlanError("a projection needs a name for every expression")
+
+    @property
+    def schema(self) -> Schema:
+        """One column per expression."""
+        pairs = zip(self.names, self.exprs, strict=True)
+        return Schema(tuple(Field(n, e.type) for n, e in pairs))
+
+
+class JoinKind(enum.Enum):
+    """What a join yields; LEFT/RIGHT/FULL are lowered to INNER and ANTI before planning."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """low ≤ right[right_column] − left[left_column] ≤ high (None: open), same numeric/time type.
+
+    Bounds are in physical units of the columns' type (floats for FLOAT and DOUBLE).
+    """
+
+    left_column: int
+    right_column: int
+    low: int | float | None
+    high: int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Node):
+    """Join on column equality (`equi`: left index, right index), a band, and any residual.
+
+    `residual` reads left columns, then right columns. SEMI and ANTI yield left columns only.
+    """
+
+    left: Node
+    right: Node
+    kind: JoinKind
+    equi: tuple[tuple[int, int], ...]
+    band: Band | None = None
+    residual: Expr | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """Left then right columns; left only for SEMI and ANTI."""
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return self.left.schema
+        return self.left.schema + self.right.schema
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy(Node):
+    """Aggregates per value of the `keys` columns; without keys, one row always."""
+
+    input: Node
+    keys: tuple[int, ...]
+    aggs: tuple[Agg, ...]
+    names: tuple[str, ...]  # of the aggregates
+
+    @property
+    def schema(self) -> Schema:
+        """Key columns, then aggregates."""
+        keys = tuple(self.input.schema[k] for k in self.keys)
+        pairs = zip(self.names, self.aggs, strict=True)
+        return Schema(keys + tuple(Field(n, a.type) for n, a in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(Node):
+    """Each distinct row once."""
+
+    input: Node
+
+    @property
+    def schema(self) -> Schema:
+        """Unchanged."""
+        return self.input.schema
+
+
+class SetKind(enum.Enum):
+    """Set operations."""
+
+    UNION = "union"
+    INTERSECT = "intersect"
+    EXCEPT = "except"
+
+
+@dataclass(frozen=True, slots=True)
+class SetOp(Node):
+    """UNION, INTERSECT or EXCEPT; `all` keeps multiplicities. Both sides have equal types."""
+
+    left: Node
+    right: Node
+    kind: SetKind
+    all: bool
+
+    def __post_init__(self) -> None:
+        if self.left.schema.types != self.right.schema.types:
+            raise PlanError(f"the two sides of {self.kind.value.upper()} have different columns")
+
+    @property
+    def schema(self) -> Schema:
+        """The left side's columns."""
+        return self.left.schema
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed(Node):
+    """A window over a MON subplan (a subquery or view without state)."""
+
+    input: Node
+    window: Window
+
+    @property
+    def schema(self) -> Schema:
+        """Unchanged."""
+        return self.input.schema
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """`node` and everything below it, parents first, shared nodes once per use."""
+    yield node
+    for child in node.inputs:
+        yield from walk(child)

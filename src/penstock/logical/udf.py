@@ -1,0 +1,20 @@
+"""User-defined functions: Python callables over Arrow arrays, declared with their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Udf:
+    """A registered function: takes and returns Arrow arrays of equal length."""
+
+    name: str
+    function: Callable[..., pa.Array]
+    arguments: tuple[SqlType, ...]
+    result: SqlType

@@ -1,0 +1,37 @@
+"""What is known of a plan edge: its update pattern and the physical facts beside it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from penstock.delta import Level
+from penstock.schema import Schema
+
+
+class Pattern(enum.Enum):
+    """Update patterns (Golab & Özsu 2005, §3.1)."""
+
+    MON = "MON"
+    WKS = "WKS"
+    WK = "WK"
+    STR = "STR"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Properties of the rows that flow along one plan edge.
+
+    `expiring`: rows have a finite `exp` and leave silently at it. `negatives`: −1 rows may
+    come. `fifo`: rows of equal lineage come in order of `exp`. `span`: the constant exp − ts,
+    when there is one. `keyed`: rows come as (−2, +2) replacements by key.
+    """
+
+    schema: Schema
+    pattern: Pattern
+    level: Level
+    expiring: bool
+    negatives: bool
+    fifo: bool = False
+    span: int | None = None
+    keyed: bool = False

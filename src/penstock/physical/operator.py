@@ -1,0 +1,65 @@
+"""The operator contract: frozen configuration, state in the arena, `step` (DESIGN §5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.delta import I64, Clock, Delta
+from penstock.patterns.edge import Edge
+from penstock.state.arena import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class StringColumns:
+    """Tells the string table's collector where codes live: arena array and its columns.
+
+    `columns` index the last axis of a row-major array (an empty tuple: the whole array).
+    """
+
+    array: str
+    columns: tuple[int, ...] = ()
+
+
+class Operator:
+    """Base of physical operators.
+
+    `step` consumes what the inputs emitted in the interval of `clock`, in time order, and
+    returns its own rows in time order, every ts within the interval. It keeps no state
+    outside `scope`. `contents` is the live output at `clock.now`, signs +1, ts = clock.now.
+    `purge` forgets the given lineage ids (of the output edge's level) without emitting.
+    """
+
+    name = "operator"
+
+    def __init__(self, inputs: Iterable[Operator], edge: Edge, scope: Scope) -> None:
+        self.inputs = tuple(inputs)
+        self.edge = edge
+        self.scope = scope
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Consume one batch per input, emit the output's changes."""
+        raise NotImplementedError
+
+    def contents(self, clock: Clock) -> Delta:
+        """The live output rows at `clock.now`."""
+        raise NotImplementedError
+
+    def purge(self, lins: I64) -> None:
+        """Forget all state of these lineage ids. Stateless operators have none."""
+
+    def rows(self) -> int:
+        """Rows held in state."""
+        return 0
+
+    def strings(self) -> list[StringColumns]:
+        """Where this operator's state holds string codes (array names are full arena names)."""
+        return []
+
+    def structure(self) -> str:
+        """The state structure, for EXPLAIN: FIFO, calendar, hash, group array or –."""
+        return "–"
+
+    def detail(self) -> str:
+        """Configuration, for EXPLAIN."""
+        return ""

@@ -1,0 +1,71 @@
+"""Schemas: ordered, named, typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import PlanError
+from penstock.types import SqlType, arrow_type
+
+MAX_COLUMNS = 62
+"""One 64-bit word per row holds its NULL bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column."""
+
+    name: str
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns of a stream, table or plan edge. Names may repeat inside a plan."""
+
+    fields: tuple[Field, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.fields) > MAX_COLUMNS:
+            raise PlanError(
+                f"{len(self.fields)} columns in one row; at most {MAX_COLUMNS} are supported",
+                remedy="select fewer columns",
+            )
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __getitem__(self, index: int) -> Field:
+        return self.fields[index]
+
+    def __add__(self, other: Schema) -> Schema:
+        return Schema(self.fields + other.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(f.name for f in self.fields)
+
+    @property
+    def types(self) -> tuple[SqlType, ...]:
+        """Column types in order."""
+        return tuple(f.type for f in self.fields)
+
+    @property
+    def string_columns(self) -> tuple[int, ...]:
+        """Indices of the columns that hold string codes."""
+        return tuple(i for i, f in enumerate(self.fields) if f.type.is_string)
+
+    def select(self, indices: tuple[int, ...]) -> Schema:
+        """The schema of the chosen columns."""
+        return Schema(tuple(self.fields[i] for i in indices))
+
+    def arrow(self) -> pa.Schema:
+        """As an Arrow schema."""
+        return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in self.fields])

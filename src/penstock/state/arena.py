@@ -1,0 +1,95 @@
+"""The arena: all state of an engine shard as named flat NumPy arrays (DESIGN §5.4).
+
+An operator asks its `Scope` for arrays by name and never keeps them across steps, so a
+snapshot is a copy of arrays, accounting is a sum, and growing is replacing one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Array = NDArray[np.generic]
+
+
+class Arena:
+    """Named flat arrays."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def scope(self, prefix: str) -> Scope:
+        """A view of the arrays whose names start with ``prefix/``."""
+        return Scope(self, prefix)
+
+    def names(self) -> Iterator[str]:
+        """All array names in creation order."""
+        return iter(self._arrays)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(a.nbytes for a in self._arrays.values())
+
+    def snapshot(self) -> dict[str, Array]:
+        """A copy of every array."""
+        return {name: array.copy() for name, array in self._arrays.items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Replace the whole content by a copy of `arrays`."""
+        self._arrays = {name: array.copy() for name, array in arrays.items()}
+
+
+class Scope:
+    """The arrays of one owner inside an arena."""
+
+    def __init__(self, arena: Arena, prefix: str) -> None:
+        self._arena = arena
+        self.prefix = prefix
+
+    def scope(self, name: str) -> Scope:
+        """A scope inside this one."""
+        return Scope(self._arena, f"{self.prefix}/{name}")
+
+    def __contains__(self, name: str) -> bool:
+        return f"{self.prefix}/{name}" in self._arena._arrays
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arena._arrays[f"{self.prefix}/{name}"]
+
+    def __setitem__(self, name: str, array: Array) -> None:
+        self._arena._arrays[f"{self.prefix}/{name}"] = array
+
+    def array(
+        self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.int64, fill: int = 0
+    ) -> Array:
+        """The array `name`, made (filled with `fill`) when it does not exist."""
+        if name not in self:
+            self[name] = np.full(shape, fill, dtype)
+        return self[name]
+
+    def reserve(self, name: str, length: int, fill: int = 0) -> Array:
+        """The array `name`, its first axis grown (by doubling) to at least `length`."""
+        old = self[name]
+        if old.shape[0] >= length:
+            return old
+        capacity = max(length, 2 * old.shape[0], 16)
+        new = np.empty((capacity, *old.shape[1:]), old.dtype)
+        new[: old.shape[0]] = old
+        new[old.shape[0] :] = fill
+        self[name] = new
+        return new
+
+    def free(self) -> None:
+        """Drop every array of this scope."""
+        arrays = self._arena._arrays
+        for name in [n for n in arrays if n.startswith(self.prefix + "/")]:
+            del arrays[name]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of this scope."""
+        start = self.prefix + "/"
+        return sum(a.nbytes for n, a in self._arena._arrays.items() if n.startswith(start))

@@ -1,0 +1,48 @@
+"""Expiry stores: what an operator keeps of each row until it expires (DESIGN §5.3).
+
+An entry is its `exp`, a sequence number, and a row of int64 words of the operator's choice.
+`Fifo` serves edges whose rows expire in order, `Calendar` all other expiring edges
+(`state/calendar.py`); `choose` picks by edge.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.delta import I64
+from penstock.patterns.edge import Edge
+from penstock.state.arena import Scope
+from penstock.state.calendar import Calendar
+from penstock.state.fifo import Fifo
+
+
+class ExpiryStore(Protocol):
+    """Entries that leave in order of (exp, insertion)."""
+
+    structure: str
+
+    def add(self, exp: I64, words: I64) -> None:
+        """Insert entries: `exp` (n), `words` (n × width, row-major). Entries with exp NEVER stay."""
+
+    def expire(self, until: int) -> tuple[I64, I64]:
+        """Remove and return all entries with exp ≤ until: (exp ascending, words row-major)."""
+
+    def cancel(self, exp: I64, words: I64) -> I64:
+        """Remove, for each given entry, one stored entry equal to it; 1 where found, else 0."""
+
+    def entries(self) -> tuple[I64, I64]:
+        """All entries (exp, words), in insertion order where the structure knows it."""
+
+    def filter(self, keep: I64) -> None:
+        """Keep only the entries at these positions of `entries()`."""
+
+    def __len__(self) -> int: ...
+
+
+def choose(scope: Scope, edge: Edge, width: int) -> ExpiryStore | None:
+    """The store for rows of `edge`: None when they do not expire."""
+    if not edge.expiring:
+        return None
+    if edge.fifo and not edge.negatives:
+        return Fifo(scope, width)
+    return Calendar(scope, width)
