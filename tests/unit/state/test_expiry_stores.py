@@ -1,0 +1,85 @@
+"""FIFO and calendar against a sorted list."""
+
+import numpy as np
+import pytest
+
+from penstock.delta import NEVER
+from penstock.state.arena import Arena
+from penstock.state.calendar import Calendar
+from penstock.state.fifo import Fifo
+
+
+def bag(exp, words):
+    return sorted(zip(exp.tolist(), map(tuple, words.tolist()), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_calendar_is_a_sorted_list(seed):
+    rng = np.random.default_rng(seed)
+    arena = Arena()
+    store = Calendar(arena.scope("c"), 2)
+    model: list[tuple[int, int, tuple[int, ...]]] = []
+    clock, seq = -50, 0
+    for _ in range(120):
+        n = int(rng.integers(0, 90))
+        span = int(rng.choice([3, 60, 5000]))
+        exp = clock + 1 + rng.integers(0, span, n)
+        exp[rng.random(n) < 0.02] = NEVER
+        words = rng.integers(0, 4, (n, 2))
+        store.add(exp, words)
+        for e, w in zip(exp.tolist(), map(tuple, words.tolist()), strict=True):
+            model.append((e, seq, w))
+            seq += 1
+        if model and rng.random() < 0.5:
+            gone = model[int(rng.integers(len(model)))]
+            found = store.cancel(np.array([gone[0]]), np.array([gone[2]]))
+            assert found.tolist() == [1]
+            first = min(m for m in model if m[0] == gone[0] and m[2] == gone[2])
+            model.remove(first)
+            assert store.cancel(np.array([clock + 10**9]), np.array([[1, 1]])).tolist() == [0]
+        if rng.random() < 0.1:
+            exps, all_words = store.entries()
+            keep = np.flatnonzero(all_words[:, 0] != 3)
+            store.filter(keep)
+            model = [m for m in model if m[2][0] != 3]
+            # a filter may reorder ties: compare as bags from here on
+        if rng.random() < 0.1:
+            arena.restore(arena.snapshot())
+        clock += int(rng.integers(0, 40)) * int(rng.choice([1, 1, 1, 200]))
+        got_exp, got_words = store.expire(clock)
+        due = sorted(m for m in model if m[0] <= clock)
+        assert got_exp.tolist() == [m[0] for m in due]
+        assert bag(got_exp, got_words) == sorted((m[0], m[2]) for m in due)
+        model = [m for m in model if m[0] > clock]
+        assert len(store) == len(model)
+        assert bag(*store.entries()) == sorted((m[0], m[2]) for m in model)
+
+
+def test_calendar_keeps_insertion_order_of_ties():
+    store = Calendar(Arena().scope("c"), 1)
+    for i in range(300):
+        store.add(np.array([10 + i % 3]), np.array([[i]]))
+    _, words = store.expire(10)
+    assert words[:, 0].tolist() == list(range(0, 300, 3))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_fifo_is_a_sorted_list(seed):
+    rng = np.random.default_rng(seed)
+    store = Fifo(Arena().scope("f"), 1)
+    model: list[tuple[int, int]] = []
+    clock = last = 0
+    for step in range(80):
+        exp = last + np.cumsum(rng.integers(0, 3, int(rng.integers(1, 20))))
+        if rng.random() < 0.1:
+            exp = np.maximum(exp - 15, clock + 1)
+        words = np.arange(exp.shape[0])[:, None] + step * 100
+        store.add(exp, words)
+        model += list(zip(exp.tolist(), words[:, 0].tolist(), strict=True))
+        last = max(e for e, _ in model) if model else last
+        clock = max(clock, last - int(rng.integers(0, 25)))
+        got_exp, got = store.expire(clock)
+        assert got_exp.tolist() == sorted(e for e, _ in model if e <= clock)
+        assert bag(got_exp, got) == sorted((e, (w,)) for e, w in model if e <= clock)
+        model = [m for m in model if m[0] > clock]
+        assert len(store) == len(model)
