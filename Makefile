@@ -1,0 +1,73 @@
+# Every target does its own set-up in .venv; `make` alone lists them.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.setup-stamp
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help setup demo test check lint types unit golden property bench docs clean
+
+help: ## list the targets
+	@echo "Penstock: very many standing SQL queries, exact over live streams"
+	@echo
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## create .venv with pinned dependencies and compiled kernels
+
+$(STAMP): pyproject.toml constraints.txt tools/find-python
+	@if [[ ! -x $(BIN)/python ]]; then \
+	  python=$$(tools/find-python); \
+	  echo "==> creating $(VENV) with $$python"; \
+	  "$$python" -m venv $(VENV); \
+	fi
+	@echo "==> installing pinned dependencies"
+	@$(BIN)/python -m pip install --quiet -c constraints.txt setuptools
+	@$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e '.[dev]'
+	@echo "==> compiling kernels (once; kept in the numba cache)"
+	@if [[ -f src/penstock/warm.py ]]; then $(BIN)/python -m penstock.warm; fi
+	@touch $@
+
+demo: setup ## 200,000 rows of network traffic, 1,005 standing queries
+	@$(BIN)/penstock demo
+
+test: setup ## everything CI runs: ruff, mypy, unit, golden and property tests
+	@$(MAKE) check
+
+check: lint types unit golden property docs ## the checks of `make test`
+
+lint: setup ## ruff
+	@echo "==> ruff"
+	@$(BIN)/ruff check src tests $(wildcard benchmarks)
+	@$(BIN)/ruff format --check --quiet src tests $(wildcard benchmarks) || \
+	  { echo "run: $(BIN)/ruff format src tests benchmarks"; exit 1; }
+
+types: setup ## mypy --strict on src/
+	@echo "==> mypy"
+	@$(BIN)/mypy
+
+unit: setup ## unit tests
+	@echo "==> unit tests"
+	@$(PYTEST) tests/unit --ignore=tests/unit/test_docs.py
+
+golden: setup ## golden files: schema, timed input, SQL, expected changelog, EXPLAIN
+	@echo "==> golden tests"
+	@if [[ -d tests/golden ]]; then $(PYTEST) tests/golden; else echo "none yet"; fi
+
+property: setup ## random plans and streams against DuckDB (PROFILE=ci|nightly)
+	@echo "==> property tests"
+	@if [[ -d tests/property ]]; then $(PYTEST) tests/property --hypothesis-profile=$(or $(PROFILE),ci); else echo "none yet"; fi
+
+docs: setup ## execute the snippets of README and docs/
+	@echo "==> documentation"
+	@$(PYTEST) tests/unit/test_docs.py
+
+bench: setup ## run every benchmark, write benchmarks/results/*.json
+	@$(BIN)/python -m benchmarks.run --all --out benchmarks/results
+
+clean: ## remove the virtual environment, caches and results
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/results build dist
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,187 @@
+"""File and console sinks for the changes of a query.
+
+A file sink is a directory with one file per batch, written beside its place and renamed
+into it, so a reader never sees half a batch and a batch delivered twice is there once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from penstock.errors import DataError
+
+__all__ = ["FORMATS", "Sink", "json_lines", "open_sink"]
+
+FORMATS = ("parquet", "json", "csv", "console")
+_BATCH_FILE = re.compile(r"part-\d{12}\.(parquet|json|csv)")
+_SIGNS = {"insert": "+", "delete": "-", "update_preimage": "<", "update_postimage": ">"}
+
+
+class Sink(Protocol):
+    """Takes the changes of one query, batch by batch."""
+
+    def write(self, changes: pa.Table, batch: int) -> None:
+        """Deliver the changes of `batch`; the same batch again replaces them."""
+
+    def close(self) -> None:
+        """Deliver nothing more."""
+
+
+def open_sink(format: str, options: Mapping[str, str], name: str) -> Sink:
+    """A sink called `name`; options are `path` and `mode` for files, `rows` for the console.
+
+    Mode `append` (the default) goes on in the directory; `overwrite` first removes the batch
+    files in it; `error` refuses a directory that already has some.
+    """
+    kind = format.lower()
+    given = {key.lower(): value for key, value in options.items()}
+    if kind not in FORMATS:
+        raise DataError(
+            f"unknown sink format {format!r}",
+            code="PS-SINK-001",
+            remedy=f"one of {', '.join(FORMATS)}",
+        )
+    allowed = {"rows"} if kind == "console" else {"path", "mode"}
+    if unknown := sorted(set(given) - allowed):
+        raise DataError(
+            f"unknown option {unknown[0]!r} for sink {name}",
+            code="PS-SINK-002",
+            remedy=f"options of {kind}: {', '.join(sorted(allowed))}",
+        )
+    if kind == "console":
+        return _console(name, given.get("rows", "20"))
+    return _directory(kind, given, name)
+
+
+# ---- directories ---------------------------------------------------------------------
+def _directory(kind: str, options: Mapping[str, str], name: str) -> Sink:
+    path, mode = options.get("path", ""), options.get("mode", "append").lower()
+    if not path:
+        raise DataError(
+            f"sink {name} needs a path",
+            code="PS-SINK-002",
+            remedy="add OPTIONS (path 'out')",
+        )
+    if mode not in ("append", "overwrite", "error"):
+        raise DataError(
+            f"mode {mode!r} of sink {name} is unknown",
+            code="PS-SINK-002",
+            remedy="one of append, overwrite, error",
+        )
+    try:
+        os.makedirs(path, exist_ok=True)
+        old = [f for f in os.listdir(path) if _BATCH_FILE.fullmatch(f)]
+        if old and mode == "error":
+            raise DataError(
+                f"{path} already holds {len(old)} batches",
+                code="PS-SINK-003",
+                remedy="choose an empty directory, or mode 'append' or 'overwrite'",
+            )
+        if mode == "overwrite":
+            for file in old:
+                os.remove(os.path.join(path, file))
+    except OSError as error:
+        raise DataError(
+            f"sink {name} cannot use {path}: {error.strerror}",
+            code="PS-SINK-003",
+            remedy="name a directory that can be written",
+        ) from error
+    return _DirectorySink(path, kind, _WRITERS[kind])
+
+
+@dataclass(frozen=True, slots=True)
+class _DirectorySink:
+    path: str
+    extension: str
+    save: Callable[[pa.Table, str], None]
+
+    def write(self, changes: pa.Table, batch: int) -> None:
+        if not changes.num_rows:
+            return
+        final = os.path.join(self.path, f"part-{batch:012d}.{self.extension}")
+        staged = os.path.join(self.path, f".part-{batch:012d}.{self.extension}.{os.getpid()}")
+        try:
+            self.save(changes, staged)
+            os.replace(staged, final)
+        except OSError as error:
+            raise DataError(f"cannot write {final}: {error}", code="PS-SINK-003") from error
+
+    def close(self) -> None:
+        """Every batch is already in its place."""
+
+
+def _save_json(table: pa.Table, path: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(json_lines(table))
+
+
+_WRITERS: dict[str, Callable[[pa.Table, str], None]] = {
+    "parquet": lambda table, path: pq.write_table(table, path, compression="zstd"),
+    "csv": lambda table, path: pa_csv.write_csv(table, path),
+    "json": _save_json,
+}
+
+
+def json_lines(table: pa.Table) -> str:
+    """One JSON object per row and line; times as ISO 8601, NaN and ±Inf as strings."""
+    plain = pa.table([_plain(column) for column in table.columns], names=table.column_names)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in plain.to_pylist())
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with values that JSON can hold."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        texts = [None if v is None else v.isoformat() for v in column.to_pylist()]
+        return pa.chunked_array([pa.array(texts, pa.string())])
+    if pa.types.is_date(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.string())
+    if pa.types.is_floating(kind):
+        values = column.to_pylist()
+        if any(v is not None and not math.isfinite(v) for v in values):
+            return pa.chunked_array([pa.array([None if v is None else str(v) for v in values])])
+    return column
+
+
+# ---- console -------------------------------------------------------------------------
+def _console(name: str, rows: str) -> Sink:
+    if not rows.isdigit() or not int(rows):
+        raise DataError(
+            f"rows {rows!r} of sink {name} is not a positive number", code="PS-SINK-002"
+        )
+    return _ConsoleSink(name, int(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _ConsoleSink:
+    name: str
+    rows: int
+    console: Console = field(default_factory=Console)
+
+    def write(self, changes: pa.Table, batch: int) -> None:
+        if not changes.num_rows:
+            return
+        table = Table(title=f"{self.name}, batch {batch}", title_justify="left")
+        for column in changes.column_names:
+            table.add_column("" if column == "_change_type" else column)
+        for row in changes.slice(0, self.rows).to_pylist():
+            row["_change_type"] = _SIGNS.get(str(row.get("_change_type")), "")
+            table.add_row(*(str(row[column]) for column in changes.column_names))
+        if changes.num_rows > self.rows:
+            table.caption = f"and {changes.num_rows - self.rows} more changes"
+        self.console.print(table)
+
+    def close(self) -> None:
+        """Nothing is held."""
