@@ -1,0 +1,115 @@
+"""δ*: duplicate elimination that stores distinct values only (Golab & Özsu 2005, §5.3.1).
+
+Per value: the largest expiry seen and the scheduled end of what was last emitted. An arrival
+first settles its own value up to its time, so arrivals need no event queue; what is due by
+the end of the step is settled by `settle_due`. Emitted rows are [value, ts, exp, sign] and
+not in time order. Invariant between steps: every known value is present and both words lie
+after the clock.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I64, NEVER
+from penstock.kernels.jit import kernel
+
+LARGEST, END, LIVE = 0, 1, 2
+WORDS = 4
+
+
+@kernel
+def _put(out: I64, n: int, value: int, ts: int, exp: int, sign: int) -> int:
+    out[n, 0] = value
+    out[n, 1] = ts
+    out[n, 2] = exp
+    out[n, 3] = sign
+    return n + 1
+
+
+@kernel
+def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64]:
+    """Apply arrivals; ends are −1 rows. Returns emitted rows and the values to schedule."""
+    rows = ts.shape[0]
+    out = np.empty((2 * rows, 4), np.int64)
+    fresh = np.empty(rows, np.int64)
+    n = m = 0
+    for i in range(rows):
+        v, t, e = ids[i], ts[i], exp[i]
+        if val[v, LIVE] == 0:
+            val[v, LIVE] = 1
+            val[v, LARGEST] = e
+            val[v, END] = e
+            fresh[m] = v
+            m += 1
+            n = _put(out, n, v, t, NEVER, 1)
+        elif val[v, LARGEST] < t:
+            n = _put(out, n, v, val[v, LARGEST], NEVER, -1)
+            n = _put(out, n, v, t, NEVER, 1)
+            val[v, LARGEST] = e
+        elif val[v, LARGEST] < e:
+            val[v, LARGEST] = e
+    return out[:n], fresh[:m]
+
+
+@kernel
+def _renew(out: I64, n: int, v: int, val: I64) -> int:
+    """Follow the row that ends at END by one that ends at LARGEST."""
+    n = _put(out, n, v, val[v, END], val[v, LARGEST], 1)
+    val[v, END] = val[v, LARGEST]
+    return n
+
+
+@kernel
+def arrive_expiring(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64]:
+    """Apply arrivals; rows end silently. Returns emitted rows and the values to schedule."""
+    rows = ts.shape[0]
+    out = np.empty((2 * rows, 4), np.int64)
+    fresh = np.empty(rows, np.int64)
+    n = m = 0
+    for i in range(rows):
+        v, t, e = ids[i], ts[i], exp[i]
+        if val[v, LIVE] == 0:
+            val[v, LIVE] = 1
+            fresh[m] = v
+            m += 1
+        else:
+            if val[v, END] < t and val[v, LARGEST] > val[v, END]:
+                n = _renew(out, n, v, val)
+            if val[v, END] > t:
+                val[v, LARGEST] = max(val[v, LARGEST], e)
+                continue
+            if val[v, END] == t:
+                val[v, LARGEST] = max(val[v, LARGEST], e)
+                n = _renew(out, n, v, val)
+                continue
+        val[v, LARGEST] = e
+        val[v, END] = e
+        n = _put(out, n, v, t, e, 1)
+    return out[:n], fresh[:m]
+
+
+@kernel
+def settle_due(due: I64, now: int, explicit: bool, val: I64) -> tuple[I64, I64, I64]:
+    """Settle scheduled values up to `now`: emitted rows, values to schedule again, values gone."""
+    rows = due.shape[0]
+    out = np.empty((rows, 4), np.int64)
+    again = np.empty(rows, np.int64)
+    gone = np.empty(rows, np.int64)
+    n = m = d = 0
+    for i in range(rows):
+        v = due[i]
+        if explicit:
+            if val[v, LARGEST] <= now:
+                n = _put(out, n, v, val[v, LARGEST], NEVER, -1)
+            val[v, END] = val[v, LARGEST]
+        elif val[v, END] <= now and val[v, LARGEST] > val[v, END]:
+            n = _renew(out, n, v, val)
+        if val[v, END] <= now:
+            val[v, LIVE] = 0
+            gone[d] = v
+            d += 1
+        else:
+            again[m] = v
+            m += 1
+    return out[:n], again[:m], gone[:d]

@@ -1,0 +1,234 @@
+"""Semi and anti join: left values chained by key, right rows counted by key.
+
+A left value is in the answer while its key is matched (semi) or unmatched (anti); when the
+right count of a key leaves or reaches 0 all its left values follow. Events come as the four
+streams of `kernels.set_op`; left events carry value ids, right events key ids. The words of a
+value begin as in `kernels.prefix`; its chain numbers and key are stored plus 1, 0 is none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I64, NEVER
+from penstock.kernels.jit import kernel
+from penstock.kernels.prefix import COUNT, MARK, SHOWN, apply_left, flush, resize
+from penstock.kernels.set_op import LEFT, LEFT_GONE, NATURAL, PREMATURE, grown, next_instant
+
+KEY, BEFORE, AFTER = 7, 8, 9  # words of a value behind those of the list: key, its chain
+VALUE_WORDS = 10
+RIGHTS, FIRST, MATCHED, K_MARK = 0, 1, 2, 3  # words of a key
+KEY_WORDS = 4
+
+
+@kernel
+def adopt(values: I64, keys: I64, val: I64, key: I64) -> None:
+    """Chain each of `values` that has no key yet to its key."""
+    for i in range(values.shape[0]):
+        v, k = values[i], keys[i]
+        if val[v, KEY] == 0:
+            first = key[k, FIRST]
+            val[v, KEY] = k + 1
+            val[v, BEFORE] = 0
+            val[v, AFTER] = first
+            if first:
+                val[first - 1, BEFORE] = v + 1
+            key[k, FIRST] = v + 1
+
+
+@kernel
+def orphan(values: I64, val: I64, key: I64) -> I64:
+    """Unchain empty `values`, cleaning their words; returns the keys left without anything."""
+    spare = np.empty(values.shape[0], np.int64)
+    n = 0
+    for i in range(values.shape[0]):
+        v = values[i]
+        k = val[v, KEY] - 1
+        before, after = val[v, BEFORE], val[v, AFTER]
+        if before:
+            val[before - 1, AFTER] = after
+        else:
+            key[k, FIRST] = after
+        if after:
+            val[after - 1, BEFORE] = before
+        val[v, :] = 0
+        if key[k, FIRST] == 0 and key[k, RIGHTS] == 0:
+            spare[n] = k
+            n += 1
+    return spare[:n]
+
+
+@kernel
+def empty_values(candidates: I64, val: I64) -> I64:
+    """Those of `candidates` without rows, each once."""
+    out = np.empty(candidates.shape[0], np.int64)
+    n = 0
+    for i in range(candidates.shape[0]):
+        v = candidates[i]
+        if val[v, COUNT] == 0 and val[v, MARK] == 0:
+            val[v, MARK] = 1
+            out[n] = v
+            n += 1
+    for i in range(n):
+        val[out[i], MARK] = 0
+    return out[:n]
+
+
+@kernel
+def empty_keys(candidates: I64, key: I64) -> I64:
+    """Those of `candidates` without left values and right rows, each once, cleaned."""
+    out = np.empty(candidates.shape[0], np.int64)
+    n = 0
+    for i in range(candidates.shape[0]):
+        k = candidates[i]
+        if key[k, RIGHTS] == 0 and key[k, FIRST] == 0 and key[k, K_MARK] == 0:
+            key[k, K_MARK] = 1
+            out[n] = k
+            n += 1
+    for i in range(n):
+        key[out[i], :] = 0
+    return out[:n]
+
+
+@kernel
+def _touch_key(key: I64, k: int) -> bool:
+    """Remember whether `k` is matched before its first event of an instant."""
+    if key[k, K_MARK]:
+        return False
+    key[k, K_MARK] = 1
+    key[k, MATCHED] = key[k, RIGHTS] > 0
+    return True
+
+
+@kernel
+def _repeat(out: I64, n: int, v: int, ts: int, change: int) -> tuple[I64, int]:
+    """Emit |change| rows of value `v`."""
+    for _ in range(abs(change)):
+        if n == out.shape[0]:
+            out = grown(out)
+        out[n, 0] = v
+        out[n, 1] = ts
+        out[n, 2] = NEVER
+        out[n, 3] = 1 if change > 0 else -1
+        n += 1
+    return out, n
+
+
+@kernel
+def net_semi_explicit(
+    anti: bool, ts: I64, ids: I64, step: I64, offsets: I64, val: I64, key: I64, regs: I64
+) -> I64:
+    """Apply all events; every end is a −1 row. SHOWN is what of a value is in the answer."""
+    total = ts.shape[0]
+    out = np.empty((total + 16, 4), np.int64)
+    values = np.empty(total, np.int64)
+    keys = np.empty(total, np.int64)
+    pos = offsets[:-1].copy()
+    n = 0
+    while True:
+        t = next_instant(ts, pos, offsets)
+        if t == NEVER:
+            break
+        m = q = 0
+        for s in range(4):
+            p, stop = pos[s], offsets[s + 1]
+            while p < stop and ts[p] == t:
+                i = ids[p]
+                if s <= LEFT:
+                    if val[i, MARK] == 0:
+                        val[i, MARK] = 1
+                        values[m] = i
+                        m += 1
+                    val[i, COUNT] += step[p]
+                    regs[NATURAL] += s == LEFT_GONE and val[i, SHOWN] > 0
+                else:
+                    if _touch_key(key, i):
+                        keys[q] = i
+                        q += 1
+                    key[i, RIGHTS] += step[p]
+                p += 1
+            pos[s] = p
+        for j in range(m):
+            v = values[j]
+            val[v, MARK] = 0
+            now = val[v, COUNT] if (key[val[v, KEY] - 1, RIGHTS] > 0) != anti else 0
+            out, n = _repeat(out, n, v, t, now - val[v, SHOWN])
+            val[v, SHOWN] = now
+        for j in range(q):
+            k = keys[j]
+            key[k, K_MARK] = 0
+            matched = key[k, RIGHTS] > 0
+            if matched == (key[k, MATCHED] > 0):
+                continue
+            link = key[k, FIRST]
+            while link:
+                v = link - 1
+                now = val[v, COUNT] if matched != anti else 0
+                regs[PREMATURE] += max(val[v, SHOWN] - now, 0)
+                out, n = _repeat(out, n, v, t, now - val[v, SHOWN])
+                val[v, SHOWN] = now
+                link = val[v, AFTER]
+    return out[:n]
+
+
+@kernel
+def net_semi_expiring(
+    anti: bool,
+    ts: I64,
+    ids: I64,
+    step: I64,
+    exp: I64,
+    offsets: I64,
+    val: I64,
+    slots: I64,
+    key: I64,
+    regs: I64,
+) -> I64:
+    """Apply all events; rows keep their expiry and only premature ends are −1 rows."""
+    total = ts.shape[0]
+    out = np.empty((total + 16, 4), np.int64)
+    values = np.empty(total, np.int64)
+    keys = np.empty(total, np.int64)
+    pos = offsets[:-1].copy()
+    n = 0
+    while True:
+        t = next_instant(ts, pos, offsets)
+        if t == NEVER:
+            break
+        m = q = 0
+        for s in range(4):
+            p, stop = pos[s], offsets[s + 1]
+            while p < stop and ts[p] == t:
+                i = ids[p]
+                if s <= LEFT:
+                    if val[i, MARK] == 0:
+                        val[i, MARK] = 1
+                        values[m] = i
+                        m += 1
+                    apply_left(s, p, step, exp, i, val, slots, regs)
+                else:
+                    if _touch_key(key, i):
+                        keys[q] = i
+                        q += 1
+                    key[i, RIGHTS] += step[p]
+                p += 1
+            pos[s] = p
+        for j in range(m):
+            v = values[j]
+            val[v, MARK] = 0
+            shown = (key[val[v, KEY] - 1, RIGHTS] > 0) != anti
+            resize(val, slots, v, val[v, COUNT] if shown else 0)
+            out, n = flush(val, slots, regs, v, t, out, n)
+        for j in range(q):
+            k = keys[j]
+            key[k, K_MARK] = 0
+            matched = key[k, RIGHTS] > 0
+            if matched == (key[k, MATCHED] > 0):
+                continue
+            link = key[k, FIRST]
+            while link:
+                v = link - 1
+                resize(val, slots, v, val[v, COUNT] if matched != anti else 0)
+                out, n = flush(val, slots, regs, v, t, out, n)
+                link = val[v, AFTER]
+    return out[:n]

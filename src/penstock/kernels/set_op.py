@@ -1,0 +1,131 @@
+"""Set operations on counts: what a value's multiplicities v1, v2 make of it, netted per instant.
+
+Events come as four streams, each in time order, concatenated: left expirations, left
+arrivals, right expirations, right arrivals. All events of an instant are applied before
+any value is compared with what it was, so their order does not matter. Eq. 1 of Golab &
+Özsu 2005 (§2.1) is `EXCEPT_ALL`. Emitted rows are [value, ts, exp, sign].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I64, NEVER
+from penstock.kernels.jit import kernel
+
+EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = 0, 1, 2, 3
+LEFT_GONE, LEFT, RIGHT_GONE, RIGHT = 0, 1, 2, 3
+C_LEFT, C_RIGHT, C_BEFORE, C_MARK = 0, 1, 2, 3
+WORDS = 4
+PREMATURE, NATURAL = 0, 1
+
+
+@kernel
+def multiplicity(kind: int, v1: int, v2: int) -> int:
+    """How often a value that stands v1 times left and v2 times right is in the answer."""
+    if kind == EXCEPT_ALL:
+        return max(v1 - v2, 0)
+    if kind == EXCEPT:
+        return 1 if v1 > 0 and v2 <= 0 else 0
+    if kind == INTERSECT_ALL:
+        return max(min(v1, v2), 0)
+    return 1 if v1 > 0 and v2 > 0 else 0
+
+
+@kernel
+def next_instant(ts: I64, pos: I64, offsets: I64) -> int:
+    """The earliest time at the heads of the streams, NEVER when all are consumed."""
+    least = NEVER
+    for s in range(pos.shape[0]):
+        if pos[s] < offsets[s + 1] and ts[pos[s]] < least:
+            least = ts[pos[s]]
+    return least
+
+
+@kernel
+def grown(out: I64) -> I64:
+    """A larger copy of an output buffer."""
+    new = np.empty((2 * out.shape[0] + 16, out.shape[1]), out.dtype)
+    new[: out.shape[0]] = out
+    return new
+
+
+@kernel
+def net_counts(
+    kind: int, ts: I64, ids: I64, step: I64, offsets: I64, val: I64, regs: I64
+) -> tuple[I64, I64]:
+    """Apply all events; returns emitted rows (|change| per value and instant) and dead values."""
+    total = ts.shape[0]
+    out = np.empty((total, 4), np.int64)
+    touched = np.empty(total, np.int64)
+    dead = np.empty(total, np.int64)
+    pos = offsets[:-1].copy()
+    n = d = 0
+    while True:
+        t = next_instant(ts, pos, offsets)
+        if t == NEVER:
+            break
+        m = 0
+        for s in range(4):
+            p, stop = pos[s], offsets[s + 1]
+            while p < stop and ts[p] == t:
+                v = ids[p]
+                v1, v2 = val[v, C_LEFT], val[v, C_RIGHT]
+                if val[v, C_MARK] == 0:
+                    val[v, C_MARK] = 1
+                    val[v, C_BEFORE] = multiplicity(kind, v1, v2)
+                    touched[m] = v
+                    m += 1
+                if s == LEFT_GONE:
+                    regs[NATURAL] += v1 > v2
+                elif s == RIGHT and step[p] > 0:
+                    regs[PREMATURE] += v1 > v2
+                val[v, s >> 1] += step[p]
+                p += 1
+            pos[s] = p
+        for k in range(m):
+            v = touched[k]
+            val[v, C_MARK] = 0
+            v1, v2 = val[v, C_LEFT], val[v, C_RIGHT]
+            change = multiplicity(kind, v1, v2) - val[v, C_BEFORE]
+            for _ in range(abs(change)):
+                out[n, 0] = v
+                out[n, 1] = t
+                out[n, 2] = NEVER
+                out[n, 3] = 1 if change > 0 else -1
+                n += 1
+            if v1 == 0 and v2 == 0:
+                dead[d] = v
+                d += 1
+    return out[:n], unused(dead[:d], val)
+
+
+@kernel
+def unused(candidates: I64, val: I64) -> I64:
+    """Those of `candidates` that are still without counts, each once, their rows cleaned."""
+    n = 0
+    out = np.empty(candidates.shape[0], np.int64)
+    for k in range(candidates.shape[0]):
+        v = candidates[k]
+        if val[v, C_LEFT] == 0 and val[v, C_RIGHT] == 0 and val[v, C_MARK] == 0:
+            val[v, C_MARK] = 1
+            out[n] = v
+            n += 1
+    for k in range(n):
+        val[out[k], :] = 0
+    return out[:n]
+
+
+@kernel
+def repeat_counts(kind: int, ids: I64, val: I64) -> I64:
+    """Each of `ids` as often as it is in the answer."""
+    total = 0
+    for k in range(ids.shape[0]):
+        total += multiplicity(kind, val[ids[k], C_LEFT], val[ids[k], C_RIGHT])
+    out = np.empty(total, np.int64)
+    n = 0
+    for k in range(ids.shape[0]):
+        for _ in range(multiplicity(kind, val[ids[k], C_LEFT], val[ids[k], C_RIGHT])):
+            out[n] = ids[k]
+            n += 1
+    return out

@@ -1,0 +1,174 @@
+"""DISTINCT: δ* on edges without −1 rows, δ on the others (Golab & Özsu 2005, §5.3.1).
+
+δ* stores distinct values only: largest expiry and scheduled end, with one calendar entry
+per value that is moved on lazily. δ counts the rows of each value (Ghanem et al. §5.2,
+W-Distinct) and keeps their expirations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from penstock.delta import I64, NEVER, Clock, Delta
+from penstock.errors import PlanError
+from penstock.kernels import distinct as star
+from penstock.kernels.set_op import EXCEPT
+from penstock.patterns.edge import Edge
+from penstock.physical.context import Context
+from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.set_op import Emit, ValueCounts
+from penstock.physical.signed import (
+    alive,
+    emitted,
+    ends,
+    ids_of_lins,
+    key_strings,
+    live_rows,
+    row_ids,
+    weak_pattern,
+)
+from penstock.state.arena import Scope
+from penstock.state.calendar import Calendar
+from penstock.state.keytable import KeyTable
+
+
+class StarState:
+    """δ*: one entry per distinct value."""
+
+    def __init__(self, scope: Scope, edge: Edge, explicit: bool) -> None:
+        self._scope = scope
+        self._schema = edge.schema
+        self._explicit = explicit
+        self._keys = KeyTable(scope.scope("keys"), 2 + len(edge.schema))
+        self._due = Calendar(scope.scope("due"), 1)
+        scope.array("values", (32, star.WORDS))
+
+    def _values(self) -> I64:
+        return cast(I64, self._scope["values"])
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Values that appear, and what ends by the clock."""
+        rows = alive(inputs[0])
+        ids = row_ids(self._keys, rows)
+        self._scope.reserve("values", self._keys.capacity)
+        values = self._values()
+        arrive = star.arrive_explicit if self._explicit else star.arrive_expiring
+        out, fresh = arrive(rows.ts, rows.exp, ids, values)
+        self._schedule(fresh)
+        _, words = self._due.expire(clock.now)
+        late, again, gone = star.settle_due(words.reshape(-1), clock.now, self._explicit, values)
+        self._schedule(again)
+        result = emitted(self._keys, _by_time(out, late))
+        self._keys.release(gone)
+        return result
+
+    def _schedule(self, ids: I64) -> None:
+        end = self._values()[ids, star.END]
+        finite = end < NEVER
+        if not bool(finite.all()):
+            end, ids = end[finite], ids[finite]
+        self._due.add(end, ids.reshape(-1, 1))
+
+    def contents(self, clock: Clock) -> Delta:
+        """Every value once."""
+        ids = self._keys.live()
+        exp = None if self._explicit else self._values()[ids, star.END]
+        return live_rows(self._keys, ids, exp, clock)
+
+    def purge(self, lins: I64) -> None:
+        """Forget all values of these lineage ids."""
+        gone = ids_of_lins(self._keys, lins)
+        _, words = self._due.entries()
+        self._due.filter(np.flatnonzero(~np.isin(words.reshape(-1), gone)))
+        self._values()[gone] = 0
+        self._keys.release(gone)
+
+    def rows(self) -> int:
+        """Distinct values held."""
+        return len(self._keys)
+
+    def strings(self) -> list[StringColumns]:
+        """Where string codes are held."""
+        return key_strings(self._scope.scope("keys"), self._schema)
+
+    def structure(self) -> str:
+        """Hash of values and their calendar."""
+        return f"hash + {self._due.structure}"
+
+
+class CountState(ValueCounts):
+    """δ: a value is in the answer while its count is positive (a difference from nothing)."""
+
+    def __init__(self, scope: Scope, edge: Edge) -> None:
+        super().__init__(scope, (edge,), EXCEPT)
+
+
+class DistinctOp(Operator):
+    """Each distinct row once."""
+
+    name = "distinct"
+
+    def __init__(
+        self, input_op: Operator, ctx: Context, scope: Scope, emit: Emit = "explicit"
+    ) -> None:
+        edge = input_op.edge
+        if edge.negatives and emit == "expiring":
+            raise PlanError("DISTINCT over rows that may be retracted has no known expiry")
+        super().__init__((input_op,), _distinct_edge(edge, emit), scope)
+        self._emit = emit
+        self._state: StarState | CountState
+        if edge.negatives:
+            self._state = CountState(scope, edge)
+        else:
+            self._state = StarState(scope, edge, emit == "explicit")
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Consume the input up to the clock."""
+        return self._state.step(inputs, clock)
+
+    def contents(self, clock: Clock) -> Delta:
+        """The live output rows."""
+        return self._state.contents(clock)
+
+    def purge(self, lins: I64) -> None:
+        """Forget these lineage ids."""
+        self._state.purge(np.asarray(lins, np.int64))
+
+    def rows(self) -> int:
+        """Values (and entries) held."""
+        return self._state.rows()
+
+    def strings(self) -> list[StringColumns]:
+        """Where string codes are held."""
+        return self._state.strings()
+
+    def structure(self) -> str:
+        """Hash of values, and what knows their ends."""
+        return self._state.structure()
+
+    def detail(self) -> str:
+        """δ* or δ, and how rows end."""
+        return f"{'δ*' if isinstance(self._state, StarState) else 'δ'}, {self._emit}"
+
+
+def _by_time(first: I64, second: I64) -> I64:
+    out = np.concatenate((first, second))
+    ts = np.ascontiguousarray(out[:, 1])
+    if bool(np.all(ts[1:] >= ts[:-1])):
+        return out
+    return out[np.argsort(ts, kind="stable")]
+
+
+def _distinct_edge(edge: Edge, emit: Emit) -> Edge:
+    return replace(
+        edge,
+        pattern=weak_pattern(edge.pattern),
+        expiring=emit == "expiring" and edge.expiring,
+        negatives=emit == "explicit" and ends(edge),
+        fifo=False,
+        span=None,
+        keyed=False,
+    )

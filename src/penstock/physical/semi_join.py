@@ -1,0 +1,208 @@
+"""Semi and anti join: left rows whose key has a right row, or has none (DESIGN §3, negation).
+
+State: left values chained by key, right counts by key, the expirations of both inputs.
+*Explicit* counts equal left rows and ends every one by a −1 row; *expiring* keeps each
+left row's expiry and emits −1 rows for premature ends only. NULL keys match nothing unless
+`null_safe`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from penstock.delta import I64, Clock, Delta
+from penstock.kernels import prefix
+from penstock.kernels import semi_join as kernels
+from penstock.kernels.rows import key_rows
+from penstock.kernels.set_op import NATURAL, PREMATURE
+from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.context import Context
+from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.set_op import Emit, reserve_slots
+from penstock.physical.signed import (
+    SignedInput,
+    alive,
+    emitted,
+    ends,
+    ids_of_lins,
+    key_strings,
+    live_rows,
+    row_ids,
+    streams,
+    weak_pattern,
+)
+from penstock.state.arena import Scope
+from penstock.state.keytable import KeyTable
+
+
+class SemiJoinOp(Operator):
+    """Left rows with (semi) or without (anti) a right row of equal key columns.
+
+    Without `keys` any right row counts. With `right_is_table` right rows are visible to every
+    lineage: keys are then compared without it.
+    """
+
+    def __init__(
+        self,
+        left: Operator,
+        right: Operator,
+        keys: tuple[tuple[int, int], ...],
+        anti: bool,
+        ctx: Context,
+        scope: Scope,
+        emit: Emit = "explicit",
+        null_safe: bool = False,
+        right_is_table: bool = False,
+    ) -> None:
+        super().__init__((left, right), _semi_edge(left.edge, right.edge, anti, emit), scope)
+        self.name = "anti join" if anti else "semi join"
+        self._pairs, self._anti, self._emit = keys, anti, emit
+        self._null_safe, self._global = null_safe, right_is_table
+        self._columns = tuple(np.array([p[s] for p in keys], np.int64) for s in (0, 1))
+        self._values = KeyTable(scope.scope("values"), 2 + len(left.edge.schema))
+        self._keys = KeyTable(scope.scope("keys"), 2 + len(keys))
+        self._sides = (
+            SignedInput(scope.scope("left"), left.edge),
+            SignedInput(scope.scope("right"), right.edge),
+        )
+        scope.array("value_words", (32, kernels.VALUE_WORDS))
+        scope.array("key_words", (32, kernels.KEY_WORDS))
+        scope.array("slots", (32, prefix.SLOT_WORDS))
+        scope.array("regs", prefix.REGS)
+
+    def _arr(self, name: str) -> I64:
+        return cast(I64, self.scope[name])
+
+    # ---- one step ----------------------------------------------------------------------
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Consume both inputs up to the clock."""
+        left, right = (self._matchable(alive(d), s) for s, d in enumerate(inputs))
+        values, keys = self._left_ids(left), self._key_ids(right, 1)
+        self.scope.reserve("key_words", self._keys.capacity)
+        self._adopt(left, values)
+        arrivals = self._sides[0].apply(left, values, clock)
+        e = streams(arrivals, self._sides[1].apply(right, keys, clock))
+        state = (self._arr("value_words"), self._arr("key_words"), self._arr("regs"))
+        if self._emit == "explicit":
+            out = kernels.net_semi_explicit(self._anti, e.ts, e.ids, e.step, e.offsets, *state)
+        else:
+            reserve_slots(self.scope, len(left))
+            out = kernels.net_semi_expiring(
+                self._anti, e.ts, e.ids, e.step, e.exp, e.offsets,
+                state[0], self._arr("slots"), *state[1:],
+            )  # fmt: skip
+        delta = emitted(self._values, out)
+        cut = int(e.offsets[2])
+        self._release(e.ids[:cut], e.ids[cut:])
+        return delta
+
+    def _matchable(self, delta: Delta, side: int) -> Delta:
+        """Without the rows whose NULL keys keep them out of everything on this side."""
+        if self._null_safe or (side == 0 and self._anti):
+            return delta
+        bits = sum(1 << int(c) for c in self._columns[side])
+        keep = (delta.nulls & bits) == 0
+        return delta if bool(keep.all()) else delta.take(keep)
+
+    def _left_ids(self, left: Delta) -> I64:
+        ids = row_ids(self._values, left)
+        self.scope.reserve("value_words", self._values.capacity)
+        return ids
+
+    def _key_ids(self, delta: Delta, side: int) -> I64:
+        lin = np.zeros_like(delta.lin) if self._global else delta.lin
+        return self._keys.assign(key_rows(delta.rows, lin, self._columns[side]))
+
+    def _adopt(self, left: Delta, values: I64) -> None:
+        """Give new left values their keys: known values need no second look-up."""
+        new = np.flatnonzero(self._arr("value_words")[values, kernels.KEY] == 0)
+        if not new.shape[0]:
+            return
+        keys = self._key_ids(left if new.shape[0] == len(left) else left.take(new), 0)
+        self.scope.reserve("key_words", self._keys.capacity)
+        words = self._arr("value_words"), self._arr("key_words")
+        kernels.adopt(values[new], keys, *words)
+
+    def _release(self, values: I64, keys: I64) -> None:
+        """Forget those of the touched values and keys that hold nothing any more."""
+        value_words, key_words = self._arr("value_words"), self._arr("key_words")
+        gone = kernels.empty_values(values, value_words)
+        spare = kernels.orphan(gone, value_words, key_words)
+        self._values.release(gone)
+        self._keys.release(kernels.empty_keys(np.concatenate((spare, keys)), key_words))
+
+    # ---- the rest of the contract ------------------------------------------------------
+    def contents(self, clock: Clock) -> Delta:
+        """The live output rows."""
+        live, words = self._values.live(), self._arr("value_words")
+        if self._emit == "explicit":
+            ids = np.repeat(live, words[live, prefix.SHOWN])
+            return live_rows(self._values, ids, None, clock)
+        ids, exp = prefix.shown_rows(live, words, self._arr("slots"))
+        return live_rows(self._values, ids, exp, clock)
+
+    def purge(self, lins: I64) -> None:
+        """Forget these lineage ids; right rows of a table stay."""
+        lins = np.asarray(lins, np.int64)
+        value_words, key_words = self._arr("value_words"), self._arr("key_words")
+        gone = ids_of_lins(self._values, lins)
+        self._sides[0].forget(gone)
+        self._drop_rows(gone)
+        keys = np.empty(0, np.int64) if self._global else ids_of_lins(self._keys, lins)
+        self._sides[1].forget(keys)
+        key_words[keys, kernels.RIGHTS] = 0
+        spare = kernels.orphan(gone, value_words, key_words)
+        self._values.release(gone)
+        self._keys.release(kernels.empty_keys(np.concatenate((spare, keys)), key_words))
+
+    def _drop_rows(self, values: I64) -> None:
+        words = self._arr("value_words")
+        if self._emit == "expiring":
+            chain = words[values, kernels.KEY :]
+            prefix.drop_lists(values, words, self._arr("slots"), self._arr("regs"))
+            words[values, kernels.KEY :] = chain
+
+    def rows(self) -> int:
+        """Left values, keys and entries held."""
+        return len(self._values) + len(self._keys) + sum(len(s) for s in self._sides)
+
+    def strings(self) -> list[StringColumns]:
+        """Where string codes are held."""
+        schema = self.inputs[0].edge.schema
+        key_schema = schema.select(tuple(p[0] for p in self._pairs))
+        found = key_strings(self.scope.scope("values"), schema)
+        return found + key_strings(self.scope.scope("keys"), key_schema)
+
+    def structure(self) -> str:
+        """Hash of values and keys, and the store of each input."""
+        return "hash + " + " / ".join(s.structure for s in self._sides)
+
+    def detail(self) -> str:
+        """Key columns and how rows end."""
+        left, right = (i.edge.schema.names for i in self.inputs)
+        sign = "is not distinct from" if self._null_safe else "="
+        on = " and ".join(f"{left[a]} {sign} {right[b]}" for a, b in self._pairs)
+        return f"{on or 'any row'}, {self._emit}"
+
+    def premature_share(self) -> float:
+        """Of the ends of shown rows so far, the share that the right input caused."""
+        regs = self._arr("regs")
+        total = int(regs[PREMATURE] + regs[NATURAL])
+        return float(regs[PREMATURE] / total) if total else 0.0
+
+
+def _semi_edge(left: Edge, right: Edge, anti: bool, emit: Emit) -> Edge:
+    silent = emit == "expiring"
+    premature = anti or left.negatives or ends(right)
+    return replace(
+        left,
+        pattern=Pattern.STR if anti else weak_pattern(left.pattern, right.pattern),
+        expiring=silent and left.expiring,
+        negatives=premature or (not silent and left.expiring),
+        fifo=False,
+        span=None,
+        keyed=False,
+    )

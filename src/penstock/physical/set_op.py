@@ -1,0 +1,246 @@
+"""EXCEPT and INTERSECT over whole rows (Golab & Özsu 2005, §2.1; Ghanem et al. §5.3, W-Minus).
+
+*Explicit* counts each value on both sides and emits net changes. *Expiring* (EXCEPT ALL
+only) keeps the left rows of each value in order of expiry and shows a prefix of them, so
+that only premature ends are −1 rows. A value is forgotten when both its counts are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, cast
+
+import numpy as np
+
+from penstock.delta import I64, Clock, Delta
+from penstock.errors import PlanError
+from penstock.kernels import prefix
+from penstock.kernels import set_op as counts
+from penstock.logical.nodes import SetKind
+from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.context import Context
+from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.signed import (
+    NOTHING,
+    Events,
+    SignedInput,
+    alive,
+    emitted,
+    ends,
+    ids_of_lins,
+    key_strings,
+    live_rows,
+    row_ids,
+    streams,
+    weak_pattern,
+)
+from penstock.state.arena import Scope
+from penstock.state.keytable import KeyTable
+
+Emit = Literal["explicit", "expiring"]
+_KINDS = {
+    (SetKind.EXCEPT, True): counts.EXCEPT_ALL,
+    (SetKind.EXCEPT, False): counts.EXCEPT,
+    (SetKind.INTERSECT, True): counts.INTERSECT_ALL,
+    (SetKind.INTERSECT, False): counts.INTERSECT,
+}
+
+
+class ValueState:
+    """Values of one or two inputs, their ids, and the events of a step."""
+
+    value_words = counts.WORDS
+    registers = 2
+
+    def __init__(self, scope: Scope, edges: Sequence[Edge]) -> None:
+        self.scope = scope
+        self.keys = KeyTable(scope.scope("keys"), 2 + len(edges[0].schema))
+        self._schema = edges[0].schema
+        names = ("left", "right")
+        self.sides = [SignedInput(scope.scope(n), e) for n, e in zip(names, edges, strict=False)]
+        scope.array("values", (32, self.value_words))
+        scope.array("regs", self.registers)
+
+    def arr(self, name: str) -> I64:
+        """An array of the scope."""
+        return cast(I64, self.scope[name])
+
+    def events(self, inputs: Sequence[Delta], clock: Clock) -> Events:
+        """The signed events of a step; afterwards there are words for every id."""
+        found = []
+        for side, delta in zip(self.sides, inputs, strict=True):
+            rows = alive(delta)
+            found.append(side.apply(rows, row_ids(self.keys, rows), clock))
+        self.scope.reserve("values", self.keys.capacity)
+        return streams(found[0], found[1] if len(found) == 2 else NOTHING)
+
+    def finish(self, out: I64, dead: I64) -> Delta:
+        """The emitted rows; values that are no longer counted are forgotten."""
+        delta = emitted(self.keys, out)
+        self.keys.release(dead)
+        return delta
+
+    def purge(self, lins: I64) -> None:
+        """Forget all values of these lineage ids."""
+        gone = ids_of_lins(self.keys, lins)
+        for side in self.sides:
+            side.forget(gone)
+        self.clean(gone)
+        self.keys.release(gone)
+
+    def clean(self, ids: I64) -> None:
+        """Reset the words of values that are forgotten."""
+        self.arr("values")[ids] = 0
+
+    def rows(self) -> int:
+        """Values and entries held."""
+        return len(self.keys) + sum(len(s) for s in self.sides)
+
+    def strings(self) -> list[StringColumns]:
+        """Where string codes are held."""
+        return key_strings(self.scope.scope("keys"), self._schema)
+
+    def structure(self) -> str:
+        """Hash of values, and the store of each input."""
+        return "hash + " + " / ".join(s.structure for s in self.sides)
+
+    def premature_share(self) -> float:
+        """Of the ends so far, the share that expiry did not foretell."""
+        regs = self.arr("regs")
+        total = int(regs[counts.PREMATURE] + regs[counts.NATURAL])
+        return float(regs[counts.PREMATURE] / total) if total else 0.0
+
+
+class ValueCounts(ValueState):
+    """Counts per value; every end is a −1 row."""
+
+    def __init__(self, scope: Scope, edges: Sequence[Edge], kind: int) -> None:
+        super().__init__(scope, edges)
+        self._kind = kind
+
+    def step(self, inputs: Sequence[Delta], clock: Clock) -> Delta:
+        """Net changes of every value and instant."""
+        e = self.events(inputs, clock)
+        out, dead = counts.net_counts(
+            self._kind, e.ts, e.ids, e.step, e.offsets, self.arr("values"), self.arr("regs")
+        )
+        return self.finish(out, dead)
+
+    def contents(self, clock: Clock) -> Delta:
+        """Every value as often as it is in the answer."""
+        ids = counts.repeat_counts(self._kind, self.keys.live(), self.arr("values"))
+        return live_rows(self.keys, ids, None, clock)
+
+
+class ValuePrefix(ValueState):
+    """EXCEPT ALL with the left rows' own expiry; only premature ends are −1 rows."""
+
+    value_words = prefix.VALUE_WORDS
+    registers = prefix.REGS
+
+    def __init__(self, scope: Scope, edges: Sequence[Edge]) -> None:
+        super().__init__(scope, edges)
+        scope.array("slots", (32, prefix.SLOT_WORDS))
+
+    def step(self, inputs: Sequence[Delta], clock: Clock) -> Delta:
+        """Rows that enter the answer, and those that leave it before they expire."""
+        e = self.events(inputs, clock)
+        reserve_slots(self.scope, int(e.offsets[2] - e.offsets[1]))
+        out, dead = prefix.net_except_all(
+            e.ts, e.ids, e.step, e.exp, e.offsets,
+            self.arr("values"), self.arr("slots"), self.arr("regs"),
+        )  # fmt: skip
+        return self.finish(out, dead)
+
+    def contents(self, clock: Clock) -> Delta:
+        """The rows shown, with their expiry."""
+        ids, exp = prefix.shown_rows(self.keys.live(), self.arr("values"), self.arr("slots"))
+        return live_rows(self.keys, ids, exp, clock)
+
+    def clean(self, ids: I64) -> None:
+        """Free the rows of values that are forgotten."""
+        prefix.drop_lists(ids, self.arr("values"), self.arr("slots"), self.arr("regs"))
+
+
+def reserve_slots(scope: Scope, more: int) -> None:
+    """Make room for `more` rows in the lists of a scope."""
+    regs = cast(I64, scope["regs"])
+    fresh = max(0, more - int(regs[prefix.FREED]))
+    scope.reserve("slots", int(regs[prefix.USED]) + fresh + 1)
+
+
+class SetOpOp(Operator):
+    """EXCEPT [ALL] or INTERSECT [ALL] of two inputs of equal level and types."""
+
+    name = "set operation"
+
+    def __init__(
+        self,
+        left: Operator,
+        right: Operator,
+        kind: SetKind,
+        all: bool,
+        ctx: Context,
+        scope: Scope,
+        emit: Emit = "explicit",
+    ) -> None:
+        if kind is SetKind.UNION:
+            raise PlanError("UNION is not a counting set operation")
+        if emit == "expiring" and not (kind is SetKind.EXCEPT and all):
+            raise PlanError("only EXCEPT ALL can emit rows with their own expiry")
+        edges = (left.edge, right.edge)
+        super().__init__((left, right), _set_edge(edges, kind, emit), scope)
+        self.name = kind.value
+        self._all, self._emit = all, emit
+        self._state: ValueCounts | ValuePrefix
+        if emit == "expiring":
+            self._state = ValuePrefix(scope, edges)
+        else:
+            self._state = ValueCounts(scope, edges, _KINDS[kind, all])
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Consume both inputs up to the clock."""
+        return self._state.step(inputs, clock)
+
+    def contents(self, clock: Clock) -> Delta:
+        """The live output rows."""
+        return self._state.contents(clock)
+
+    def purge(self, lins: I64) -> None:
+        """Forget these lineage ids."""
+        self._state.purge(np.asarray(lins, np.int64))
+
+    def rows(self) -> int:
+        """Values and entries held."""
+        return self._state.rows()
+
+    def strings(self) -> list[StringColumns]:
+        """Where string codes are held."""
+        return self._state.strings()
+
+    def structure(self) -> str:
+        """Hash of values, and the store of each input."""
+        return self._state.structure()
+
+    def detail(self) -> str:
+        """ALL or not, and how rows end."""
+        return ("ALL, " if self._all else "") + self._emit
+
+    def premature_share(self) -> float:
+        """Of the ends of left rows so far, the share that the right input caused."""
+        return self._state.premature_share()
+
+
+def _set_edge(edges: tuple[Edge, Edge], kind: SetKind, emit: Emit) -> Edge:
+    left, right = edges
+    difference = kind is SetKind.EXCEPT
+    return replace(
+        left,
+        pattern=Pattern.STR if difference else weak_pattern(left.pattern, right.pattern),
+        expiring=emit == "expiring" and left.expiring,
+        negatives=difference or ends(left) or ends(right),
+        fifo=False,
+        span=None,
+        keyed=False,
+    )
