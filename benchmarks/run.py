@@ -1,0 +1,153 @@
+"""Run benchmarks: `python -m benchmarks.run NAME… [--all] [--json] [--out DIR]`.
+
+A benchmark is a module of this folder with a docstring and `run() -> dict[str, object]`, or
+with a `main()` that prints what it found (one JSON object when it knows `--json`).
+Each runs in a process of its own with one thread, so none warms or crowds another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import importlib
+import inspect
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+_LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "ARROW")
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in _LIBRARIES} | {"POLARS_MAX_THREADS": "1"}
+
+
+def available() -> dict[str, str]:
+    """Benchmarks by name, with the first line of their docstring."""
+    found = {}
+    for path in sorted(HERE.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        if path.stem == "run" or not functions & {"run", "main"}:
+            continue
+        found[path.stem] = (ast.get_docstring(tree) or "").split("\n")[0]
+    return found
+
+
+def run_here(name: str) -> dict[str, object]:
+    """Run one benchmark in this process and say where it ran."""
+    start = time.perf_counter()
+    module = importlib.import_module(f"benchmarks.{name}")
+    run = getattr(module, "run", None)
+    takes_nothing = run is not None and not inspect.signature(run).parameters
+    result = run() if takes_nothing else _printed(module.main)
+    return {
+        "benchmark": name,
+        "result": result,
+        "seconds": round(time.perf_counter() - start, 3),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+    }
+
+
+def _printed(main: Callable[[], object]) -> object:
+    sys.argv = [sys.argv[0], "--json"]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        main()
+    try:
+        return json.loads(out.getvalue())
+    except ValueError:
+        return dict(enumerate(out.getvalue().splitlines(), 1))
+
+
+def run_apart(name: str, quiet: bool) -> dict[str, object]:
+    """Run one benchmark in its own process; what it prints is shown unless `quiet`."""
+    command = [sys.executable, "-m", "benchmarks.run", "--here", name]
+    environment = {**os.environ, **ONE_THREAD}
+    read, write = os.pipe()
+    with os.fdopen(read) as results:
+        process = subprocess.Popen(
+            [*command, "--results", str(write)],
+            cwd=HERE.parent,
+            env=environment,
+            pass_fds=[write],
+            stdout=subprocess.DEVNULL if quiet else None,
+        )
+        os.close(write)
+        text = results.read()
+        if process.wait() or not text:
+            raise SystemExit(f"benchmark {name} failed")
+    outcome: dict[str, object] = json.loads(text)
+    return outcome
+
+
+def flatten(value: object, prefix: str = "") -> list[tuple[str, str]]:
+    """Nested results as (name, value) lines."""
+    if isinstance(value, dict):
+        return [row for key, item in value.items() for row in flatten(item, f"{prefix}{key} ")]
+    text = f"{value:,.3g}" if isinstance(value, float) and abs(value) < 1000 else f"{value}"
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) >= 1000:
+        text = f"{value:,.0f}"
+    return [(prefix.strip(), text)]
+
+
+def show(outcome: dict[str, object]) -> None:
+    """Print one outcome as a table."""
+    table = Table(title=f"{outcome['benchmark']} ({outcome['seconds']} s)", title_justify="left")
+    table.add_column("measure")
+    table.add_column("value", justify="right")
+    for name, value in flatten(outcome["result"]):
+        table.add_row(name, value)
+    Console().print(table)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="benchmarks.run", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--all", action="store_true", help="run every benchmark")
+    parser.add_argument("--json", action="store_true", help="print JSON lines, nothing else")
+    parser.add_argument("--out", type=Path, help="also write DIR/NAME.json")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--results", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    known = available()
+    names = list(known) if args.all else args.names
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"unknown benchmark {unknown[0]}; there are: {', '.join(known) or 'none'}")
+    if not names:
+        for name, about in known.items():
+            print(f"{name:24} {about}")
+        return 0
+    if args.here:
+        with os.fdopen(args.results, "w") as results:
+            json.dump(run_here(names[0]), results, default=float)
+        return 0
+    failed = 0
+    for name in names:
+        try:
+            outcome = run_apart(name, quiet=args.json)
+        except SystemExit as error:
+            print(error, file=sys.stderr)
+            failed += 1
+            continue
+        if args.json:
+            print(json.dumps(outcome), flush=True)
+        else:
+            show(outcome)
+        if args.out:
+            args.out.mkdir(parents=True, exist_ok=True)
+            (args.out / f"{name}.json").write_text(json.dumps(outcome, indent=2) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
