@@ -188,6 +188,7 @@ class Join(Node):
     equi: tuple[tuple[int, int], ...]
     band: Band | None = None
     residual: Expr | None = None
+    null_safe: bool = False  # equi columns match NULL with NULL (whole-row SEMI and ANTI)
 
     @property
     def schema(self) -> Schema:

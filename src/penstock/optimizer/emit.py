@@ -1,0 +1,69 @@
+"""How a keyed operator lets its results leave: silently at `exp`, or by −1 rows.
+
+*expiring* suits a join above, which then sees few negative rows; *explicit* suits a view and
+every keyed operator, which want net changes (Golab & Özsu 2005, §5.3.2 and §5.4.3). A
+negation is expiring below a join only while premature ends are rare.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from penstock.logical.nodes import (
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    SetKind,
+    SetOp,
+)
+from penstock.optimizer.stats import Stats
+
+Emit = Literal["explicit", "expiring"]
+FEW_PREMATURE = 0.25
+
+
+def choose_emit(node: Node, parent: Node | None, stats: Stats) -> Emit:
+    """How `node` should emit to `parent`, its nearest consumer that is no filter or projection."""
+    if not isinstance(parent, Join) or parent.kind is not JoinKind.INNER:
+        return "explicit"
+    match node:
+        case Distinct() | SetOp(kind=SetKind.INTERSECT):
+            return "expiring"
+        case Join(kind=JoinKind.SEMI | JoinKind.ANTI) | SetOp(kind=SetKind.EXCEPT):
+            return "expiring" if stats.premature_share(node) < FEW_PREMATURE else "explicit"
+        case _:
+            return "explicit"
+
+
+def choose_emits(root: Node, stats: Stats) -> dict[Node, Emit]:
+    """The choice for every keyed operator of a plan; explicit where two uses disagree."""
+    chosen: dict[Node, Emit] = {}
+
+    def visit(node: Node, parent: Node | None) -> None:
+        if can_choose(node):
+            mine = choose_emit(node, parent, stats)
+            chosen[node] = mine if chosen.get(node, mine) == mine else "explicit"
+        for child in node.inputs:
+            visit(child, consumer(node, parent))
+
+    visit(root, None)
+    return chosen
+
+
+def consumer(node: Node, parent: Node | None) -> Node | None:
+    """What the inputs of `node` have as nearest consumer, `parent` being that of `node`."""
+    return parent if isinstance(node, Filter | Project) else node
+
+
+def can_choose(node: Node) -> bool:
+    """Whether the operator of `node` can emit either way."""
+    match node:
+        case Distinct() | Join(kind=JoinKind.SEMI | JoinKind.ANTI):
+            return True
+        case SetOp():
+            return node.kind is not SetKind.UNION
+        case _:
+            return False

@@ -1,0 +1,58 @@
+"""The optimiser: lowering, then the rules in order until nothing changes.
+
+Every rule is a pure function of a plan and the statistics that keeps every answer at every
+instant; each can be switched off by name. Lowering is not optional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.errors import PlanError
+from penstock.logical.nodes import Node
+from penstock.optimizer.lower import lower
+from penstock.optimizer.merge_projections import merge_projections
+from penstock.optimizer.order_joins import order_joins
+from penstock.optimizer.prune_projection import prune_projection
+from penstock.optimizer.pull_up_except import pull_up_except
+from penstock.optimizer.push_down_distinct import push_down_distinct
+from penstock.optimizer.push_down_filter import push_down_filter
+from penstock.optimizer.push_down_simple import push_down_simple
+from penstock.optimizer.push_down_table_join import push_down_table_join
+from penstock.optimizer.stats import Stats
+
+Rule = Callable[[Node, Stats], Node]
+
+RULES: tuple[Rule, ...] = (
+    push_down_filter,
+    merge_projections,
+    push_down_simple,
+    pull_up_except,
+    push_down_table_join,
+    push_down_distinct,
+    order_joins,
+    prune_projection,
+    merge_projections,
+)
+RULE_NAMES = frozenset(rule.__name__ for rule in RULES)
+MAX_ROUNDS = 10
+
+
+def optimize(node: Node, stats: Stats, off: frozenset[str] = frozenset()) -> Node:
+    """The lowered plan after all rules but those in `off`."""
+    unknown = off - RULE_NAMES
+    if unknown:
+        raise PlanError(
+            f"no optimiser rule is called {', '.join(sorted(unknown))}",
+            code="PS-PLAN-005",
+            remedy=f"rules are {', '.join(sorted(RULE_NAMES))}",
+        )
+    rules = [rule for rule in RULES if rule.__name__ not in off]
+    node = lower(node)
+    for _ in range(MAX_ROUNDS):
+        before = node
+        for rule in rules:
+            node = rule(node, stats)
+        if node == before:
+            break
+    return node

@@ -1,0 +1,63 @@
+"""Update pattern simplification, the strict half: negation moves up (Golab & Özsu 2005, §5.4.2).
+
+(A ▷ B) ⋈ C = (A ⋈ C) ▷ B: what an anti join compares are columns of A, which the join keeps. So the
+join sees no negative rows and keeps its WK state; likewise for semi joins and DISTINCT above a
+negation. A EXCEPT B below a join is the anti join of the distinct rows of A. With measured
+streams a join is only passed when the cost model agrees (a join that multiplies rows is better
+left above, §6.6); unmeasured, it always is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.logical.nodes import Distinct, Join, JoinKind, Node, SetKind, SetOp
+from penstock.optimizer.cost import cost
+from penstock.optimizer.rewrite import bottom_up, width
+from penstock.optimizer.stats import Stats
+from penstock.patterns.rules import is_table
+
+
+def pull_up_except(node: Node, stats: Stats) -> Node:
+    """Move anti joins and EXCEPT above joins, semi joins and DISTINCT."""
+    return bottom_up(node, lambda part: _pull(part, stats))
+
+
+def _pull(node: Node, stats: Stats) -> Node:
+    """`node`, whose inputs have been dealt with, with a negation just below it moved above."""
+    match node:
+        case Distinct(input=Join(kind=JoinKind.ANTI) as anti):
+            return replace(anti, left=_pull(Distinct(anti.left), stats))
+        case Join(kind=JoinKind.SEMI, left=Join(kind=JoinKind.ANTI) as anti):
+            return replace(anti, left=_pull(replace(node, left=anti.left), stats))
+        case Join(kind=JoinKind.INNER) if not (is_table(node.left) or is_table(node.right)):
+            return _above_join(node, stats)
+        case _:
+            return node
+
+
+def _above_join(join: Join, stats: Stats) -> Node:
+    split = width(join.left)
+    for at, side in enumerate(join.inputs):
+        anti = _as_anti(side)
+        if anti is None:
+            continue
+        below = replace(join, left=anti.left) if at == 0 else replace(join, right=anti.left)
+        equi = tuple((left + at * split, right) for left, right in anti.equi)
+        pulled = replace(anti, left=below, equi=equi)
+        if not stats.knows(join) or cost(pulled, stats).total <= cost(join, stats).total:
+            return replace(pulled, left=_pull(below, stats))
+    return join
+
+
+def _as_anti(node: Node) -> Join | None:
+    """A negation as an anti join whose keys are columns of its left input."""
+    match node:
+        case Join(kind=JoinKind.ANTI):
+            return node
+        case SetOp(kind=SetKind.EXCEPT, all=False):
+            every = tuple((i, i) for i in range(width(node)))
+            left = Distinct(node.left)
+            return Join(left, node.right, JoinKind.ANTI, every, null_safe=True)
+        case _:
+            return None

@@ -1,0 +1,103 @@
+"""Filters move as far down as the answer allows, conjunct by conjunct.
+
+Through projections, joins (to the side that decides), unions, set operations, semi and anti
+joins (left), distinct and the keys of a group-by; never below a ROWS window, whose rows are
+counted before they are filtered, and not into a non-retroactive table, which a join reads
+as it is. An equality of one column from each side becomes a key of an inner join.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.logical.expr import Expr, columns_of, conjuncts, remap
+from penstock.logical.nodes import (
+    Distinct,
+    Filter,
+    GroupBy,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Rows,
+    SetOp,
+    Windowed,
+)
+from penstock.optimizer.rewrite import (
+    equated_columns,
+    has_udf,
+    over,
+    residual_parts,
+    shift,
+    split_sides,
+    substitute,
+    where,
+    width,
+    with_residual,
+)
+from penstock.optimizer.stats import Stats
+from penstock.patterns.rules import is_nrr
+
+
+def push_down_filter(node: Node, stats: Stats) -> Node:
+    """Move every conjunct of every filter down as far as it can go."""
+    return _push(node, [])
+
+
+def _push(node: Node, parts: list[Expr]) -> Node:
+    """`node` filtered by `parts`, which read its output."""
+    match node:
+        case Filter():
+            mine = conjuncts(node.predicate)
+            return _push(node.input, mine + [p for p in parts if p not in mine])
+        case Project():
+            return _through_project(node, parts)
+        case Join(kind=JoinKind.INNER):
+            return _into_join(node, parts)
+        case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
+            return _into_exists(node, parts)
+        case GroupBy():
+            return _through_group_by(node, parts)
+        case Distinct() | SetOp():
+            return over(node, [_push(child, parts) for child in node.inputs])
+        case Windowed() if not isinstance(node.window, Rows):
+            return over(node, [_push(node.input, parts)])
+        case _:
+            return where(over(node, [_push(child, []) for child in node.inputs]), parts)
+
+
+def _through_project(node: Project, parts: list[Expr]) -> Node:
+    """Predicates over computed columns compute them; a user's function is not called twice."""
+    stay = [p for p in parts if any(has_udf(node.exprs[i]) for i in columns_of(p))]
+    go = [substitute(p, node.exprs) for p in parts if p not in stay]
+    return where(over(node, [_push(node.input, go)]), stay)
+
+
+def _into_join(node: Join, parts: list[Expr]) -> Node:
+    split = width(node.left)
+    pairs = {part: equated_columns(part, split) for part in parts}
+    equi = node.equi + tuple(p for p in pairs.values() if p and p not in node.equi)
+    left, right, stay = split_sides([part for part, pair in pairs.items() if not pair], split)
+    kept_left, kept_right, residual = split_sides(residual_parts(node), split)
+    left, right = left + kept_left, right + kept_right
+    if is_nrr(node.right):
+        stay, right = stay + [shift(p, split) for p in right], []
+    if equi != node.equi or kept_left or kept_right:
+        node = with_residual(replace(node, equi=equi), residual)
+    return where(over(node, [_push(node.left, left), _push(node.right, right)]), stay)
+
+
+def _into_exists(node: Join, parts: list[Expr]) -> Node:
+    """All to the left; to the right too where whole rows are compared, so both sides stay alike."""
+    whole_row = node.null_safe and node.equi == tuple((i, i) for i in range(width(node.left)))
+    right = _push(node.right, parts if whole_row else [])
+    return over(node, [_push(node.left, parts), right])
+
+
+def _through_group_by(node: GroupBy, parts: list[Expr]) -> Node:
+    """Predicates over keys decide whole groups; without keys the one row is always there."""
+    keys = range(len(node.keys))
+    go = [p for p in parts if node.keys and columns_of(p).issubset(keys)]
+    stay = [p for p in parts if p not in go]
+    moved = [remap(p, lambda i: node.keys[i]) for p in go]
+    return where(over(node, [_push(node.input, moved)]), stay)

@@ -1,0 +1,70 @@
+"""What is known or guessed of streams, tables and predicates when a plan is chosen.
+
+Frozen values: measuring is the engine's work, which hands a new `Stats` to the optimiser.
+Whatever is not given is a default guess, and rules that trade one plan against another by
+cost leave a plan as it is while they would only be guessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.logical.expr import Expr
+from penstock.logical.nodes import Node, Scan, TableScan, walk
+
+DEFAULT_RATE = 100.0
+DEFAULT_DISTINCT = 100.0
+DEFAULT_ROWS = 1000.0
+DEFAULT_PREMATURE = 0.5
+HORIZON_S = 3600.0
+"""How long a stream that is kept for ever is taken to have been kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStats:
+    """A stream: rows per second, distinct values per column, units of event time per second."""
+
+    rate: float = DEFAULT_RATE
+    distinct: Mapping[str, float] = field(default_factory=dict)
+    ticks_per_s: float = 1_000_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class TableStats:
+    """A table: rows, distinct values per column, updates per second."""
+
+    rows: float = DEFAULT_ROWS
+    distinct: Mapping[str, float] = field(default_factory=dict)
+    rate: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Statistics by name; `selectivity` by predicate; `premature` by negation node.
+
+    `premature` is the share of a negation's results that ended before their expiry.
+    """
+
+    streams: Mapping[str, StreamStats] = field(default_factory=dict)
+    tables: Mapping[str, TableStats] = field(default_factory=dict)
+    selectivity: Mapping[Expr, float] = field(default_factory=dict)
+    premature: Mapping[Node, float] = field(default_factory=dict)
+
+    def stream(self, name: str) -> StreamStats:
+        """Of a stream, guessed when unknown."""
+        return self.streams.get(name, StreamStats())
+
+    def table(self, name: str) -> TableStats:
+        """Of a table, guessed when unknown."""
+        return self.tables.get(name, TableStats())
+
+    def premature_share(self, node: Node) -> float:
+        """Share of premature expirations of a negation, guessed when not measured."""
+        return self.premature.get(node, DEFAULT_PREMATURE)
+
+    def knows(self, node: Node) -> bool:
+        """Whether every stream and table below `node` has been measured."""
+        leaves = list(walk(node))
+        streams = all(n.stream in self.streams for n in leaves if isinstance(n, Scan))
+        return streams and all(n.table in self.tables for n in leaves if isinstance(n, TableScan))

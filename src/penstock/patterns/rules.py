@@ -1,0 +1,189 @@
+"""The update pattern of every plan edge by the five rules of Golab & Özsu 2005, §5.2.
+
+One rule per node class; a class without a rule is an error when this module is imported.
+The paper leaves monotonic inputs aside. Here a join, distinct, intersection or semi join whose
+inputs are all MON is MON: over [UNBOUNDED] inputs nothing it ever yielded leaves again. A mix
+of MON and expiring rows is WK, because rows that never leave stand between rows that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from penstock.errors import PlanError
+from penstock.logical import nodes
+from penstock.logical.nodes import (
+    Distinct,
+    Filter,
+    GroupBy,
+    Join,
+    JoinKind,
+    Node,
+    Now,
+    OneRow,
+    Project,
+    Range,
+    Rows,
+    Scan,
+    SetKind,
+    SetOp,
+    TableScan,
+    Unbounded,
+    Window,
+    Windowed,
+)
+from penstock.patterns.edge import Pattern
+
+N = TypeVar("N", bound=Node)
+
+_RULES: dict[type[Node], Callable[..., Pattern]] = {}
+
+
+def pattern_of(node: Node) -> Pattern:
+    """The update pattern on the output edge of `node`."""
+    return _RULES[type(node)](node)
+
+
+def is_nrr(node: Node) -> bool:
+    """Whether `node` is a non-retroactive table, perhaps filtered or projected."""
+    if isinstance(node, Filter | Project):
+        return is_nrr(node.input)
+    return isinstance(node, TableScan) and node.nonretroactive
+
+
+def is_table(node: Node) -> bool:
+    """Whether `node` reads tables only."""
+    if isinstance(node, TableScan):
+        return True
+    return bool(node.inputs) and all(is_table(child) for child in node.inputs)
+
+
+def nrr_stream_side(join: Join) -> Node | None:
+    """The streaming input of an inner or left join with a non-retroactive table, else None."""
+    if join.kind in (JoinKind.INNER, JoinKind.LEFT) and is_nrr(join.right):
+        return join.left
+    if join.kind is JoinKind.INNER and is_nrr(join.left):
+        return join.right
+    return None
+
+
+def _rule(kind: type[N]) -> Callable[[Callable[[N], Pattern]], Callable[[N], Pattern]]:
+    def register(rule: Callable[[N], Pattern]) -> Callable[[N], Pattern]:
+        _RULES[kind] = rule
+        return rule
+
+    return register
+
+
+# ---- leaves --------------------------------------------------------------------------
+@_rule(Scan)
+def _scan(node: Scan) -> Pattern:
+    return _of_window(node.window, Pattern.MON)
+
+
+@_rule(Windowed)
+def _windowed(node: Windowed) -> Pattern:
+    return _of_window(node.window, pattern_of(node.input))
+
+
+def _of_window(window: Window, unwindowed: Pattern) -> Pattern:
+    """Time windows expire first in, first out; when a ROWS window does is not known (§7)."""
+    match window:
+        case Range() | Now():
+            return Pattern.WKS
+        case Rows():
+            return Pattern.STR
+        case Unbounded():
+            return unwindowed
+
+
+@_rule(TableScan)
+def _table(_node: TableScan) -> Pattern:
+    """Rows of a table leave when a statement says so; a join with an NRR does not look at this."""
+    return Pattern.STR
+
+
+@_rule(OneRow)
+def _one_row(_node: OneRow) -> Pattern:
+    return Pattern.MON
+
+
+# ---- operators -----------------------------------------------------------------------
+@_rule(Filter)
+def _filter(node: Filter) -> Pattern:
+    return pattern_of(node.input)  # rule 1
+
+
+@_rule(Project)
+def _project(node: Project) -> Pattern:
+    return pattern_of(node.input)  # rule 1
+
+
+@_rule(Join)
+def _join(node: Join) -> Pattern:
+    stream = nrr_stream_side(node)
+    if stream is not None:
+        return pattern_of(stream)  # rule 1
+    if node.kind in (JoinKind.INNER, JoinKind.SEMI):
+        return _weak(node)  # rule 3; a table's STR makes a relation join STR as rule 5 wants
+    return Pattern.STR  # rule 5: outer joins hold an anti join
+
+
+@_rule(Distinct)
+def _distinct(node: Distinct) -> Pattern:
+    return _weak(node)
+
+
+@_rule(GroupBy)
+def _group_by(_node: GroupBy) -> Pattern:
+    return Pattern.WK  # rule 4: new values replace old ones by key, whatever came in
+
+
+@_rule(SetOp)
+def _set_op(node: SetOp) -> Pattern:
+    if node.kind is SetKind.EXCEPT:
+        return Pattern.STR  # rule 5
+    if node.kind is SetKind.UNION and node.all:
+        return _merge(node)
+    return _weak(node)
+
+
+def _weak(node: Node) -> Pattern:
+    """Rule 3, with MON kept when every input is."""
+    inputs = {pattern_of(child) for child in node.inputs}
+    if Pattern.STR in inputs:
+        return Pattern.STR
+    return Pattern.MON if inputs == {Pattern.MON} else Pattern.WK
+
+
+def _merge(node: SetOp) -> Pattern:
+    """Rule 2. Windows of different lengths do not merge first in, first out: WK (§3.1)."""
+    inputs = {pattern_of(child) for child in node.inputs}
+    if Pattern.STR in inputs:
+        return Pattern.STR
+    if len(inputs) == 1 and inputs != {Pattern.WK}:
+        same = inputs == {Pattern.MON} or _span(node) is not None
+        return inputs.pop() if same else Pattern.WK
+    return Pattern.WK
+
+
+def _span(node: Node) -> Window | None:
+    """The one window by which all rows of a WKS edge expire, None when there are several."""
+    if isinstance(node, Scan | Windowed) and not isinstance(node.window, Unbounded):
+        return node.window
+    if isinstance(node, Join):
+        stream = nrr_stream_side(node)
+        return None if stream is None else _span(stream)
+    spans = {_span(child) for child in node.inputs}
+    return spans.pop() if len(spans) == 1 else None
+
+
+def _check_complete() -> None:
+    known = [c for c in vars(nodes).values() if isinstance(c, type) and issubclass(c, Node)]
+    missing = [c.__name__ for c in known if c is not Node and c not in _RULES]
+    if missing:
+        raise PlanError(f"no update pattern rule for {', '.join(missing)}")
+
+
+_check_complete()
