@@ -78,7 +78,7 @@ class StringTable:
             if indices.null_count:
                 out[pc.is_null(indices).to_numpy(zero_copy_only=False)] = 0
             return out
-        offsets, data, valid = _utf8_buffers(array)
+        offsets, data, valid = utf8_buffers(array)
         return self._intern(offsets, data, valid)
 
     def code(self, text: str) -> int:
@@ -133,11 +133,7 @@ class StringTable:
             codes = np.where(null, 0, codes)
         offsets = k.text_offsets(codes, lengths)
         data = k.gather_utf8(codes, offsets, starts, heap)
-        large = int(offsets[-1]) > _INT32_MAX
-        places = offsets if large else offsets.astype(np.int32)
-        type_ = pa.large_string() if large else pa.string()
-        buffers = [validity(null), pa.py_buffer(places), pa.py_buffer(data)]
-        return pa.Array.from_buffers(type_, codes.shape[0], buffers)
+        return utf8_array(offsets, data, null)
 
     def text(self, code: int) -> str:
         """The string of one code."""
@@ -186,6 +182,15 @@ def validity(null: Bool | None) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(~null, bitorder="little"))
 
 
+def utf8_array(offsets: I64, data: U8, null: Bool | None) -> pa.Array:
+    """A string array from its parts; large_string when it exceeds 2 GiB."""
+    large = int(offsets[-1]) > _INT32_MAX
+    places = offsets if large else offsets.astype(np.int32)
+    type_ = pa.large_string() if large else pa.string()
+    buffers = [validity(null), pa.py_buffer(places), pa.py_buffer(data)]
+    return pa.Array.from_buffers(type_, offsets.shape[0] - 1, buffers)
+
+
 def _bytes(buffer: bytes | pa.Buffer | None) -> U8:
     """A read-only view, so that kernels are compiled for one kind of array."""
     if buffer is None or not len(buffer):
@@ -195,7 +200,7 @@ def _bytes(buffer: bytes | pa.Buffer | None) -> U8:
     return view
 
 
-def _utf8_buffers(array: pa.Array) -> tuple[I64, U8, Bool]:
+def utf8_buffers(array: pa.Array) -> tuple[I64, U8, Bool]:
     """Offsets, bytes and validity (empty: all valid) of a string array, slices included."""
     if pa.types.is_null(array.type):
         return np.zeros(len(array) + 1, np.int64), _bytes(None), np.empty(0, np.bool_)

@@ -1,0 +1,1 @@
+"""Vectorised implementations of the functions an expression may call."""

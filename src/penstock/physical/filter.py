@@ -1,0 +1,67 @@
+"""Filter: the rows for which a condition is TRUE. Stateless: its edge is its input's.
+
+A row at which the condition fails (overflow, a UDF that raised) is dropped and its lineage
+reported, so that only the queries it belongs to fail (DESIGN §3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from penstock.delta import I64, Bool, Clock, Delta
+from penstock.logical.expr import Expr
+from penstock.physical.context import Context
+from penstock.physical.evaluate import EvaluationError, compile_expr
+from penstock.physical.operator import Operator
+from penstock.physical.pairs import keep_rows
+from penstock.state.arena import Scope
+
+Params = Callable[[I64], I64]
+"""Lineage ids to the matrix of their queries' parameters (NULL word first)."""
+
+
+class FilterOp(Operator):
+    """Rows of the input that satisfy `predicate`."""
+
+    name = "filter"
+
+    def __init__(
+        self,
+        input_op: Operator,
+        predicate: Expr,
+        ctx: Context,
+        scope: Scope,
+        params: Params | None = None,
+    ) -> None:
+        super().__init__([input_op], input_op.edge, scope)
+        self.predicate = predicate
+        self._ctx = ctx
+        self._params = params
+        self._compiled = compile_expr(predicate, ctx)
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Keep what satisfies the predicate."""
+        (delta,) = inputs
+        return keep_rows(delta, self._mask(delta)) if len(delta) else delta
+
+    def contents(self, clock: Clock) -> Delta:
+        """The input's contents that satisfy the predicate."""
+        return self.step([self.inputs[0].contents(clock)], clock)
+
+    def detail(self) -> str:
+        """The predicate."""
+        return str(self.predicate)
+
+    def _mask(self, delta: Delta) -> Bool:
+        params = self._params(delta.lin) if self._params else None
+        try:
+            return self._compiled.mask(delta.rows, params)
+        except EvaluationError as error:
+            self._ctx.failures.add(self.edge.level, delta.lin[error.bad], error.reason)
+            good = ~error.bad
+        keep = np.zeros(len(delta), np.bool_)
+        if good.any():
+            keep[good] = self._mask(delta.take(good))
+        return keep

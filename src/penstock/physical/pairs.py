@@ -1,0 +1,39 @@
+"""Keeping (−2, +2) replacements right when an operator drops rows (`delta.py`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I8, I64, Bool, Delta
+
+
+def partners(sign: I8) -> I64:
+    """Position of the other half of each row's pair; the row itself for plain rows."""
+    here = np.arange(sign.shape[0])
+    return here - np.where(np.abs(sign) == 2, sign // 2, 0)
+
+
+def keep_rows(delta: Delta, keep: Bool) -> Delta:
+    """The rows of `keep`; halves of broken pairs become plain ±1."""
+    if keep.all():
+        return delta
+    kept = delta.take(keep)
+    if not (np.abs(kept.sign) == 2).any():
+        return kept
+    lone = (np.abs(delta.sign) == 2) & ~keep[partners(delta.sign)]
+    return kept.with_(sign=np.where(lone, delta.sign // 2, delta.sign)[keep])
+
+
+def drop_unchanged(delta: Delta) -> Delta:
+    """Without the pairs that replace a row by an equal one."""
+    first = np.flatnonzero(delta.sign == -2)
+    if not first.shape[0]:
+        return delta
+    same = (delta.rows[:, first] == delta.rows[:, first + 1]).all(axis=0)
+    same &= delta.exp[first] == delta.exp[first + 1]
+    if not same.any():
+        return delta
+    keep = np.ones(len(delta), np.bool_)
+    keep[first[same]] = False
+    keep[first[same] + 1] = False
+    return delta.take(keep)

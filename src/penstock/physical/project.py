@@ -1,0 +1,73 @@
+"""Project: computed columns. Stateless; timing, expiry and lineage of rows are the input's.
+
+Plain columns are copied as words; only computed ones are evaluated. Rows that fail are
+dropped and reported as in `filter.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.delta import I64, Clock, Delta
+from penstock.kernels.rows import select_columns
+from penstock.logical.expr import Column, Expr
+from penstock.physical.context import Context
+from penstock.physical.evaluate import EvaluationError, compile_expr, evaluate_rows
+from penstock.physical.filter import Params
+from penstock.physical.operator import Operator
+from penstock.physical.pairs import drop_unchanged, keep_rows
+from penstock.schema import Schema
+from penstock.state.arena import Scope
+
+
+class ProjectOp(Operator):
+    """One output column per expression."""
+
+    name = "project"
+
+    def __init__(
+        self,
+        input_op: Operator,
+        exprs: Sequence[Expr],
+        schema: Schema,
+        ctx: Context,
+        scope: Scope,
+        params: Params | None = None,
+    ) -> None:
+        super().__init__([input_op], replace(input_op.edge, schema=schema), scope)
+        self.exprs = tuple(exprs)
+        self._ctx = ctx
+        self._params = params
+        self._compiled = [compile_expr(e, ctx) for e in self.exprs]
+        columns = [e.index for e in self.exprs if isinstance(e, Column)]
+        self._plain = tuple(columns) if len(columns) == len(self.exprs) else None
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Compute the columns of every row."""
+        (delta,) = inputs
+        if not len(delta):
+            return Delta.empty(len(self.exprs))
+        return drop_unchanged(self._project(delta))
+
+    def contents(self, clock: Clock) -> Delta:
+        """The input's contents, projected."""
+        return self.step([self.inputs[0].contents(clock)], clock)
+
+    def detail(self) -> str:
+        """The expressions."""
+        return ", ".join(map(str, self.exprs))
+
+    def _project(self, delta: Delta) -> Delta:
+        if self._plain is not None:
+            return delta.with_(rows=select_columns(delta.rows, self._plain))
+        try:
+            return delta.with_(rows=self._rows(delta))
+        except EvaluationError as error:
+            self._ctx.failures.add(self.edge.level, delta.lin[error.bad], error.reason)
+            rest = keep_rows(delta, ~error.bad)
+        return self._project(rest) if len(rest) else Delta.empty(len(self.exprs))
+
+    def _rows(self, delta: Delta) -> I64:
+        params = self._params(delta.lin) if self._params else None
+        return evaluate_rows(self._compiled, delta.rows, params)
