@@ -1,0 +1,1 @@
+"""The engine shard: a deterministic state machine from blocks to changes."""

@@ -1,0 +1,1 @@
+"""Numba kernels on flat arrays; they know nothing of plans."""

@@ -1,4 +1,4 @@
-"""Calendar kernels: a circular array of partitions by expiry time (Golab & Özsu 2005, §5.3.2, Fig. 7).
+"""Calendar kernels: a circular array of partitions by expiry (Golab & Özsu 2005, §5.3.2, Fig. 7).
 
 Partition of an entry: (exp div width) mod partitions; entries of later laps share partitions
 and are told apart by their `exp`. Each partition is a chain in insertion order. The last

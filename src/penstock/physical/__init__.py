@@ -1,0 +1,1 @@
+"""Physical operators: configuration, state in the arena, `step`."""

@@ -1,0 +1,1 @@
+"""State structures over the arena. Imports kernels and the base modules only."""

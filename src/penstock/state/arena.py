@@ -28,6 +28,10 @@ class Arena:
         """All array names in creation order."""
         return iter(self._arrays)
 
+    def arrays(self) -> dict[str, Array]:
+        """The arrays by name (not copies)."""
+        return self._arrays
+
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""

@@ -1,0 +1,210 @@
+"""Admission: which rows of a batch enter a stream (DESIGN §3, kept out).
+
+One piece of code for every runner. Rows that do not fit the schema, have no time or lie too far
+in the future are quarantined with the reason; rows older than the watermark at the start of the
+batch are late. accepted + late + quarantined = received, always.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.delta import BEGINNING, I64, Bool
+from penstock.errors import DataError
+from penstock.schema import Field, Schema
+from penstock.types import Kind, arrow_type
+
+MALFORMED = "_malformed"
+"""Column in which a source hands on the text of a row that it could not read."""
+QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A batch after admission."""
+
+    accepted: pa.RecordBatch
+    ts: I64
+    watermark: int
+    late: pa.Table
+    quarantined: pa.Table
+    received: int
+
+
+def admit(
+    data: Any, schema: Schema, time: str, delay: int, max_ahead: int | None, watermark: int, wall: int
+) -> Admitted:  # fmt: skip
+    """Judge every row of `data` against the schema, the watermark and the wall time `wall` (µs)."""
+    raw = as_columns(data, schema)
+    n = len(next(iter(raw.values()))) if raw else 0
+    reasons = np.full(n, None, object)
+    _note(reasons, _present(raw.pop(MALFORMED, None), n), "malformed row")
+    arrays = []
+    for column in schema:
+        values, bad = convert(raw.get(column.name), column, n)
+        _note(reasons, bad, f"{column.name} is not a valid {column.type}")
+        arrays.append(values)
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow())
+    times = batch.column(schema.names.index(time))
+    _note(reasons, _numpy(pc.is_null(times)), f"{time} is NULL")
+    ts = _numpy(pc.fill_null(times.cast(pa.int64()), 0)).astype(np.int64)
+    if max_ahead is not None:
+        _note(reasons, ts > wall + max_ahead, f"{time} is further in the future than MAX AHEAD")
+    good = np.equal(reasons, None) if n else np.ones(0, np.bool_)
+    is_late = good & (ts < watermark)
+    accepted = good & ~is_late
+    times_in = ts[accepted]
+    reached = int(times_in.max()) - delay if times_in.shape[0] else BEGINNING
+    return Admitted(
+        batch if accepted.all() else batch.filter(pa.array(accepted)),
+        times_in,
+        max(watermark, reached),
+        _late_table(batch, is_late, watermark),
+        _quarantine_table(raw, reasons, ~good),
+        n,
+    )
+
+
+def as_columns(data: Any, schema: Schema) -> dict[str, Any]:
+    """Columns by name: Arrow arrays, or lists of Python values for a list of dicts."""
+    if isinstance(data, pd.DataFrame):
+        data = pa.Table.from_pandas(data, preserve_index=False)
+    if isinstance(data, pa.RecordBatch | pa.Table):
+        names = data.column_names
+        _check_names(names, schema)
+        return {name: data.column(i) for i, name in enumerate(names)}
+    if isinstance(data, dict):
+        data = [data]
+    if isinstance(data, list) and all(isinstance(row, dict) for row in data):
+        seen = dict.fromkeys(name for row in data for name in row)
+        _check_names(list(seen), schema)
+        return {n: [row.get(n) for row in data] for n in dict.fromkeys((*schema.names, *seen))}
+    raise DataError(
+        f"cannot read rows from a {type(data).__name__}",
+        remedy="pass a pyarrow Table or RecordBatch, a pandas DataFrame or a list of dicts",
+    )
+
+
+def _check_names(names: list[str], schema: Schema) -> None:
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise DataError(f"column {twice[0]} comes twice", code="PS-DATA-002")
+    unknown = [n for n in names if n not in schema.names and n != MALFORMED]
+    if unknown:
+        raise DataError(
+            f"unknown column {unknown[0]}",
+            code="PS-DATA-003",
+            remedy=f"the columns are {', '.join(schema.names)}",
+        )
+
+
+def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool]:
+    """`values` as the column's type, NULL and marked bad where they cannot be."""
+    target = arrow_type(column.type)
+    if values is None:
+        return pa.nulls(n, target), np.zeros(n, np.bool_)
+    if isinstance(values, list):
+        return _convert_python(values, target)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+    if pa.types.is_dictionary(values.type) and column.type.kind is not Kind.STRING:
+        values = values.dictionary_decode()
+    return _cast_leniently(values, target)
+
+
+def _convert_python(values: list[Any], target: pa.DataType) -> tuple[pa.Array, Bool]:
+    try:
+        exact = not any(isinstance(v, bool) for v in values) or pa.types.is_boolean(target)
+        if exact:
+            return pa.array(values, target), np.zeros(len(values), np.bool_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+        pass
+    if len(values) == 1:
+        array = _one_value(values[0], target)
+        return (pa.nulls(1, target), np.ones(1, np.bool_)) if array is None else (
+            array, np.zeros(1, np.bool_)
+        )  # fmt: skip
+    half = len(values) // 2
+    first, second = _convert_python(values[:half], target), _convert_python(values[half:], target)
+    return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _one_value(value: Any, target: pa.DataType) -> pa.Array | None:
+    if isinstance(value, bool) and not pa.types.is_boolean(target):
+        return None
+    try:
+        return pa.array([value]).cast(target)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return None
+
+
+def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bool]:
+    n = len(values)
+    if values.type == target:
+        return values, np.zeros(n, np.bool_)
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        values = values.cast(pa.timestamp(values.type.unit, "UTC")).cast(pa.timestamp("us"))
+    if pa.types.is_boolean(values.type) != pa.types.is_boolean(target) and not pa.types.is_null(
+        values.type
+    ):
+        known = values.is_valid()
+        if not pa.types.is_string(values.type):
+            return pa.nulls(n, target), _numpy(known)
+    try:
+        return values.cast(target), np.zeros(n, np.bool_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if n <= 1:
+            return pa.nulls(n, target), np.ones(n, np.bool_)
+    half = n // 2
+    first = _cast_leniently(values[:half], target)
+    second = _cast_leniently(values[half:], target)
+    return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _present(values: Any, n: int) -> Bool:
+    if values is None:
+        return np.zeros(n, np.bool_)
+    if isinstance(values, list):
+        return np.array([v is not None for v in values], np.bool_)
+    return _numpy(pc.is_valid(values))
+
+
+def _numpy(array: Any) -> np.ndarray[Any, Any]:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _note(reasons: Any, bad: Bool, reason: str) -> None:
+    if bad.any():
+        fresh = bad & np.equal(reasons, None)
+        reasons[fresh] = reason
+
+
+def _late_table(batch: pa.RecordBatch, is_late: Bool, watermark: int) -> pa.Table:
+    rows = batch.filter(pa.array(is_late)) if is_late.any() else batch.slice(0, 0)
+    mark = pa.array(np.full(rows.num_rows, watermark), pa.int64())
+    return pa.Table.from_batches([rows]).append_column("_watermark", mark)
+
+
+def _quarantine_table(raw: dict[str, Any], reasons: Any, bad: Bool) -> pa.Table:
+    index = np.flatnonzero(bad)
+    if index.shape[0] == 0:
+        return QUARANTINE.empty_table()
+    chosen = pa.array(index)
+    columns = {
+        name: [values[i] for i in index] if isinstance(values, list) else values.take(chosen).to_pylist()
+        for name, values in raw.items()
+    }
+    rows = [
+        json.dumps({name: values[i] for name, values in columns.items()}, default=str)
+        for i in range(index.shape[0])
+    ]
+    return pa.table([pa.array(reasons[index].tolist(), pa.string()), rows], schema=QUARANTINE)

@@ -1,0 +1,126 @@
+"""Blocks: all that ever enters an engine shard, and what leaves it.
+
+Applying the same blocks to the same state gives the same output, so a log of blocks is a log
+of the shard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.delta import I64
+from penstock.logical.nodes import Node
+from penstock.logical.udf import Udf
+from penstock.physical.view import Changes
+from penstock.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Admitted rows of a stream (column-major, NULL word first) and its new watermark."""
+
+    stream: str
+    rows: I64
+    ts: I64
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Event time of a stream has reached `watermark`."""
+
+    stream: str
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """Rows to delete (by position) and to insert (column-major)."""
+
+    table: str
+    remove: I64
+    insert: I64
+
+
+@dataclass(frozen=True, slots=True)
+class AddStream:
+    """A new stream."""
+
+    name: str
+    schema: Schema
+    retain: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddTable:
+    """A new table."""
+
+    name: str
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class AddUdf:
+    """A new function."""
+
+    udf: Udf
+
+
+@dataclass(frozen=True, slots=True)
+class AddTemplate:
+    """A new template: a lowered, optimised plan over parameters."""
+
+    key: int
+    node: Node
+    params: Schema
+    at_commit: bool
+    emits: tuple[tuple[Node, Node | None, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddQueries:
+    """Parameter rows (column-major, NULL word first); they get their qids in the output."""
+
+    template: int
+    params: I64
+    history: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropQueries:
+    """Queries to retract and forget; a template without queries goes with them."""
+
+    template: int
+    qids: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A stream or table that nothing reads any more."""
+
+    name: str
+
+
+Block = (
+    Rows | Heartbeat | TableChange | AddStream | AddTable | AddUdf | AddTemplate
+    | AddQueries | DropQueries | Drop
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A query that cannot go on."""
+
+    template: int
+    qid: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Output:
+    """What one `apply` brings forth."""
+
+    batch: int
+    changes: list[tuple[int, Changes]] = field(default_factory=list)
+    added: list[I64] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)

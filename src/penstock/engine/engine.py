@@ -1,0 +1,219 @@
+"""The engine shard (DESIGN §5.5): `apply(blocks) -> output`, all state in one arena.
+
+A step takes the blocks in order, moves every affected template to its clock (the least
+watermark of its streams) and collects the changes. Nothing here looks at a wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from penstock.delta import BEGINNING, I64, Level
+from penstock.engine import blocks as b
+from penstock.engine.template import Template
+from penstock.logical.nodes import Node, Scan, TableScan, walk
+from penstock.optimizer.emit import choose_emit
+from penstock.optimizer.stats import Stats
+from penstock.physical.context import Context, Failures
+from penstock.physical.planner import Emit, Planner
+from penstock.physical.view import Changes
+from penstock.schema import Schema
+from penstock.sharing.query_table import QueryTable
+from penstock.state.arena import Arena
+from penstock.state.source_log import SourceLog
+from penstock.state.strings import StringTable
+from penstock.state.table_store import TableStore
+
+
+class Engine:
+    """One shard."""
+
+    def __init__(self, arena: Arena | None = None) -> None:
+        self.arena = arena or Arena()
+        self.arena.scope("engine").array("regs", 2)
+        self.strings = StringTable(self.arena.scope("strings"))
+        self.ctx = Context(self.strings, {}, Failures())
+        self.sources: dict[str, SourceLog] = {}
+        self.tables: dict[str, TableStore] = {}
+        self.templates: dict[int, Template] = {}
+        self._params: dict[int, Schema] = {}
+
+    @property
+    def batch(self) -> int:
+        """Number of the last step."""
+        return int(self.arena.scope("engine")["regs"][0])
+
+    @property
+    def epoch(self) -> int:
+        """Number of the last step that brought rows; a query sees rows of later epochs."""
+        return int(self.arena.scope("engine")["regs"][1])
+
+    def apply(self, blocks: list[b.Block]) -> b.Output:
+        """Take one step."""
+        regs = self.arena.scope("engine")["regs"]
+        regs[0] += 1
+        regs[1] += any(isinstance(block, b.Rows) for block in blocks)
+        output = b.Output(self.batch)
+        due: set[int] = set()
+        for block in blocks:
+            due |= self._take(block, output)
+        for key in sorted(due & self.templates.keys()):
+            self._run(self.templates[key], output)
+        self._tidy()
+        return output
+
+    # ---- blocks ----------------------------------------------------------------------
+    def _take(self, block: b.Block, output: b.Output) -> set[int]:
+        """Put a block into state; the templates that have something to do."""
+        handler: Callable[[b.Block, b.Output], set[int]] = getattr(
+            self, f"_take_{type(block).__name__.lower()}"
+        )
+        return handler(block, output)
+
+    def _take_rows(self, block: b.Rows, output: b.Output) -> set[int]:
+        source = self.sources[block.stream]
+        source.add(block.rows, block.ts, self.epoch)
+        source.advance(block.watermark)
+        return self._readers(block.stream)
+
+    def _take_heartbeat(self, block: b.Heartbeat, output: b.Output) -> set[int]:
+        self.sources[block.stream].advance(block.watermark)
+        return self._readers(block.stream)
+
+    def _take_tablechange(self, block: b.TableChange, output: b.Output) -> set[int]:
+        self.tables[block.table].replace(block.remove, block.insert)
+        return self._readers(block.table)
+
+    def _take_addstream(self, block: b.AddStream, output: b.Output) -> set[int]:
+        scope = self.arena.scope(f"streams/{block.name}")
+        self.sources[block.name] = SourceLog(scope, block.schema, block.retain)
+        return set()
+
+    def _take_addtable(self, block: b.AddTable, output: b.Output) -> set[int]:
+        scope = self.arena.scope(f"tables/{block.name}")
+        self.tables[block.name] = TableStore(scope, block.schema)
+        return set()
+
+    def _take_addudf(self, block: b.AddUdf, output: b.Output) -> set[int]:
+        self.ctx.udfs[block.udf.name] = block.udf
+        return set()
+
+    def _take_addtemplate(self, block: b.AddTemplate, output: b.Output) -> set[int]:
+        scope = self.arena.scope(f"templates/{block.key}")
+        queries = QueryTable(scope.scope("Q"), len(block.params))
+        emits = {(node, parent): emit for node, parent, emit in block.emits}
+
+        def emit_of(node: Node, parent: Node | None) -> Emit:
+            return emits.get((node, parent)) or choose_emit(node, parent, Stats())
+
+        nodes = list(walk(block.node))
+        streams = tuple(sorted({n.stream for n in nodes if isinstance(n, Scan)}))
+        tables = tuple(sorted({n.table for n in nodes if isinstance(n, TableScan)}))
+        planner = Planner(
+            self.sources, self.tables, queries, self.ctx, scope, block.at_commit, emit_of, tables
+        )
+        plan = planner.plan(block.node)
+        self.templates[block.key] = Template(block.key, plan, queries, streams, tables, scope)
+        self._params[block.key] = block.params
+        return {block.key}
+
+    def _take_addqueries(self, block: b.AddQueries, output: b.Output) -> set[int]:
+        since = 0 if block.history else self.epoch + 1
+        queries = self.templates[block.template].queries
+        output.added.append(queries.add(block.params, since))
+        return {block.template}
+
+    def _take_dropqueries(self, block: b.DropQueries, output: b.Output) -> set[int]:
+        template = self.templates[block.template]
+        output.changes.append((block.template, template.drop(block.qids)))
+        if len(template.queries) == 0:
+            template.scope.free()
+            del self.templates[block.template], self._params[block.template]
+        return set()
+
+    def _take_drop(self, block: b.Drop, output: b.Output) -> set[int]:
+        for found in (self.sources.pop(block.name, None), self.tables.pop(block.name, None)):
+            if found is not None:
+                found.scope.free()
+        return set()
+
+    def _readers(self, name: str) -> set[int]:
+        return {k for k, t in self.templates.items() if name in t.streams or name in t.tables}
+
+    # ---- the step --------------------------------------------------------------------
+    def clock_of(self, template: Template) -> int:
+        """The least watermark of the streams below; for tables alone, of all streams."""
+        names = template.streams or tuple(self.sources)
+        return min((self.sources[s].watermark for s in names), default=BEGINNING)
+
+    def _run(self, template: Template, output: b.Output) -> None:
+        changes = template.step(self.clock_of(template))
+        failed = self._failures(template)
+        if failed:
+            output.failures += failed
+            qids = np.array([f.qid for f in failed], np.int64)
+            template.purge(qids)
+            changes = changes.take(np.flatnonzero(~np.isin(changes.qid, qids)))
+        if len(changes):
+            output.changes.append((template.key, changes))
+
+    def _failures(self, template: Template) -> list[b.Failure]:
+        reasons: dict[int, str] = {}
+        for level, lin, reason in self.ctx.failures.drain():
+            qids = template.queries.live(Level.QUERY)
+            if level is Level.QUERY:
+                qids = qids[qids == lin]
+            elif level is Level.COHORT:
+                qids = qids[template.queries.cohort()[qids] == lin]
+            for qid in qids.tolist():
+                reasons.setdefault(qid, reason)
+        return [b.Failure(template.key, qid, reason) for qid, reason in sorted(reasons.items())]
+
+    def _tidy(self) -> None:
+        """Trim logs to their slowest readers."""
+        slowest: dict[str, int] = {}
+        for template in self.templates.values():
+            for stream, position in template.positions().items():
+                slowest[stream] = min(slowest.get(stream, position), position)
+        for name, source in self.sources.items():
+            source.trim(slowest.get(name, np.iinfo(np.int64).max))
+        for table in self.tables.values():
+            table.trim()
+
+    def collect_strings(self) -> None:
+        """Free strings that no state holds; only between steps, when no output holds any."""
+        if self.strings.should_collect():
+            self.strings.collect(self._marks())
+
+    def _marks(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which string codes some state may still hold (conservative)."""
+        marks = np.zeros(self.strings.capacity, np.bool_)
+
+        def mark(array: I64) -> None:
+            codes = array[(array >= 0) & (array < marks.shape[0])]
+            marks[codes] = True
+
+        for source in self.sources.values():
+            for c in source.schema.string_columns:
+                mark(source.scope["rows"][:, 1 + c])  # type: ignore[arg-type]
+        for table in self.tables.values():
+            for c in table.schema.string_columns:
+                mark(table.scope["rows"][:, 1 + c])  # type: ignore[arg-type]
+        arrays = self.arena.arrays()
+        for key, template in self.templates.items():
+            for c in self._params[key].string_columns:
+                mark(template.queries.matrix()[:, 1 + c])
+            for operator in template.plan.operators:
+                for place in operator.strings():
+                    array = arrays[place.array]
+                    mark(array[..., list(place.columns)] if place.columns else array)  # type: ignore[arg-type]
+        return marks
+
+    def view(self, key: int, qid: int) -> I64:
+        """The answer of one query: rows column-major."""
+        live = self.templates[key].contents()
+        return live.rows[:, np.flatnonzero(live.lin == qid)]
+
+

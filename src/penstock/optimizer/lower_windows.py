@@ -1,0 +1,52 @@
+"""lower_windows: a time window over a stateless subplan is the same window on its streams.
+
+RANGE and NOW look at nothing but a row's time, which filters, projections, unions and joins
+with non-retroactive tables keep. ROWS counts rows, so it stays where it is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.errors import PlanError
+from penstock.logical.nodes import (
+    Filter,
+    Join,
+    Node,
+    Project,
+    Rows,
+    Scan,
+    SetKind,
+    SetOp,
+    TableScan,
+    Unbounded,
+    Window,
+    Windowed,
+)
+
+
+def lower_windows(node: Node) -> Node:
+    """`node` without time windows over subplans."""
+    if node.inputs:
+        node = node.with_inputs(*(lower_windows(child) for child in node.inputs))
+    if isinstance(node, Windowed) and not isinstance(node.window, Rows):
+        return _put(node.input, node.window)
+    return node
+
+
+def _put(node: Node, window: Window) -> Node:
+    if isinstance(node, Scan) and isinstance(node.window, Unbounded):
+        return replace(node, window=window)
+    if isinstance(node, TableScan):
+        return node
+    stateless = isinstance(node, Filter | Project) or (
+        isinstance(node, SetOp) and node.kind is SetKind.UNION and node.all
+    )
+    if stateless:
+        return node.with_inputs(*(_put(child, window) for child in node.inputs))
+    if isinstance(node, Join):
+        return node.with_inputs(_put(node.left, window), node.right)
+    raise PlanError(
+        f"a window over {type(node).__name__}, whose rows already carry a window",
+        remedy="write the window on the stream inside the subquery or view",
+    )

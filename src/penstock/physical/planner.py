@@ -1,0 +1,267 @@
+"""From a lowered logical plan to operators: levels of lineage, state by edge, one node one operator.
+
+`Planner.plan` walks the plan bottom-up. Keyed operators get tagged inputs, predicates with
+parameters become matches with Q, everything else stays below the match as long as it can
+(docs/design/0001-engine.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal as Choice
+
+from penstock.delta import I64, Level
+from penstock.errors import PlanError, UnsupportedError
+from penstock.logical.expr import Expr, conjunction, conjuncts, params_of
+from penstock.logical.nodes import (
+    Distinct,
+    Filter,
+    GroupBy,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Rows,
+    Scan,
+    SetKind,
+    SetOp,
+    TableScan,
+    Unbounded,
+    Windowed,
+)
+from penstock.physical.context import Context
+from penstock.physical.distinct import DistinctOp
+from penstock.physical.evaluate import compile_expr
+from penstock.physical.filter import FilterOp
+from penstock.physical.group_by import GroupByOp
+from penstock.physical.join import JoinOp
+from penstock.physical.match import MatchOp
+from penstock.physical.nrr_join import NrrJoinOp
+from penstock.physical.operator import Operator
+from penstock.physical.project import ProjectOp
+from penstock.physical.rows_window import RowsWindowOp
+from penstock.physical.scan import ScanOp
+from penstock.physical.semi_join import SemiJoinOp
+from penstock.physical.set_op import SetOpOp
+from penstock.physical.table_scan import TableScanOp
+from penstock.physical.union import UnionOp
+from penstock.physical.view import ViewOp
+from penstock.sharing.query_table import QueryTable
+from penstock.state.arena import Scope
+from penstock.state.source_log import SourceLog
+from penstock.state.table_store import TableStore
+
+Emit = Choice["explicit", "expiring"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Operators in an order in which inputs come first, and the view at the root."""
+
+    operators: tuple[Operator, ...]
+    nodes: dict[int, Node]  # logical node by position of its operator
+    view: ViewOp
+
+
+@dataclass(slots=True)
+class Planner:
+    """Builds the operators of one template."""
+
+    sources: dict[str, SourceLog]
+    tables: dict[str, TableStore]
+    queries: QueryTable
+    ctx: Context
+    scope: Scope
+    at_commit: bool
+    emit_of: Callable[[Node, Node | None], Emit]
+    tables_read: tuple[str, ...] = ()
+    _operators: list[Operator] = field(default_factory=list)
+    _nodes: dict[int, Node] = field(default_factory=dict)
+    _built: dict[tuple[Node, Emit], Operator] = field(default_factory=dict)
+    _tagged: dict[tuple[int, Level], Operator] = field(default_factory=dict)
+
+    def plan(self, root: Node) -> Plan:
+        """Operators for `root`, tagged with queries, below a view."""
+        top = self._tag(self._build(root, None), Level.QUERY)
+        view = ViewOp(top, self._next("view"))
+        self._operators.append(view)
+        return Plan(tuple(self._operators), self._nodes, view)
+
+    # ---- bookkeeping -----------------------------------------------------------------
+    def _next(self, name: str) -> Scope:
+        return self.scope.scope(f"{len(self._operators):02d}-{name}")
+
+    def _add(self, operator: Operator, node: Node) -> Operator:
+        self._nodes[len(self._operators)] = node
+        self._operators.append(operator)
+        return operator
+
+    def _tag(self, operator: Operator, level: Level, predicates: list[Expr] | None = None) -> Operator:
+        """`operator` with its rows tied to cohorts or queries."""
+        if operator.edge.level >= level and not predicates:
+            return operator
+        key = (id(operator), level)
+        if not predicates and key in self._tagged:
+            return self._tagged[key]
+        scope = self._next("match")
+        match = MatchOp(
+            operator, level, predicates or [], self.queries, self.ctx, scope, bool(self.tables_read)
+        )
+        self._operators.append(match)
+        if not predicates:
+            self._tagged[key] = match
+        return match
+
+    def _same_level(self, left: Operator, right: Operator, least: Level) -> tuple[Operator, Operator]:
+        level = max(least, left.edge.level, right.edge.level)
+        return self._tag(left, level), self._tag(right, level)
+
+    # ---- nodes -----------------------------------------------------------------------
+    def _build(self, node: Node, parent: Node | None) -> Operator:
+        emit = self.emit_of(node, parent)
+        key = (node, emit)
+        if key not in self._built:
+            method = getattr(self, f"_plan_{type(node).__name__.lower()}", None)
+            if method is None:
+                raise PlanError(f"no operator for {type(node).__name__}")
+            self._built[key] = method(node, emit)
+        return self._built[key]
+
+    def _plan_scan(self, node: Scan, emit: Emit) -> Operator:
+        if isinstance(node.window, Rows):
+            window = self._narrow(node.window, node.columns)
+            whole = Scan(node.stream, node.stream_schema, Unbounded(True), node.columns)
+            source = self._build(whole, None)
+            return self._add(RowsWindowOp(source, window, self._next("rows")), node)
+        log = self.sources[node.stream]
+        return self._add(ScanOp(node, log, self._next("scan"), self.at_commit), node)
+
+    @staticmethod
+    def _narrow(window: Rows, columns: tuple[int, ...]) -> Rows:
+        """A window whose partition counts positions of the yielded columns."""
+        if not all(c in columns for c in window.partition):
+            raise PlanError("a PARTITION BY column was pruned from its scan")
+        return Rows(window.count, tuple(columns.index(c) for c in window.partition))
+
+    def _plan_windowed(self, node: Windowed, emit: Emit) -> Operator:
+        if not isinstance(node.window, Rows):
+            raise PlanError("a time window over a subquery was not pushed to its streams")
+        source = self._build(node.input, node)
+        return self._add(RowsWindowOp(source, node.window, self._next("rows")), node)
+
+    def _plan_tablescan(self, node: TableScan, emit: Emit) -> Operator:
+        table = self.tables[node.table]
+        return self._add(TableScanOp(node, table, self._next("table")), node)
+
+    def _plan_filter(self, node: Filter, emit: Emit) -> Operator:
+        source = self._build(node.input, node)
+        parts = conjuncts(node.predicate)
+        plain = [p for p in parts if not params_of(p)]
+        lifted = [p for p in parts if params_of(p)]
+        if plain:
+            predicate = conjunction(plain)
+            assert predicate is not None
+            scope = self._next("filter")
+            source = self._add(FilterOp(source, predicate, self.ctx, scope, None), node)
+        if not lifted:
+            return source
+        if source.edge.level < Level.QUERY:
+            match = self._tag(source, Level.QUERY, lifted)
+            self._nodes[len(self._operators) - 1] = node
+            return match
+        predicate = conjunction(lifted)
+        assert predicate is not None
+        scope = self._next("filter")
+        params = self.queries.params_of
+        return self._add(FilterOp(source, predicate, self.ctx, scope, params), node)
+
+    def _plan_project(self, node: Project, emit: Emit) -> Operator:
+        source = self._build(node.input, node)
+        params: Callable[[I64], I64] | None = None
+        if any(params_of(e) for e in node.exprs):
+            source = self._tag(source, Level.QUERY)
+            params = self.queries.params_of
+        scope = self._next("project")
+        return self._add(
+            ProjectOp(source, node.exprs, node.schema, self.ctx, scope, params), node
+        )
+
+    def _plan_join(self, node: Join, emit: Emit) -> Operator:
+        left, right = self._build(node.left, node), self._build(node.right, node)
+        if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return self._plan_semi(node, left, right, emit)
+        if node.kind is not JoinKind.INNER:
+            raise PlanError(f"a {node.kind.value} join was not lowered")
+        parts = conjuncts(node.residual)
+        lifted = [p for p in parts if params_of(p)]
+        plain = conjunction([p for p in parts if not params_of(p)])
+        residual = None if plain is None else compile_expr(plain, self.ctx)
+        if is_table(node.right) and is_nonretroactive(node.right):
+            if node.band is not None:
+                raise UnsupportedError(
+                    "a band join with a non-retroactive table",
+                    remedy="join on equality and put the band into WHERE",
+                )
+            join: Operator = NrrJoinOp(
+                left, right, node.equi, residual, self.ctx, self._next("nrr-join")
+            )
+        else:
+            if Level.EPOCH not in (left.edge.level, right.edge.level):
+                left, right = self._same_level(left, right, Level.COHORT)
+            level = max(left.edge.level, right.edge.level)
+            join = JoinOp(
+                left, right, node.equi, node.band, residual, self.ctx, self._next("join"),
+                lambda: self.queries.since(level), is_table(node.left), is_table(node.right),
+            )  # fmt: skip
+        self._add(join, node)
+        return self._tag(join, Level.QUERY, lifted) if lifted else join
+
+    def _plan_semi(self, node: Join, left: Operator, right: Operator, emit: Emit) -> Operator:
+        if node.residual is not None or node.band is not None:
+            raise PlanError(f"a {node.kind.value} join with a residual was not lowered")
+        left, right = self._same_level(left, right, Level.COHORT)
+        scope = self._next(f"{node.kind.value}-join")
+        anti = node.kind is JoinKind.ANTI
+        operator = SemiJoinOp(
+            left, right, node.equi, anti, self.ctx, scope, emit, null_safe=node.null_safe
+        )
+        return self._add(operator, node)
+
+    def _plan_groupby(self, node: GroupBy, emit: Emit) -> Operator:
+        source = self._tag(self._build(node.input, node), Level.COHORT)
+        level = source.edge.level
+        operator = GroupByOp(
+            source, node.keys, node.aggs, node.schema, self.ctx, self._next("group-by"),
+            lambda: self.queries.live(level),
+        )  # fmt: skip
+        return self._add(operator, node)
+
+    def _plan_distinct(self, node: Distinct, emit: Emit) -> Operator:
+        source = self._tag(self._build(node.input, node), Level.COHORT)
+        return self._add(DistinctOp(source, self.ctx, self._next("distinct"), emit), node)
+
+    def _plan_setop(self, node: SetOp, emit: Emit) -> Operator:
+        left, right = self._build(node.left, node), self._build(node.right, node)
+        least = Level.EPOCH if node.kind is SetKind.UNION else Level.COHORT
+        left, right = self._same_level(left, right, least)
+        if node.kind is SetKind.UNION:
+            return self._add(UnionOp(left, right, self._next("union")), node)
+        scope = self._next(node.kind.value)
+        return self._add(
+            SetOpOp(left, right, node.kind, node.all, self.ctx, scope, emit), node
+        )
+
+
+def is_table(node: Node) -> bool:
+    """Whether a subplan reads tables only."""
+    if isinstance(node, TableScan):
+        return True
+    return bool(node.inputs) and all(is_table(child) for child in node.inputs)
+
+
+def is_nonretroactive(node: Node) -> bool:
+    """Whether a table subplan reads a non-retroactive relation."""
+    if isinstance(node, TableScan):
+        return node.nonretroactive
+    return any(is_nonretroactive(child) for child in node.inputs)

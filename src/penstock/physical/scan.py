@@ -1,0 +1,119 @@
+"""Scan: the window over a stream, as rows that carry their expiry (DESIGN §3, windows).
+
+A reader's position in the source log is the only state. A row is emitted when the clock
+reaches the start of its life; with a SLIDE that is the next boundary. The first step of a plan
+reads what is retained: rows still alive come in at the clock, with the epoch they had.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Level
+from penstock.logical.nodes import Now, Range, Scan
+from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.operator import Operator
+from penstock.state.arena import Scope
+from penstock.state.source_log import SourceLog
+
+
+def scan_edge(node: Scan) -> Edge:
+    """The edge of a time window (a ROWS window is an operator above an unbounded scan)."""
+    if isinstance(node.window, Range | Now):
+        window = node.window
+        length = 1 if isinstance(window, Now) else window.length
+        sliding = isinstance(window, Range) and window.slide > 0
+        span = None if sliding else length
+        return Edge(node.schema, Pattern.WKS, Level.EPOCH, True, False, fifo=True, span=span)
+    return Edge(node.schema, Pattern.MON, Level.EPOCH, False, False)
+
+
+class ScanOp(Operator):
+    """Rows of a stream with the interval of their life."""
+
+    name = "scan"
+
+    def __init__(self, node: Scan, log: SourceLog, scope: Scope, at_commit: bool) -> None:
+        super().__init__((), scan_edge(node), scope)
+        self.node = node
+        self.log = log
+        self.at_commit = at_commit
+        self._columns = np.array((0, *(1 + c for c in node.columns)))
+        self._whole = node.columns == tuple(range(len(log.schema)))
+        scope.array("position", 1, fill=-1)
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Rows whose life starts in the interval of the clock."""
+        position = self.scope["position"]
+        first = int(position[0]) < 0
+        start = self.log.discarded if first else int(position[0])
+        if clock.now == BEGINNING:
+            position[0] = start
+            return Delta.empty(len(self.edge.schema))
+        end = max(start, self._end(clock.now))
+        position[0] = end
+        if start == end:
+            return Delta.empty(len(self.edge.schema))
+        delta = self._rows(start, end)
+        if first or self.at_commit:
+            delta = delta.take(delta.exp > clock.now) if self.edge.expiring else delta
+            delta = delta.with_(ts=np.full(len(delta), clock.now))
+        return delta
+
+    def _end(self, now: int) -> int:
+        window = self.node.window
+        if isinstance(window, Range) and window.slide:
+            return self.log.position(now // window.slide * window.slide, after=False)
+        return self.log.position(now, after=True)
+
+    def _rows(self, start: int, end: int) -> Delta:
+        rows, ts, epoch = self.log.read(start, end)
+        n = ts.shape[0]
+        begin, exp = self._life(ts)
+        return Delta(self._payload(rows), begin, exp, np.ones(n, np.int8), epoch.copy())
+
+    def _payload(self, rows: I64) -> I64:
+        out = np.ascontiguousarray(rows.T if self._whole else rows[:, self._columns].T)
+        if not self._whole and out[0].any():
+            nulls, out[0] = out[0].copy(), 0
+            for j, c in enumerate(self.node.columns):
+                out[0] |= ((nulls >> c) & 1) << j
+        return out
+
+    def _life(self, ts: I64) -> tuple[I64, I64]:
+        window = self.node.window
+        if isinstance(window, Now):
+            return ts.copy(), ts + 1
+        if not isinstance(window, Range):
+            return ts.copy(), np.full(ts.shape[0], NEVER)
+        if window.slide:
+            begin = (ts // window.slide + 1) * window.slide
+            return begin, ((ts + window.length) // window.slide + 1) * window.slide
+        return ts.copy(), ts + window.length
+
+    def contents(self, clock: Clock) -> Delta:
+        """The retained rows alive at the clock."""
+        position = int(self.scope["position"][0])
+        if position < 0 or clock.now == BEGINNING:
+            return Delta.empty(len(self.edge.schema))
+        delta = self._rows(self.log.discarded, position)
+        return delta.take(delta.exp > clock.now).with_(
+            ts=np.full(int((delta.exp > clock.now).sum()), clock.now)
+        )
+
+    def position(self) -> int:
+        """The reader's place in the log."""
+        return int(self.scope["position"][0])
+
+    def detail(self) -> str:
+        """Stream and window."""
+        return f"{self.node.stream} {describe_window(self.node)}"
+
+
+def describe_window(node: Scan) -> str:
+    """The window as it is written, lengths in time units of the stream."""
+    window = node.window
+    if isinstance(window, Range):
+        slide = f" SLIDE {window.slide}" if window.slide else ""
+        return f"[RANGE {window.length}{slide}]"
+    return "[NOW]" if isinstance(window, Now) else "[UNBOUNDED]"

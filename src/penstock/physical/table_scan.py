@@ -1,0 +1,56 @@
+"""Table scan: the contents of a table, then its changes, each at the clock its batch starts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I64, NEVER, Clock, Delta, Level
+from penstock.kernels.rows import select_columns
+from penstock.logical.nodes import TableScan
+from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.operator import Operator
+from penstock.state.arena import Scope
+from penstock.state.table_store import TableStore
+
+
+class TableScanOp(Operator):
+    """Rows of a table; they belong to no epoch, so every query sees them."""
+
+    name = "table"
+
+    def __init__(self, node: TableScan, table: TableStore, scope: Scope) -> None:
+        edge = Edge(node.schema, Pattern.STR, Level.EPOCH, False, True)
+        super().__init__((), edge, scope)
+        self.node = node
+        self.table = table
+        scope.array("position", 1, fill=-1)
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Changes since the last step; the whole table in the first."""
+        position = self.scope["position"]
+        start = int(position[0])
+        position[0] = self.table.end
+        if start < 0:
+            return self._delta(self.table.contents(), None, clock.before)
+        if start == self.table.end:
+            return Delta.empty(len(self.edge.schema))
+        rows, sign = self.table.changes(start)
+        return self._delta(rows, sign, clock.before)
+
+    def _delta(self, rows: I64, sign: I64 | None, ts: int) -> Delta:
+        n = rows.shape[1]
+        return Delta(
+            select_columns(rows, self.node.columns),
+            np.full(n, ts),
+            np.full(n, NEVER),
+            np.ones(n, np.int8) if sign is None else sign.astype(np.int8),
+            np.full(n, NEVER),
+        )
+
+    def contents(self, clock: Clock) -> Delta:
+        """The table as it is."""
+        return self._delta(self.table.contents(), None, clock.now)
+
+    def detail(self) -> str:
+        """The table's name and kind."""
+        return f"{self.node.table}{' (non-retroactive)' if self.node.nonretroactive else ''}"

@@ -1,0 +1,110 @@
+"""View: the recipient at the root of a plan; it turns a delta into the changelog (Ghanem §5.7).
+
+Rows that expire silently below are kept here in the structure their pattern asks for, so that
+their deletion is shown when its time comes. An explicit edge needs no state: its rows are the
+changelog, and the answer is read from the operators below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.delta import I8, I64, Clock, Delta
+from penstock.kernels.changes import DELETE, kinds_of_signs, merge_changes, view_words
+from penstock.physical.expiry import choose
+from penstock.physical.operator import Operator, StringColumns
+from penstock.state.arena import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changelog rows of one step: payload (column-major), event time, kind and qid."""
+
+    rows: I64
+    time: I64
+    kind: I8
+    qid: I64
+
+    def __len__(self) -> int:
+        return self.time.shape[0]
+
+    def take(self, index: I64) -> Changes:
+        """The changes at these positions."""
+        return Changes(self.rows[:, index], self.time[index], self.kind[index], self.qid[index])
+
+
+class ViewOp(Operator):
+    """The answer of a template's queries and its changes."""
+
+    name = "view"
+
+    def __init__(self, source: Operator, scope: Scope) -> None:
+        super().__init__((source,), source.edge, scope)
+        self._store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema))
+
+    def changes(self, delta: Delta, clock: Clock) -> Changes:
+        """The changelog of this step, in time order, expirations first at each instant."""
+        if self._store is None:
+            return Changes(delta.rows, delta.ts, kinds_of_signs(delta.sign), delta.lin)
+        if len(delta):
+            if self.edge.negatives:
+                self._apply_signed(delta)
+            else:
+                everything = np.arange(len(delta))
+                self._store.add(delta.exp, view_words(delta.rows, delta.lin, everything))
+        gone_at, gone = self._store.expire(clock.now)
+        return Changes(
+            *merge_changes(delta.rows, delta.ts, delta.sign, delta.lin, gone_at, gone)
+        )
+
+    def _apply_signed(self, delta: Delta) -> None:
+        assert self._store is not None
+        plus = np.flatnonzero(delta.sign > 0)
+        minus = np.flatnonzero(delta.sign < 0)
+        self._store.add(delta.exp[plus], view_words(delta.rows, delta.lin, plus))
+        self._store.cancel(delta.exp[minus], view_words(delta.rows, delta.lin, minus))
+
+    def contents(self, clock: Clock) -> Delta:
+        """The answers at the clock."""
+        if self._store is None:
+            return self.inputs[0].contents(clock)
+        exp, words = self._store.entries()
+        n = exp.shape[0]
+        return Delta(
+            np.ascontiguousarray(words[:, 1:].T),
+            np.full(n, clock.now),
+            exp,
+            np.ones(n, np.int8),
+            words[:, 0].copy(),
+        )
+
+    def retract(self, qids: I64, clock: Clock) -> Changes:
+        """Deletions of everything these queries hold, at the clock."""
+        live = self.contents(clock)
+        index = np.flatnonzero(np.isin(live.lin, qids))
+        n = index.shape[0]
+        kind = np.full(n, DELETE, np.int8)
+        return Changes(live.rows[:, index], np.full(n, clock.now), kind, live.lin[index])
+
+    def purge(self, lins: I64) -> None:
+        """Forget the rows of these queries."""
+        if self._store is not None:
+            _, words = self._store.entries()
+            self._store.filter(np.flatnonzero(~np.isin(words[:, 0], lins)))
+
+    def rows(self) -> int:
+        """Rows kept for their expiry."""
+        return 0 if self._store is None else len(self._store)
+
+    def strings(self) -> list[StringColumns]:
+        """Stored rows."""
+        columns = tuple(2 + c for c in self.edge.schema.string_columns)
+        if self._store is None or not columns:
+            return []
+        return [StringColumns(f"{self.scope.prefix}/store/words", columns)]
+
+    def structure(self) -> str:
+        """By pattern."""
+        return "–" if self._store is None else self._store.structure

@@ -1,0 +1,113 @@
+"""Changelog of one template's queries: Arrow batches, read by each query from its own place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import BEGINNING, I64
+from penstock.errors import DataError
+from penstock.physical.view import Changes
+from penstock.schema import Schema
+from penstock.state.convert import to_arrow
+from penstock.state.strings import StringTable
+
+CHANGE_TYPES = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
+DEFAULT_KEPT_ROWS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Changes of one step as Arrow, with the qid of each row."""
+
+    number: int
+    qid: I64
+    table: pa.Table
+
+
+def change_schema(schema: Schema, unit_time: bool) -> pa.Schema:
+    """The columns of a changelog."""
+    time = pa.int64() if unit_time else pa.timestamp("us")
+    meta = [
+        pa.field("_query", pa.string()),
+        pa.field("_change_type", pa.dictionary(pa.int8(), pa.string())),
+        pa.field("_time", time),
+        pa.field("_batch", pa.int64()),
+        pa.field("_seq", pa.int64()),
+    ]
+    return pa.schema([*meta, *schema.arrow()])
+
+
+@dataclass(slots=True)
+class Changelog:
+    """Batches of changes since the slowest reader, up to a limit of rows."""
+
+    schema: Schema
+    unit_time: bool
+    limit: int = DEFAULT_KEPT_ROWS
+    batches: list[Batch] = field(default_factory=list)
+    first: int = 0  # absolute index of batches[0]
+    rows: int = 0
+
+    def add(self, number: int, changes: Changes, strings: StringTable) -> Batch:
+        """Convert and keep the changes of a step."""
+        batch = Batch(number, changes.qid, self._arrow(number, changes, strings))
+        self.batches.append(batch)
+        self.rows += len(changes)
+        while self.rows > self.limit and len(self.batches) > 1:
+            self.rows -= self.batches.pop(0).table.num_rows
+            self.first += 1
+        return batch
+
+    def _arrow(self, number: int, changes: Changes, strings: StringTable) -> pa.Table:
+        n = len(changes)
+        time: pa.Array = pa.array(changes.time)
+        if n and changes.time[0] == BEGINNING:
+            time = pa.array(changes.time, mask=changes.time == BEGINNING)
+        if not self.unit_time:
+            time = time.cast(pa.timestamp("us"))
+        kind = pa.DictionaryArray.from_arrays(pa.array(changes.kind), CHANGE_TYPES)
+        meta = [kind, time, pa.array(np.full(n, number)), pa.array(np.arange(n))]
+        columns = to_arrow(changes.rows, self.schema, strings)
+        names = ["_change_type", "_time", "_batch", "_seq", *self.schema.names]
+        return pa.Table.from_arrays([*meta, *columns], names=names)
+
+    @property
+    def end(self) -> int:
+        """Absolute index after the last batch."""
+        return self.first + len(self.batches)
+
+    def read(self, qid: int, name: str, start: int, alone: bool) -> pa.Table:
+        """Changes of one query from batch `start` on (`alone`: the template has no other)."""
+        if start < self.first:
+            raise DataError(
+                f"changes of {name} were dropped: more than {self.limit:,} rows were waiting",
+                code="PS-DATA-004",
+                remedy="call changes() more often, subscribe(), or raise keep_changes in connect()",
+            )
+        parts = [b.table if alone else _of(b, qid) for b in self.batches[start - self.first :]]
+        return label(parts, name, change_schema(self.schema, self.unit_time))
+
+    def forget(self, before: int) -> None:
+        """Drop batches that every reader has seen."""
+        gone = min(max(0, before - self.first), len(self.batches))
+        self.rows -= sum(b.table.num_rows for b in self.batches[:gone])
+        del self.batches[:gone]
+        self.first += gone
+
+
+def _of(batch: Batch, qid: int) -> pa.Table:
+    mask = batch.qid == qid
+    return batch.table if mask.all() else batch.table.filter(pa.array(mask))
+
+
+def label(parts: list[pa.Table], name: str, schema: pa.Schema) -> pa.Table:
+    """Changes with the query's name in front."""
+    parts = [p for p in parts if p.num_rows]
+    if not parts:
+        return schema.empty_table()
+    table = pa.concat_tables(parts)
+    names = pa.repeat(name, len(table))
+    return pa.Table.from_arrays([names, *table.columns], schema=schema)

@@ -1,0 +1,99 @@
+"""From a bound SELECT to a template: lift, lower, check, optimise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import PlanError
+from penstock.logical.expr import Literal
+from penstock.logical.nodes import Node, Range, Rows, Scan, Unbounded, Windowed, walk
+from penstock.optimizer.lower import lower
+from penstock.optimizer.lower_windows import lower_windows
+from penstock.optimizer.optimizer import optimize
+from penstock.optimizer.stats import Stats
+from penstock.patterns.check import check_bounded
+from penstock.patterns.edge import Pattern
+from penstock.patterns.rules import pattern_of
+from penstock.schema import Schema
+from penstock.session.values import params_schema
+from penstock.sql.binder import Bound, bind
+from penstock.sql.catalog import MemoryCatalog, StreamDef
+from penstock.sql.lift import lift
+from penstock.sql.statements import Select
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A query taken apart: its template, the constants it had, and facts about it."""
+
+    bound: Bound
+    template: Node
+    literals: tuple[Literal, ...]
+    params: Schema
+    explicit: int  # how many of the parameters were written as $name
+
+
+def compile_select(select: Select, catalog: MemoryCatalog) -> Compiled:
+    """Bind a SELECT and lift its constants."""
+    bound = bind(select.query, catalog)
+    lowered = lower_windows(bound.node)
+    check_bounded(lowered)
+    template, literals = lift(lowered, bound.params)
+    named = [(p.name, p.type) for p in bound.params]
+    constants = [(f"p{len(named) + i + 1}", lit.type) for i, lit in enumerate(literals)]
+    return Compiled(bound, template, literals, params_schema(named + constants), len(named))
+
+
+def optimise(template: Node, stats: Stats, off: frozenset[str]) -> Node:
+    """The plan that runs."""
+    return optimize(lower(template), stats, off)
+
+
+def time_unit(template: Node, catalog: MemoryCatalog) -> bool:
+    """Whether event time counts plain units; all streams of a plan must agree."""
+    units = set()
+    for node in walk(template):
+        if isinstance(node, Scan):
+            stream = catalog.relation(node.stream)
+            assert isinstance(stream, StreamDef)
+            units.add(stream.unit_time)
+    if len(units) > 1:
+        raise PlanError(
+            "streams with TIMESTAMP time and with BIGINT time in one query",
+            code="PS-PLAN-003",
+            remedy="declare the time columns with one type",
+        )
+    return units.pop() if units else False
+
+
+def longest_window(template: Node) -> int | None:
+    """The longest time window of a plan; None when some window is not bounded in time."""
+    longest = 0
+    for node in walk(template):
+        window = node.window if isinstance(node, Scan | Windowed) else None
+        if isinstance(window, Rows | Unbounded):
+            return None
+        if isinstance(window, Range):
+            longest = max(longest, window.length + window.slide)
+    return longest
+
+
+def is_monotonic(template: Node) -> bool:
+    """Whether the query has changes but no view."""
+    return pattern_of(template) is Pattern.MON
+
+
+def history_needs(template: Node) -> dict[str, int | None]:
+    """How much of each stream's past a query with history needs; None: all of it."""
+    needs: dict[str, int | None] = {}
+    for node in walk(template):
+        if not isinstance(node, Scan):
+            continue
+        need: int | None = None
+        if isinstance(node.window, Range):
+            need = node.window.length + node.window.slide
+        elif not isinstance(node.window, Rows | Unbounded):
+            need = 1
+        known = needs.get(node.stream, 0)
+        needs[node.stream] = None if need is None or known is None else max(need, known)
+    return needs

@@ -1,0 +1,101 @@
+"""EXPLAIN: the plan that runs, one line per operator.
+
+Each line has the operator, the update pattern of its output edge, its state structure, its
+parameters and estimated cost per second, and how many queries share it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.delta import Level
+from penstock.engine import blocks as b
+from penstock.engine.engine import Engine
+from penstock.engine.template import Template
+from penstock.optimizer.cost import cost
+from penstock.physical.operator import Operator
+from penstock.session.compile import Compiled, optimise
+
+if TYPE_CHECKING:
+    from penstock.session.session import Session
+    from penstock.sharing.registry import QueryInfo
+
+
+def explain_query(session: Session, info: QueryInfo) -> str:
+    """The plan of a registered query."""
+    template = session._engine.templates.get(info.template)
+    if template is None:
+        return f"query {info.name} failed: {info.failure}"
+    known = session._registry.templates[info.template]
+    names = [q.name for q in session._registry.of_template(info.template)]
+    shown = ", ".join(names[:5]) + (f", … {len(names)} in all" if len(names) > 5 else "")
+    params = ", ".join(f"${f.name} {f.type}" for f in known.params) or "none"
+    head = [
+        f"query {info.name}: template {info.template}, parameters: {params}",
+        f"shared by: {shown}",
+    ]
+    return "\n".join(head + tree(template, session))
+
+
+def explain_select(session: Session, compiled: Compiled, on_commit: bool) -> str:
+    """The plan a SELECT would get, without registering it."""
+    node = optimise(compiled.template, session._stats(), session._off)
+    engine = Engine()
+    blocks: list[b.Block] = []
+    for name, source in session._engine.sources.items():
+        blocks.append(b.AddStream(name, source.schema, 0))
+    for name, table in session._engine.tables.items():
+        blocks.append(b.AddTable(name, table.schema))
+    engine.ctx.udfs.update(session._engine.ctx.udfs)
+    engine.apply([*blocks, b.AddTemplate(1, node, compiled.params, on_commit)])
+    params = ", ".join(f"${f.name} {f.type}" for f in compiled.params) or "none"
+    return "\n".join([f"parameters: {params}", *tree(engine.templates[1], session)])
+
+
+def tree(template: Template, session: Session) -> list[str]:
+    """The operators, root first."""
+    lines: list[str] = []
+    positions = {op: i for i, op in enumerate(template.plan.operators)}
+    costs = _costs(template, session)
+    seen: set[Operator] = set()
+
+    def visit(operator: Operator, prefix: str, last: bool, depth: int) -> None:
+        branch = "" if depth == 0 else prefix + ("└─ " if last else "├─ ")
+        again = operator in seen
+        lines.append(branch + _line(operator, template, costs.get(positions[operator]), again))
+        if again:
+            return
+        seen.add(operator)
+        below = "" if depth == 0 else prefix + ("   " if last else "│  ")
+        for i, child in enumerate(operator.inputs):
+            visit(child, below, i == len(operator.inputs) - 1, depth + 1)
+
+    visit(template.plan.view, "", True, 0)
+    return lines
+
+
+def _costs(template: Template, session: Session) -> dict[int, float]:
+    nodes = template.plan.nodes
+    stats = session._stats()
+    return {at: cost(node, stats).total for at, node in nodes.items()}
+
+
+def _line(operator: Operator, template: Template, total: float | None, again: bool) -> str:
+    edge = operator.edge
+    detail = operator.detail()
+    parts = [f"{operator.name}{' ' + detail if detail else ''}", f"[{edge.pattern.value}]"]
+    if again:
+        return " ".join([*parts, "(shared, shown above)"])
+    if operator.structure() != "–":
+        parts.append(f"state={operator.structure()}")
+    if edge.negatives:
+        parts.append("−1 rows")
+    if total is not None:
+        parts.append(f"cost={total:,.0f}/s")
+    if edge.level is not Level.EPOCH:
+        n = template.queries.live(Level.QUERY).shape[0]
+        parts.append(f"per {'cohort' if edge.level is Level.COHORT else 'query'}")
+        parts.append(f"queries={n}")
+    return " ".join(parts)
+
+

@@ -1,0 +1,85 @@
+"""What a session measures of its streams: counts, rates, distinct values, rows kept out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import I64
+from penstock.engine.admission import QUARANTINE, Admitted
+from penstock.optimizer.stats import Stats, StreamStats, TableStats
+from penstock.sql.catalog import StreamDef
+from penstock.state.table_store import TableStore
+
+_KEPT_TABLES = 1_000
+_SAMPLE = 2_000
+
+
+class StreamMeter:
+    """Counts and samples of one stream."""
+
+    def __init__(self, stream: StreamDef) -> None:
+        self.stream = stream
+        self.received = self.accepted = self.late_rows = self.quarantined = 0
+        self.last_push = 0
+        self.first_ts: int | None = None
+        self.last_ts: int | None = None
+        self._late: list[pa.Table] = []
+        self._quarantine: list[pa.Table] = []
+        self._sample: I64 = np.empty((1 + len(stream.schema), 0), np.int64)
+
+    def count(self, admitted: Admitted, rows: I64, wall: int) -> None:
+        """Take note of a batch."""
+        self.received += admitted.received
+        self.accepted += rows.shape[1]
+        self.late_rows += admitted.late.num_rows
+        self.quarantined += admitted.quarantined.num_rows
+        self.last_push = wall
+        if admitted.late.num_rows:
+            self._late = [*self._late[-_KEPT_TABLES:], admitted.late]
+        if admitted.quarantined.num_rows:
+            self._quarantine = [*self._quarantine[-_KEPT_TABLES:], admitted.quarantined]
+        if rows.shape[1]:
+            low, high = int(admitted.ts.min()), int(admitted.ts.max())
+            self.first_ts = low if self.first_ts is None else min(low, self.first_ts)
+            self.last_ts = high if self.last_ts is None else max(high, self.last_ts)
+            if self._sample.shape[1] < _SAMPLE:
+                take = rows[:, : _SAMPLE - self._sample.shape[1]]
+                self._sample = np.concatenate([self._sample, take], axis=1)
+
+    def idle(self, now: int) -> bool:
+        """Whether IDLE AFTER has passed without rows."""
+        after = self.stream.idle_after
+        return after is not None and now - self.last_push >= after
+
+    def late(self) -> pa.Table:
+        """Rows that came too late."""
+        schema = self.stream.schema.arrow().append(pa.field("_watermark", pa.int64()))
+        return pa.concat_tables(self._late) if self._late else schema.empty_table()
+
+    def quarantine(self) -> pa.Table:
+        """Rows that were kept out, with the reason."""
+        return pa.concat_tables(self._quarantine) if self._quarantine else QUARANTINE.empty_table()
+
+    def stats(self) -> StreamStats | None:
+        """Rate and distinct counts, when enough was seen."""
+        if self.first_ts is None or self.last_ts is None or self.last_ts == self.first_ts:
+            return None
+        ticks = 1.0 if self.stream.unit_time else 1_000_000.0
+        rate = self.accepted * ticks / (self.last_ts - self.first_ts)
+        names = self.stream.schema.names
+        distinct = {n: float(_distinct(self._sample[1 + i])) for i, n in enumerate(names)}
+        return StreamStats(rate, distinct, ticks)
+
+
+def _distinct(sample: I64) -> float:
+    """Distinct values a sample suggests (Chao's lower bound on the number of species)."""
+    _, counts = np.unique(sample, return_counts=True)
+    once, twice = float((counts == 1).sum()), float((counts == 2).sum())
+    return counts.shape[0] + (once * once / (2 * twice) if twice else once * (once - 1) / 2)
+
+
+def measured_stats(meters: dict[str, StreamMeter], tables: dict[str, TableStore]) -> Stats:
+    """What the optimiser is told."""
+    found = {name: stats for name, m in meters.items() if (stats := m.stats()) is not None}
+    return Stats(found, {name: TableStats(float(len(t))) for name, t in tables.items()})

@@ -1,0 +1,130 @@
+"""Snapshots: a session as one value, and as a file in a checkpoint directory.
+
+The engine's state is its arena; the rest is the catalogue and what readers have seen. Restoring
+builds the same operators again and puts the arrays back.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock import __version__
+from penstock.engine import blocks as b
+from penstock.errors import StateError
+from penstock.inprocess.sinks import open_sink
+from penstock.logical.udf import Udf
+from penstock.session.query import Query
+from penstock.sql.catalog import StreamDef, TableDef
+
+if TYPE_CHECKING:
+    from penstock.session.session import Session
+
+_FILE = "session.pickle"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a session is made of."""
+
+    version: str
+    arrays: dict[str, Any]
+    relations: dict[str, Any]
+    udfs: dict[str, Udf]
+    registry: Any
+    changelogs: dict[int, Any]
+    meters: dict[str, Any]
+    sinks: list[Any]
+    inputs: dict[str, int]
+    handles: dict[str, tuple[int, Any]]
+
+
+def take(session: Session) -> Snapshot:
+    """A copy of the session as it is between two calls."""
+    state = Snapshot(
+        __version__,
+        session._engine.arena.snapshot(),
+        session._catalog.relations,
+        session._catalog.udfs,
+        session._registry,
+        session._changelogs,
+        session._meters,
+        [create for create, _ in session._sinks.values()],
+        session._inputs,
+        {name: (q._read, q._initial) for name, q in session._handles.items()},
+    )
+    try:
+        copy: Snapshot = pickle.loads(pickle.dumps(state))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise StateError(
+            f"the session cannot be saved: {error}",
+            remedy="define user-defined functions at the top level of a module",
+        ) from error
+    return copy
+
+
+def put_back(session: Session, snapshot: Snapshot) -> None:
+    """Make an empty session what the snapshot says."""
+    if snapshot.version != __version__:
+        raise StateError(
+            f"the state was written by version {snapshot.version}; this is {__version__}",
+            code="PS-STATE-002",
+            remedy="open it with that version, or start from an empty checkpoint",
+        )
+    snapshot = pickle.loads(pickle.dumps(snapshot))
+    session._catalog.relations.update(snapshot.relations)
+    session._catalog.udfs.update(snapshot.udfs)
+    session._registry = snapshot.registry
+    session._changelogs = snapshot.changelogs
+    session._meters = snapshot.meters
+    session._inputs = snapshot.inputs
+    session._engine.apply(_blocks(session))
+    session._engine.arena.restore(snapshot.arrays)
+    session._handles = {
+        name: Query(session, name, read, initial)
+        for name, (read, initial) in snapshot.handles.items()
+    }
+    for create in snapshot.sinks:
+        sink = open_sink(create.format, dict(create.options), create.name)
+        session._sinks[create.name] = (create, sink)
+
+
+def _blocks(session: Session) -> list[b.Block]:
+    blocks: list[b.Block] = [b.AddUdf(udf) for udf in session._catalog.udfs.values()]
+    for relation in session._catalog.relations.values():
+        if isinstance(relation, StreamDef):
+            blocks.append(b.AddStream(relation.name, relation.schema, relation.retain or 0))
+        elif isinstance(relation, TableDef):
+            blocks.append(b.AddTable(relation.name, relation.schema))
+    for info in session._registry.templates.values():
+        blocks.append(b.AddTemplate(info.key, info.plan, info.params, info.at_commit))
+    return blocks
+
+
+def save(session: Session, directory: Path) -> None:
+    """Write the session into a checkpoint directory, all or nothing."""
+    directory.mkdir(parents=True, exist_ok=True)
+    staged = directory / f"{_FILE}.{os.getpid()}"
+    staged.write_bytes(pickle.dumps(take(session)))
+    staged.replace(directory / _FILE)
+
+
+def load(directory: Path) -> Snapshot | None:
+    """The saved session of a checkpoint directory, None when there is none."""
+    path = directory / _FILE
+    if not path.exists():
+        return None
+    try:
+        found = pickle.loads(path.read_bytes())
+    except Exception as error:
+        raise StateError(
+            f"the checkpoint file {path} cannot be read: {error}",
+            code="PS-STATE-003",
+            remedy="restore the file from a backup, or start from an empty checkpoint",
+        ) from error
+    if not isinstance(found, Snapshot):
+        raise StateError(f"{path} is not a checkpoint of Penstock", code="PS-STATE-003")
+    return found

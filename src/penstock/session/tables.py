@@ -1,0 +1,107 @@
+"""INSERT, UPDATE and DELETE on tables, as changes for the engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from penstock.delta import I64
+from penstock.engine.blocks import TableChange
+from penstock.engine.engine import Engine
+from penstock.errors import NameError_, SqlSyntaxError
+from penstock.logical.expr import Call, Expr, Literal
+from penstock.logical.nodes import Filter, Node, Project
+from penstock.physical.evaluate import compile_expr
+from penstock.session.values import arrow_value, cast_scalar, rows_of
+from penstock.sql.binder import bind
+from penstock.sql.catalog import MemoryCatalog, TableDef
+from penstock.sql.statements import Delete, Insert, Update
+from penstock.types import SqlType
+
+_NOTHING = np.empty(0, np.int64)
+
+
+def insert(statement: Insert, table: TableDef, engine: Engine) -> TableChange:
+    """The rows of an INSERT; columns not named are NULL."""
+    names = statement.columns or table.schema.names
+    unknown = [n for n in names if n not in table.schema.names]
+    if unknown:
+        raise NameError_(f"table {table.name} has no column {unknown[0]}", place=statement.place)
+    for row in statement.rows:
+        if len(row) != len(names):
+            raise SqlSyntaxError(
+                f"{len(row)} values for {len(names)} columns", place=statement.place
+            )
+    columns = []
+    for field in table.schema:
+        at = names.index(field.name) if field.name in names else None
+        cells = [None if at is None else row[at] for row in statement.rows]
+        columns.append([_scalar(cell, field.name, field.type) for cell in cells])
+    return TableChange(table.name, _NOTHING, rows_of(columns, table.schema, engine.strings))
+
+
+def _scalar(cell: Literal | None, name: str, type_: SqlType) -> Any:
+    value = pa.scalar(None) if cell is None else arrow_value(cell)
+    return cast_scalar(value, type_, f"column {name}")
+
+
+def delete(statement: Delete, table: TableDef, catalog: MemoryCatalog, engine: Engine) -> TableChange:
+    """The rows a DELETE removes."""
+    rows = engine.tables[table.name].contents()
+    hit = _matching(statement.where, table, catalog, engine, rows)
+    return TableChange(table.name, hit, rows[:, :0])
+
+
+def update(statement: Update, table: TableDef, catalog: MemoryCatalog, engine: Engine) -> TableChange:
+    """The rows an UPDATE replaces, and what with."""
+    rows = engine.tables[table.name].contents()
+    hit = _matching(statement.where, table, catalog, engine, rows)
+    old = np.ascontiguousarray(rows[:, hit])
+    new = old.copy()
+    for name, ast in statement.assignments:
+        if name not in table.schema.names:
+            raise NameError_(f"table {table.name} has no column {name}", place=statement.place)
+        at = table.schema.names.index(name)
+        bound = _expression(ast, table, catalog)
+        target = table.schema[at].type
+        value = bound if bound.type == target else Call(target, "cast", (bound,))
+        column = compile_expr(value, engine.ctx)(old)
+        new[1 + at] = column.data
+        new[0] &= ~(1 << at)
+        if column.null is not None:
+            new[0] |= column.null.astype(np.int64) << at
+    return TableChange(table.name, hit, new)
+
+
+def _matching(
+    where: exp.Expr | None, table: TableDef, catalog: MemoryCatalog, engine: Engine, rows: I64
+) -> I64:
+    if where is None:
+        return np.arange(rows.shape[1])
+    select = exp.select(exp.Star()).from_(exp.to_table(table.name)).where(where.copy())
+    node = bind(select, _alone(table, catalog)).node
+    mask = np.ones(rows.shape[1], np.bool_)
+    for predicate in _predicates(node):
+        mask &= compile_expr(predicate, engine.ctx).mask(rows)
+    return np.flatnonzero(mask)
+
+
+def _predicates(node: Node) -> list[Expr]:
+    found = [node.predicate] if isinstance(node, Filter) else []
+    return found + [p for child in node.inputs for p in _predicates(child)]
+
+
+def _expression(ast: exp.Expr, table: TableDef, catalog: MemoryCatalog) -> Expr:
+    select = exp.select(exp.alias_(ast.copy(), "value")).from_(exp.to_table(table.name))
+    node = bind(select, _alone(table, catalog)).node
+    assert isinstance(node, Project)
+    return node.exprs[0]
+
+
+def _alone(table: TableDef, catalog: MemoryCatalog) -> MemoryCatalog:
+    """A catalog of this table only, read as an ordinary relation."""
+    return MemoryCatalog({table.name.lower(): replace(table, nonretroactive=False)}, catalog.udfs)

@@ -1,0 +1,70 @@
+"""Python and SQL constants as physical 64-bit values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import I64
+from penstock.errors import TypeError_
+from penstock.logical.expr import Literal
+from penstock.schema import Field, Schema
+from penstock.state.convert import to_rows
+from penstock.state.strings import StringTable
+from penstock.types import Kind, SqlType, arrow_type
+
+_EPOCH_UNITS = {Kind.TIMESTAMP: pa.timestamp("us"), Kind.DATE: pa.date32()}
+
+
+def arrow_value(literal: Literal) -> Any:
+    """The literal as an Arrow scalar of its own type."""
+    kind, value = literal.type.kind, literal.value
+    if value is None:
+        return pa.scalar(None)
+    if kind in _EPOCH_UNITS:
+        width = pa.int64() if kind is Kind.TIMESTAMP else pa.int32()
+        return pa.scalar(value, width).cast(_EPOCH_UNITS[kind])
+    if kind is Kind.DECIMAL:
+        from decimal import Decimal
+
+        return pa.scalar(Decimal(int(value)).scaleb(-literal.type.scale), arrow_type(literal.type))
+    return pa.scalar(value)
+
+
+def cast_scalar(value: Any, type_: SqlType, what: str) -> Any:
+    """An Arrow scalar as the column's type, or a clear error."""
+    if not value.is_valid:
+        return pa.scalar(None, arrow_type(type_))
+    try:
+        return value.cast(arrow_type(type_))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise TypeError_(
+            f"{value.as_py()!r} does not fit {what}, a {type_}", remedy=f"give a {type_}"
+        ) from error
+
+
+def rows_of(columns: list[list[Any]], schema: Schema, strings: StringTable) -> I64:
+    """Columns of Arrow scalars as a physical matrix."""
+    arrays = [
+        pa.array([s.as_py() for s in scalars], arrow_type(f.type))
+        for f, scalars in zip(schema, columns, strict=True)
+    ]
+    return to_rows(pa.RecordBatch.from_arrays(arrays, schema=schema.arrow()), schema, strings)
+
+
+def literal_rows(literals: tuple[Literal, ...], schema: Schema, strings: StringTable) -> I64:
+    """One row of literals (a query's lifted constants) as a physical matrix (1 + k, 1)."""
+    if not literals:
+        return np.zeros((1, 1), np.int64)
+    columns = [
+        [cast_scalar(arrow_value(lit), f.type, f"parameter {f.name}")]
+        for lit, f in zip(literals, schema, strict=True)
+    ]
+    return rows_of(columns, schema, strings)
+
+
+def params_schema(types: list[tuple[str, SqlType]]) -> Schema:
+    """The columns of a parameter relation."""
+    return Schema(tuple(Field(name, type_) for name, type_ in types))

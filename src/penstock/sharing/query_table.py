@@ -1,0 +1,116 @@
+"""The parameter relation Q(qid, p1, …, pk) of a template (DESIGN §2), in the arena.
+
+A qid is a recycled row number. `since` is the step from which a query sees rows (0 with
+history); queries with equal `since` form a cohort, whose id is recycled too.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from penstock.delta import I64, Level
+from penstock.kernels.rows import gather_rows
+from penstock.state.arena import Scope
+
+_QUERIES, _COHORTS = 0, 1
+
+
+class QueryTable:
+    """Parameter rows, visibility and cohorts of one template's queries."""
+
+    def __init__(self, scope: Scope, params: int) -> None:
+        self.scope = scope
+        self.params = params
+        scope.array("params", (8, 1 + params))
+        scope.array("since", 8)
+        scope.array("cohort", 8, fill=-1)
+        scope.array("cohort_since", 8)
+        scope.array("cohort_refs", 8)
+        scope.array("regs", 2)
+        self.newcomers: I64 = np.empty(0, np.int64)
+        self.new_cohorts: I64 = np.empty(0, np.int64)
+
+    def _arr(self, name: str) -> I64:
+        return cast(I64, self.scope[name])
+
+    def add(self, params: I64, since: int) -> I64:
+        """Register rows (column-major, NULL word first) that see rows from step `since` on."""
+        n = params.shape[1]
+        qids = self._free_rows(n)
+        size = int(self._arr("regs")[_QUERIES])
+        for name, fill in (("params", 0), ("since", 0), ("cohort", -1)):
+            self.scope.reserve(name, size, fill)
+        self._arr("params")[qids] = params.T
+        self._arr("since")[qids] = since
+        cohort, is_new = self._cohort_of(since)
+        self._arr("cohort")[qids] = cohort
+        self._arr("cohort_refs")[cohort] += n
+        self.newcomers = np.concatenate([self.newcomers, qids])
+        if is_new:
+            self.new_cohorts = np.append(self.new_cohorts, cohort)
+        return qids
+
+    def _free_rows(self, n: int) -> I64:
+        regs = self._arr("regs")
+        used = int(regs[_QUERIES])
+        free = np.flatnonzero(self._arr("cohort")[:used] < 0)[:n]
+        fresh = np.arange(used, used + n - free.shape[0])
+        regs[_QUERIES] = used + fresh.shape[0]
+        return np.concatenate([free, fresh]).astype(np.int64)
+
+    def _cohort_of(self, since: int) -> tuple[int, bool]:
+        regs = self._arr("regs")
+        used = int(regs[_COHORTS])
+        refs = self._arr("cohort_refs")
+        same = np.flatnonzero((self._arr("cohort_since")[:used] == since) & (refs[:used] > 0))
+        if same.shape[0]:
+            return int(same[0]), False
+        free = np.flatnonzero(refs[:used] == 0)
+        cohort = int(free[0]) if free.shape[0] else used
+        regs[_COHORTS] = max(used, cohort + 1)
+        self.scope.reserve("cohort_since", cohort + 1)
+        self.scope.reserve("cohort_refs", cohort + 1)
+        self._arr("cohort_since")[cohort] = since
+        return cohort, True
+
+    def drop(self, qids: I64) -> I64:
+        """Forget queries; returns the cohorts that have no query left."""
+        cohorts = self._arr("cohort")[qids]
+        refs = self._arr("cohort_refs")
+        np.subtract.at(refs, cohorts, 1)
+        self._arr("cohort")[qids] = -1
+        gone = np.unique(cohorts)
+        return gone[refs[gone] == 0]
+
+    def settle(self) -> None:
+        """End of a step: nobody is new any more."""
+        self.newcomers = np.empty(0, np.int64)
+        self.new_cohorts = np.empty(0, np.int64)
+
+    def live(self, level: Level) -> I64:
+        """Ids in use at a level, ascending."""
+        regs = self._arr("regs")
+        if level is Level.COHORT:
+            return np.flatnonzero(self._arr("cohort_refs")[: regs[_COHORTS]] > 0)
+        return np.flatnonzero(self._arr("cohort")[: regs[_QUERIES]] >= 0)
+
+    def since(self, level: Level) -> I64:
+        """The first visible step by id."""
+        return self._arr("cohort_since" if level is Level.COHORT else "since")
+
+    def cohort(self) -> I64:
+        """Cohort by qid (−1: not in use)."""
+        return self._arr("cohort")
+
+    def matrix(self) -> I64:
+        """Parameters by qid, row-major, NULL word first."""
+        return self._arr("params")
+
+    def params_of(self, qids: I64) -> I64:
+        """Parameters of each row's query, column-major."""
+        return gather_rows(self._arr("params"), qids)
+
+    def __len__(self) -> int:
+        return int(self.live(Level.QUERY).shape[0])

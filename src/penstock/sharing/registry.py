@@ -1,0 +1,118 @@
+"""Registry: which templates and queries exist, by name (DESIGN §5.7).
+
+Queries whose answers are equal by definition (same template, same parameters, same point of
+registration or both with history) are one row of Q with several subscribers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.errors import NameError_
+from penstock.logical.nodes import Node
+from penstock.schema import Schema
+
+RowKey = tuple[int, int, tuple[int, ...]]
+"""Template, first visible epoch (0 with history), parameter words."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateInfo:
+    """What the session knows of a template."""
+
+    key: int
+    template: Node  # as bound and lifted: its identity
+    plan: Node  # as optimised: what runs
+    params: Schema
+    at_commit: bool
+    unit_time: bool
+    monotonic: bool
+    longest: int | None  # the longest window; None when one is not bounded in time
+
+
+@dataclass(slots=True)
+class QueryInfo:
+    """A registered query."""
+
+    name: str
+    text: str
+    template: int
+    qid: int
+    row: RowKey
+    registered_at: int
+    history: bool
+    failure: str | None = None
+
+
+@dataclass(slots=True)
+class Registry:
+    """Templates, queries and who shares what."""
+
+    templates: dict[int, TemplateInfo] = field(default_factory=dict)
+    queries: dict[str, QueryInfo] = field(default_factory=dict)
+    next_template: int = 1
+    next_name: int = 1
+    _by_node: dict[tuple[Node, bool], int] = field(default_factory=dict)
+    _rows: dict[RowKey, tuple[int, int]] = field(default_factory=dict)  # qid, subscribers
+    _members: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+
+    def find_template(self, node: Node, at_commit: bool) -> TemplateInfo | None:
+        """The template with this logical plan."""
+        key = self._by_node.get((node, at_commit))
+        return None if key is None else self.templates[key]
+
+    def add_template(self, info: TemplateInfo) -> None:
+        """Register a template."""
+        self.templates[info.key] = info
+        self._by_node[info.template, info.at_commit] = info.key
+        self.next_template = max(self.next_template, info.key + 1)
+
+    def fresh_name(self) -> str:
+        """A name for an anonymous query."""
+        while f"q{self.next_name}" in self.queries:
+            self.next_name += 1
+        self.next_name += 1
+        return f"q{self.next_name - 1}"
+
+    def qid_of(self, row: RowKey) -> int | None:
+        """The row of Q that already serves such a query."""
+        found = self._rows.get(row)
+        return None if found is None else found[0]
+
+    def add_query(self, info: QueryInfo) -> None:
+        """Register a query under its name."""
+        if info.name in self.queries:
+            raise NameError_(
+                f"there is already a query called {info.name}",
+                code="PS-NAME-002",
+                remedy="choose another name, or drop the query first",
+            )
+        self.queries[info.name] = info
+        _, subscribers = self._rows.get(info.row, (info.qid, 0))
+        self._rows[info.row] = (info.qid, subscribers + 1)
+        self._members.setdefault((info.template, info.qid), []).append(info.name)
+
+    def remove_query(self, name: str) -> bool:
+        """Forget a query; whether its row of Q has no subscriber left."""
+        info = self.queries.pop(name)
+        members = self._members[info.template, info.qid]
+        members.remove(name)
+        _, subscribers = self._rows[info.row]
+        if subscribers > 1:
+            self._rows[info.row] = (info.qid, subscribers - 1)
+            return False
+        del self._rows[info.row], self._members[info.template, info.qid]
+        return True
+
+    def forget_template(self, key: int) -> None:
+        """Drop a template that has no queries."""
+        info = self.templates.pop(key)
+        del self._by_node[info.template, info.at_commit]
+
+    def members(self, template: int, qid: int) -> list[str]:
+        """Names of the queries served by a row of Q."""
+        return self._members.get((template, qid), [])
+
+    def of_template(self, key: int) -> list[QueryInfo]:
+        """The queries of a template."""
+        return [q for q in self.queries.values() if q.template == key]
