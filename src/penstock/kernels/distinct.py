@@ -2,9 +2,9 @@
 
 Per value: the largest expiry seen and the scheduled end of what was last emitted. An arrival
 first settles its own value up to its time, so arrivals need no event queue; what is due by
-the end of the step is settled by `settle_due`. Emitted rows are [value, ts, exp, sign] and
-not in time order. Invariant between steps: every known value is present and both words lie
-after the clock.
+the end of the step is settled by `settle_due`. Emitted rows are [value, ts, exp, sign]; those
+made at the time of an arrival are in time order, all others are not. Invariant between
+steps: every known value is present and both words lie after the clock.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ def _put(out: I64, n: int, value: int, ts: int, exp: int, sign: int) -> int:
 
 
 @kernel
-def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64]:
-    """Apply arrivals; ends are −1 rows. Returns emitted rows and the values to schedule."""
+def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64, I64]:
+    """Apply arrivals; ends are −1 rows. Returns rows in order, other rows, values to schedule."""
     rows = ts.shape[0]
-    out = np.empty((2 * rows, 4), np.int64)
+    out = np.empty((rows, 4), np.int64)
+    past = np.empty((rows, 4), np.int64)
     fresh = np.empty(rows, np.int64)
-    n = m = 0
+    n = m = p = 0
     for i in range(rows):
         v, t, e = ids[i], ts[i], exp[i]
         if val[v, LIVE] == 0:
@@ -44,12 +45,12 @@ def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64]:
             m += 1
             n = _put(out, n, v, t, NEVER, 1)
         elif val[v, LARGEST] < t:
-            n = _put(out, n, v, val[v, LARGEST], NEVER, -1)
+            p = _put(past, p, v, val[v, LARGEST], NEVER, -1)
             n = _put(out, n, v, t, NEVER, 1)
             val[v, LARGEST] = e
         elif val[v, LARGEST] < e:
             val[v, LARGEST] = e
-    return out[:n], fresh[:m]
+    return out[:n], past[:p], fresh[:m]
 
 
 @kernel
@@ -61,12 +62,13 @@ def _renew(out: I64, n: int, v: int, val: I64) -> int:
 
 
 @kernel
-def arrive_expiring(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64]:
-    """Apply arrivals; rows end silently. Returns emitted rows and the values to schedule."""
+def arrive_expiring(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64, I64]:
+    """Apply arrivals; rows end silently. Returns as `arrive_explicit`."""
     rows = ts.shape[0]
-    out = np.empty((2 * rows, 4), np.int64)
+    out = np.empty((rows, 4), np.int64)
+    past = np.empty((rows, 4), np.int64)
     fresh = np.empty(rows, np.int64)
-    n = m = 0
+    n = m = p = 0
     for i in range(rows):
         v, t, e = ids[i], ts[i], exp[i]
         if val[v, LIVE] == 0:
@@ -75,7 +77,7 @@ def arrive_expiring(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64]:
             m += 1
         else:
             if val[v, END] < t and val[v, LARGEST] > val[v, END]:
-                n = _renew(out, n, v, val)
+                p = _renew(past, p, v, val)
             if val[v, END] > t:
                 val[v, LARGEST] = max(val[v, LARGEST], e)
                 continue
@@ -86,7 +88,7 @@ def arrive_expiring(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64]:
         val[v, LARGEST] = e
         val[v, END] = e
         n = _put(out, n, v, t, e, 1)
-    return out[:n], fresh[:m]
+    return out[:n], past[:p], fresh[:m]
 
 
 @kernel
@@ -113,3 +115,21 @@ def settle_due(due: I64, now: int, explicit: bool, val: I64) -> tuple[I64, I64, 
             again[m] = v
             m += 1
     return out[:n], again[:m], gone[:d]
+
+
+@kernel
+def merge_by_time(first: I64, second: I64) -> I64:
+    """Two outputs in time order as one, one matrix row per word."""
+    a, b = first.shape[0], second.shape[0]
+    out = np.empty((4, a + b), np.int64)
+    i = j = 0
+    for n in range(a + b):
+        if j == b or (i < a and first[i, 1] <= second[j, 1]):
+            for c in range(4):
+                out[c, n] = first[i, c]
+            i += 1
+        else:
+            for c in range(4):
+                out[c, n] = second[j, c]
+            j += 1
+    return out

@@ -22,11 +22,11 @@ from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.set_op import Emit, ValueCounts
 from penstock.physical.signed import (
     alive,
-    emitted,
     ends,
     ids_of_lins,
     key_strings,
     live_rows,
+    row_delta,
     row_ids,
     weak_pattern,
 )
@@ -56,12 +56,12 @@ class StarState:
         self._scope.reserve("values", self._keys.capacity)
         values = self._values()
         arrive = star.arrive_explicit if self._explicit else star.arrive_expiring
-        out, fresh = arrive(rows.ts, rows.exp, ids, values)
+        out, past, fresh = arrive(rows.ts, rows.exp, ids, values)
         self._schedule(fresh)
         _, words = self._due.expire(clock.now)
         late, again, gone = star.settle_due(words.reshape(-1), clock.now, self._explicit, values)
         self._schedule(again)
-        result = emitted(self._keys, _by_time(out, late))
+        result = row_delta(self._keys, *star.merge_by_time(out, _by_time(past, late)))
         self._keys.release(gone)
         return result
 
@@ -155,7 +155,7 @@ class DistinctOp(Operator):
 
 
 def _by_time(first: I64, second: I64) -> I64:
-    out = np.concatenate((first, second))
+    out = np.concatenate((first, second)) if first.shape[0] else second
     ts = np.ascontiguousarray(out[:, 1])
     if bool(np.all(ts[1:] >= ts[:-1])):
         return out
