@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import penstock
-from penstock.errors import PenstockError
-
 from oracle.fold import Change, Values, changes_of, rows_of
 from oracle.scenario import (
     Action,
@@ -20,6 +18,7 @@ from oracle.scenario import (
     follow,
 )
 from oracle.world import World
+from penstock.errors import PenstockError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 
 import pyarrow as pa
+
+from oracle.windows import BEGINNING
 
 TOLERANCE = 1e-9
 META = ("_query", "_change_type", "_time", "_batch", "_seq")
@@ -100,7 +103,8 @@ def changes_of(table: pa.Table) -> list[Change]:
     if missing:
         raise FoldError(f"the changelog has no {missing}")
     kinds = table.column("_change_type").to_pylist()
-    times = table.column("_time").to_pylist()
+    # NULL is the time before any: a query over streams that have brought nothing yet.
+    times = [BEGINNING if t is None else t for t in table.column("_time").to_pylist()]
     _check_pairs(kinds, times)
     _check_sequence(table)
     rows = rows_of(table, skip=META)
@@ -115,12 +119,13 @@ def _check_pairs(kinds: list[str], times: list[int]) -> None:
         if kind not in SIGNS:
             raise FoldError(f"unknown change type {kind!r}")
         follows = kinds[i + 1] if i + 1 < len(kinds) else None
-        if kind == "update_preimage" and (follows != "update_postimage" or times[i + 1] != times[i]):
+        paired = follows == "update_postimage" and times[i + 1] == times[i]
+        if kind == "update_preimage" and not paired:
             raise FoldError(f"update_preimage at row {i} without its postimage")
         before = kinds[i - 1] if i else None
         if kind == "update_postimage" and before != "update_preimage":
             raise FoldError(f"update_postimage at row {i} without its preimage")
-    if any(b < a for a, b in zip(times, times[1:], strict=False)):
+    if any(b < a for a, b in pairwise(times)):
         raise FoldError(f"_time goes back: {times}")
 
 

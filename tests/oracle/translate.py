@@ -15,9 +15,11 @@ from oracle.world import StreamDef, TableDef
 AT = "__at.__t"
 _TOKEN = re.compile(r"'(?:[^']|'')*'|[A-Za-z_]\w*|\s+|\[[^\]]*\]|\$\w+|.", re.S)
 _AFTER_RELATION = frozenset(
-    "ON WHERE GROUP HAVING JOIN LEFT RIGHT FULL INNER CROSS SEMI ANTI NATURAL UNION INTERSECT "
-    "EXCEPT ORDER LIMIT EMIT USING".split()
-)
+    {
+        "ON", "WHERE", "GROUP", "HAVING", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS",
+        "SEMI", "ANTI", "UNION", "INTERSECT", "EXCEPT", "EMIT",
+    }
+)  # fmt: skip
 _TAIL = re.compile(r"\s+(EMIT\s+(CHANGES|ON\s+COMMIT)|WITH\s+HISTORY)\s*$", re.I)
 
 

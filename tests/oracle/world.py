@@ -77,7 +77,7 @@ class World:
         self.rows = {name: [] for name in self.streams}
         self.late = {name: [] for name in self.streams}
         self.versions = {name: [] for name in self.tables}
-        self.marks = [{name: BEGINNING for name in self.streams}]
+        self.marks = [dict.fromkeys(self.streams, BEGINNING)]
 
     @property
     def step(self) -> int:

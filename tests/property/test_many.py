@@ -1,0 +1,77 @@
+"""One template, many parameter rows: `query_many` equals each query registered alone."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from oracle.check import compare
+from oracle.driver import Observation, Trace
+from oracle.fold import changes_of, rows_of
+from oracle.scenario import Advance, Push, Scenario, follow
+from oracle.translate import bind
+from property.cases import CHUNKS, seeds, tally
+from property.data import session
+
+TEMPLATES = (
+    "SELECT k, a FROM r [RANGE 4] WHERE a BETWEEN $lo AND $hi",
+    "SELECT k, a FROM r [RANGE 4] WHERE k = $lo AND a > $hi",
+    "SELECT k, a FROM r [ROWS 3] WHERE a <> $lo",
+    "SELECT count(*) AS n, max(a) AS m FROM r [RANGE 5] WHERE k = $lo",
+    "SELECT k, count(*) AS n FROM r [RANGE 5] WHERE a >= $lo GROUP BY k HAVING count(*) > $hi",
+    "SELECT DISTINCT a FROM r [RANGE 3] WHERE k < $hi",
+    "SELECT x.k, x.a, y.b FROM r [RANGE 5] x JOIN s [RANGE 4] y ON x.k = y.k "
+    "WHERE x.a > $lo AND y.b < $hi",
+    "SELECT x.a, y.b FROM r [RANGE 5] x JOIN s [RANGE 4] y "
+    "ON y.b BETWEEN x.a + $lo AND x.a + $hi",
+    "SELECT x.a FROM r [RANGE 5] x WHERE x.k = $lo AND NOT EXISTS "
+    "(SELECT 1 FROM s [RANGE 4] y WHERE y.k = x.k AND y.b > $hi)",
+    "SELECT k FROM r [RANGE 5] WHERE a = $lo EXCEPT ALL SELECT k FROM s [RANGE 5] WHERE b = $hi",
+    "SELECT x.a, y.b FROM r [RANGE 5] x LEFT JOIN s [RANGE 3] y ON x.k = y.k AND y.b > $lo "
+    "WHERE x.a <= $hi",
+    "SELECT k, sum(a) AS total FROM r [RANGE 6 SLIDE 2] WHERE k <> $lo GROUP BY k "
+    "HAVING sum(a) >= $hi",
+)
+
+
+def together(template: str, params: list[dict[str, object]], scenario: Scenario) -> Trace:
+    """Run one template with all its parameter rows in one session."""
+    world = scenario.world()
+    sqls = [bind(template, p) for p in params]
+    seen: list[list[Observation]] = [[] for _ in sqls]
+    trace = Trace(scenario, sqls, world, seen, [0] * len(sqls), [0] * len(sqls))
+    ps = penstock.connect(runner="inprocess")
+    for text in scenario.ddl():
+        ps.sql(text)
+    queries = ps.query_many(template, pa.Table.from_pylist(params))
+    assert len(queries) == len(params)
+    for action in scenario.actions:
+        follow(world, action)
+        match action:
+            case Push(stream, rows):
+                ps.push(stream, scenario.dicts(stream, rows))
+            case Advance(stream, ts):
+                ps.advance(stream, ts)
+        ps.flush()
+        for observations, query in zip(seen, queries, strict=True):
+            changes = changes_of(query.changes())
+            observations.append(Observation(world.step, changes, rows_of(query.view())))
+    trace.late = {s.name: ps.late(s.name).num_rows for s in scenario.streams}
+    ps.close()
+    return trace
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_template_is_as_exact_as_its_queries(template: str) -> None:
+    chunk = TEMPLATES.index(template)
+    for seed in seeds(10, chunk, 3 * CHUNKS):
+        rng = Random(seed)
+        params: list[dict[str, object]] = [
+            {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)} for _ in range(12)
+        ]
+        trace = together(template, params, session(rng, {"r", "s"}, set(), 20))
+        compare(trace)
+        tally["query_many"] += len(params)
