@@ -51,7 +51,7 @@ types: setup ## mypy --strict on src/
 
 unit: setup ## unit tests
 	@echo "==> unit tests"
-	@$(PYTEST) tests/unit --ignore=tests/unit/test_docs.py
+	@$(PYTEST) tests/unit $(wildcard tests/oracle) --ignore=tests/unit/test_docs.py
 
 golden: setup ## golden files: schema, timed input, SQL, expected changelog, EXPLAIN
 	@echo "==> golden tests"
@@ -59,7 +59,7 @@ golden: setup ## golden files: schema, timed input, SQL, expected changelog, EXP
 
 property: setup ## random plans and streams against DuckDB (PROFILE=ci|nightly)
 	@echo "==> property tests"
-	@if [[ -d tests/property ]]; then $(PYTEST) tests/property --hypothesis-profile=$(or $(PROFILE),ci); else echo "none yet"; fi
+	@if [[ -d tests/property ]]; then PENSTOCK_PROFILE=$(or $(PROFILE),ci) $(PYTEST) tests/property; else echo "none yet"; fi
 
 docs: setup ## execute the snippets of README and docs/
 	@echo "==> documentation"

@@ -38,7 +38,7 @@ def bench(names: tuple[str, ...], every: bool, as_json: bool, out: str | None) -
     Examples:
       penstock bench
       penstock bench join --json
-    """
+    """  # noqa: D301
     command = [sys.executable, "-m", "benchmarks.run", *names]
     command += ["--all"] * every + ["--json"] * as_json
     if out:

@@ -1,0 +1,150 @@
+"""`penstock demo`: the five queries of Golab & Özsu §6.1 and a thousand alerts over traffic.
+
+Everything is generated and runs in this process; the same rows and answers every time.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+import pyarrow as pa
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+import penstock
+from penstock.cli.demo_queries import ALERTS, QUERIES, STREAM, alert_params
+from penstock.cli.output import rich_table
+from penstock.inprocess.demo_traffic import LINKS, Traffic
+
+if TYPE_CHECKING:
+    from penstock.session import Query, Session
+
+NEXT = """
+Look further:
+  penstock sql                 try it by hand (\\help inside)
+  penstock run --help          your own script over your own files
+  docs/getting-started.md      the Python interface, step by step"""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Changes seen so far of one query, or of all alerts of one kind."""
+
+    name: str
+    about: str
+    queries: list[Query]
+    inserted: int = 0
+    deleted: int = 0
+    updated: int = 0
+
+    def read(self) -> None:
+        """Count what has changed since the last time."""
+        for query in self.queries:
+            self._count(query.changes())
+
+    def _count(self, changes: pa.Table) -> None:
+        kinds = changes["_change_type"].cast(pa.string()).value_counts().to_pylist()
+        seen = {kind["values"]: kind["counts"] for kind in kinds}
+        self.inserted += seen.get("insert", 0)
+        self.deleted += seen.get("delete", 0)
+        self.updated += seen.get("update_postimage", 0)
+
+
+@click.command()
+@click.option("--rows", default=200_000, show_default=True, help="Connections to generate.")
+@click.option("--alerts", default=1_000, show_default=True, help="Alert queries to register.")
+def demo(rows: int, alerts: int) -> None:
+    """Watch 1,005 standing queries over generated network traffic.
+
+    Four links, 1,000 connections a second, windows of 60 seconds. Five queries join, compare
+    and subtract links; a thousand alerts of four kinds watch hosts, payloads and protocols.
+    Needs nothing but this package and ends within a minute.
+    """
+    console = Console()
+    with penstock.connect(runner="inprocess") as session:
+        console.print(f"registering {len(QUERIES)} queries and {alerts:,} alerts …")
+        watched = register(session, alerts)
+        seconds = feed(session, Traffic(rows=rows), watched, console)
+        for tally in watched:
+            tally.read()
+        _finish(session, watched, rows, seconds, console)
+
+
+def register(session: Session, alerts: int) -> list[Tally]:
+    """Declare the links, the five queries and the alerts."""
+    for link in LINKS:
+        session.sql(STREAM.format(link=link))
+    tallies = []
+    for name, (about, text) in QUERIES.items():
+        query = session.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}")
+        tallies.append(Tally(name, about, [query]))
+    for number, (kind, (text, _)) in enumerate(ALERTS.items()):
+        count = (alerts + number) // len(ALERTS)
+        if count:
+            handles = session.query_many(text, alert_params(kind, count))
+            tallies.append(Tally(f"{count} alerts", kind, handles))
+    return tallies
+
+
+def feed(session: Session, traffic: Traffic, tallies: list[Tally], console: Console) -> float:
+    """Push the traffic under a live display; the seconds the engine worked."""
+    bar = Progress(
+        TextColumn("event time {task.fields[clock]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        console=console,
+    )
+    task = bar.add_task("", total=traffic.rows, clock="--:--:--", speed="")
+    views = [tally for tally in tallies if len(tally.queries) == 1]
+    busy = 0.0
+    pushed = 0
+    with Live(Group(bar), console=console, refresh_per_second=8, transient=True) as live:
+        for link, rows in traffic.batches():
+            start = time.perf_counter()
+            session.push(link, rows)
+            busy += time.perf_counter() - start
+            pushed += rows.num_rows
+            clock = str(rows["ts"][-1].as_py())[11:19]
+            bar.update(task, advance=rows.num_rows, clock=clock, speed=f"{pushed / busy:,.0f}/s")
+            if link == LINKS[-1]:
+                for tally in views:
+                    tally.read()
+                live.update(Group(bar, _changes_table(views)))
+    return busy
+
+
+def _changes_table(tallies: list[Tally]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("query", "what it watches"):
+        table.add_column(heading)
+    for heading in ("inserted", "deleted", "updated"):
+        table.add_column(heading, justify="right")
+    for tally in tallies:
+        counts = (tally.inserted, tally.deleted, tally.updated)
+        table.add_row(tally.name, tally.about, *(f"{count:,}" for count in counts))
+    return table
+
+
+def _finish(
+    session: Session, tallies: list[Tally], rows: int, seconds: float, console: Console
+) -> None:
+    queries = sum(len(tally.queries) for tally in tallies)
+    changes = sum(tally.inserted + tally.deleted + tally.updated for tally in tallies)
+    stats = session.stats()
+    console.print(_changes_table(tallies))
+    for name in ("suspects", "on_both"):
+        view = session[name].view()
+        console.print(rich_table(view, f"{name}, {view.num_rows:,} rows now", limit=5))
+    console.print(
+        f"[bold]{rows:,} rows, {queries:,} queries as {stats['templates']} plans, "
+        f"{changes:,} changes in {seconds:.1f} s[/] ({rows / seconds:,.0f} rows/s); "
+        f"state {stats['bytes'] / 1e6:,.1f} MB"
+    )
+    console.print(NEXT, markup=False, highlight=False)

@@ -1,0 +1,87 @@
+"""The `penstock` command: what is wrong is told in a panel with a remedy, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+from rich.console import Console
+
+import penstock
+from penstock.cli.bench import bench
+from penstock.cli.demo import demo
+from penstock.cli.explain import explain
+from penstock.cli.report import print_error
+from penstock.cli.run import run
+from penstock.cli.script import ScriptError
+from penstock.cli.shell import sql
+from penstock.errors import PenstockError
+
+TRACE = "PENSTOCK_TRACEBACK"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(penstock.__version__, "-V", "--version", prog_name="penstock")
+def cli() -> None:
+    """Very many standing SQL queries, kept exactly up to date over live streams.
+
+    A script declares streams and standing queries; Penstock keeps every answer equal, at each
+    instant of event time, to what the same SQL would return over the windows' contents, and
+    tells each change, also when a result leaves because its window has slid past it.
+
+    \b
+    app.sql:
+      CREATE STREAM clicks (usr STRING, page STRING, ts TIMESTAMP)
+        TIMESTAMP BY ts DELAY 5 SECONDS;
+      CREATE MATERIALIZED VIEW busy AS
+        SELECT usr, count(*) AS n FROM clicks [RANGE 1 MINUTE]
+        GROUP BY usr HAVING count(*) > 100;
+
+    \b
+    Then:
+      penstock run app.sql --input clicks=clicks.jsonl       the view when all is read
+      tail -f log.jsonl | penstock run app.sql --input clicks=- --output changes
+      penstock explain app.sql                               plan, update patterns, state
+      penstock sql                                           try statements by hand
+      penstock demo                                          1,005 queries over traffic
+    """  # noqa: D301
+
+
+for command in (run, explain, sql, demo, bench):
+    cli.add_command(command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(_main(arguments))
+
+
+def _main(arguments: list[str] | None) -> int:
+    errors = Console(stderr=True)
+    try:
+        code = cli.main(args=arguments, prog_name="penstock", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except (PenstockError, ScriptError) as error:
+        print_error(errors, error)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # the reader has seen enough; keep the interpreter from flushing into the closed pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as error:
+        if os.environ.get(TRACE):
+            raise
+        print_error(errors, _internal(error))
+    return 1
+
+
+def _internal(error: Exception) -> PenstockError:
+    return PenstockError(
+        f"{type(error).__name__}: {error}",
+        code="PS-INTERNAL",
+        remedy=f"this is a defect in Penstock; set {TRACE}=1 to see where, and please report it",
+    )
