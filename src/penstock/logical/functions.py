@@ -120,7 +120,7 @@ def _numbers() -> list[Signature]:
         Signature("power", (Arg.REAL, Arg.REAL), fixed(DOUBLE)),
         Signature("greatest", (Arg.SAME,), nth(0), variadic=True, note="NULLs are skipped"),
         Signature("least", (Arg.SAME,), nth(0), variadic=True, note="NULLs are skipped"),
-        Signature("coalesce", (Arg.SAME,), nth(0), variadic=True, note="the first that is not NULL"),
+        Signature("coalesce", (Arg.SAME,), nth(0), variadic=True, note="first that is not NULL"),
         Signature("nullif", (Arg.SAME, Arg.SAME), nth(0), note="NULL when both are equal"),
         Signature("is_nan", real, fixed(BOOLEAN)),
     ]  # fmt: skip

@@ -1,0 +1,65 @@
+"""From a SELECT tree to a logical plan: the entry point of binding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from penstock.logical.nodes import Node, Project
+from penstock.sql.catalog import Catalog, ParamSpec
+from penstock.sql.coercion import Params
+from penstock.sql.dialect import place_of
+from penstock.sql.scopes import Context, Scope
+from penstock.sql.select import QueryBinder
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bound query: its plan and its explicit parameters, in the order of the text."""
+
+    node: Node
+    params: tuple[ParamSpec, ...]
+
+
+def bind(query: exp.Expr, catalog: Catalog) -> Bound:
+    """The plan of a query over the relations of a catalog; output names are distinct."""
+    params = Params(_parameter_names(query))
+    node = QueryBinder(Context(catalog, params), {}).relation(query)
+    specs = tuple(ParamSpec(name, params.types[name]) for name in params.names)
+    return Bound(_distinctly_named(node), specs)
+
+
+def _parameter_names(query: exp.Expr) -> list[str]:
+    """Parameters by first appearance in the text, so that equal shapes number them alike."""
+
+    def position(node: exp.Expr) -> tuple[int, int]:
+        place = place_of(node)
+        return (place.line, place.column) if place else (0, 0)
+
+    found = sorted(query.find_all(exp.Parameter), key=position)
+    return list(dict.fromkeys(node.name for node in found))
+
+
+def _distinctly_named(node: Node) -> Node:
+    """Rename repeated output columns: k, k_1, k_2."""
+    names = node.schema.names
+    if len({n.lower() for n in names}) == len(names):
+        return node
+    taken = {n.lower() for n in names}
+    seen: Counter[str] = Counter()
+    fresh: list[str] = []
+    for name in names:
+        shown, seen[name.lower()] = name, seen[name.lower()] + 1
+        if seen[name.lower()] > 1:
+            number = seen[name.lower()] - 1
+            while f"{name}_{number}".lower() in taken:
+                number += 1
+            shown = f"{name}_{number}"
+            taken.add(shown.lower())
+        fresh.append(shown)
+    if isinstance(node, Project):
+        return replace(node, names=tuple(fresh))
+    exprs = tuple(n.expr for n in Scope.of("", node).names)
+    return Project(node, exprs, tuple(fresh))

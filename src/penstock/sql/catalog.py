@@ -1,0 +1,117 @@
+"""What the binder asks about names: streams, tables, views and functions.
+
+Names are compared without case and keep the spelling of their declaration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.logical.nodes import Node
+from penstock.logical.udf import Udf
+from penstock.schema import Schema
+from penstock.sql.statements import CreateStream, CreateTable, Options
+from penstock.types import Kind, SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDef:
+    """A declared stream; lengths as in CreateStream."""
+
+    name: str
+    schema: Schema
+    time: str
+    delay: int = 0
+    max_ahead: int | None = None
+    idle_after: int | None = None
+    tick: int | None = None
+    retain: int | None = None
+    format: str | None = None
+    options: Options = ()
+
+    @property
+    def time_index(self) -> int:
+        """The position of the time column."""
+        return self.schema.names.index(self.time)
+
+    @property
+    def unit_time(self) -> bool:
+        """Whether time is a BIGINT that counts plain units."""
+        return self.schema[self.time_index].type.kind is Kind.BIGINT
+
+
+@dataclass(frozen=True, slots=True)
+class TableDef:
+    """A declared table."""
+
+    name: str
+    schema: Schema
+    nonretroactive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSpec:
+    """An explicit parameter of a query: ``$name``."""
+
+    name: str
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDef:
+    """A view with its plan, which is used wherever the view is named."""
+
+    name: str
+    node: Node
+    params: tuple[ParamSpec, ...] = ()
+
+
+Relation = StreamDef | TableDef | ViewDef
+
+
+class Catalog(Protocol):
+    """Lookup by name, without regard to case."""
+
+    def relation(self, name: str) -> Relation | None:
+        """The stream, table or view called `name`."""
+
+    def udf(self, name: str) -> Udf | None:
+        """The user-defined function called `name`."""
+
+
+@dataclass
+class MemoryCatalog:
+    """A catalog in a dictionary."""
+
+    relations: dict[str, Relation] = field(default_factory=dict)
+    udfs: dict[str, Udf] = field(default_factory=dict)
+
+    def add(self, item: Relation | Udf) -> None:
+        """Declare or replace something under its name."""
+        if isinstance(item, Udf):
+            self.udfs[item.name.lower()] = item
+        else:
+            self.relations[item.name.lower()] = item
+
+    def relation(self, name: str) -> Relation | None:
+        """The stream, table or view called `name`."""
+        return self.relations.get(name.lower())
+
+    def udf(self, name: str) -> Udf | None:
+        """The user-defined function called `name`."""
+        return self.udfs.get(name.lower())
+
+
+def stream_def(statement: CreateStream) -> StreamDef:
+    """The stream a statement declares."""
+    s = statement
+    return StreamDef(
+        s.name, s.schema, s.time, s.delay, s.max_ahead, s.idle_after, s.tick, s.retain,
+        s.format, s.options,
+    )  # fmt: skip
+
+
+def table_def(statement: CreateTable) -> TableDef:
+    """The table a statement declares."""
+    return TableDef(statement.name, statement.schema, statement.nonretroactive)

@@ -1,0 +1,187 @@
+"""Typing of bound expressions: common types, casts, comparisons and arithmetic.
+
+Rules (DESIGN §3): integers compute in BIGINT, `/` is DOUBLE, decimals are exact up to 18 digits,
+time differences are BIGINT µs. A constant takes the type of its partner where that is exact, so
+that texts which differ in constants only bind to equal plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from penstock.errors import Place, TypeError_
+from penstock.logical.expr import Call, Expr, Literal, Param, walk
+from penstock.sql.literals import cast_literal, convert
+from penstock.types import BIGINT, BOOLEAN, DOUBLE, NULL, TIMESTAMP, Kind, SqlType, decimal
+
+FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_TEMPORAL = (Kind.DATE, Kind.TIMESTAMP)
+
+
+@dataclass
+class Params:
+    """The explicit parameters of a query, in the order of the text; types as they get known."""
+
+    names: list[str] = field(default_factory=list)
+    types: dict[str, SqlType] = field(default_factory=dict)
+
+    def reference(self, name: str) -> Expr:
+        """A use of ``$name``."""
+        index = self.names.index(name)
+        if name in self.types:
+            return Param(self.types[name], index, name)
+        return FreeParam(NULL, index, name, self)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeParam(Expr):
+    """A parameter whose type the context has not told yet; never part of a finished plan."""
+
+    index: int
+    name: str
+    owner: Params = field(compare=False, repr=False)
+
+    def fixed(self, type_: SqlType) -> Param:
+        """The parameter, with its type known from now on."""
+        return Param(self.owner.types.setdefault(self.name, type_), self.index, self.name)
+
+
+def common_type(a: SqlType, b: SqlType) -> SqlType | None:
+    """The type in which values of both can be compared, None when there is none."""
+    if a == b or b.kind is Kind.NULL:
+        return a
+    if a.kind is Kind.NULL:
+        return b
+    if a.is_numeric and b.is_numeric:
+        return _common_number(a, b)
+    if a.kind in _TEMPORAL and b.kind in _TEMPORAL:
+        return TIMESTAMP
+    if {a.kind, b.kind} == {Kind.INTERVAL, Kind.BIGINT}:
+        return BIGINT
+    return None
+
+
+def _common_number(a: SqlType, b: SqlType) -> SqlType:
+    if a.is_float or b.is_float:
+        return DOUBLE
+    if a.is_integer and b.is_integer:
+        return BIGINT
+    if Kind.BIGINT in (a.kind, b.kind):
+        return DOUBLE  # 19 digits and a fraction fit no DECIMAL(18)
+    scale = max(a.scale, b.scale)
+    whole = max(10 if t.is_integer else t.precision - t.scale for t in (a, b))
+    return decimal(min(18, whole + scale), scale)
+
+
+def coerce(expr: Expr, to: SqlType) -> Expr:
+    """`expr` as a value of type `to`; the caller knows that this is possible."""
+    if isinstance(expr, FreeParam):
+        return coerce(expr.fixed(to), to)
+    if expr.type == to:
+        return expr
+    if isinstance(expr, Literal):
+        return cast_literal(expr, to, None)
+    return Call(to, "cast", (expr,))
+
+
+def _mismatch(a: SqlType, b: SqlType, place: Place | None) -> TypeError_:
+    if a.is_string or b.is_string:
+        other = b if a.is_string else a
+        return TypeError_(
+            f"a STRING cannot be compared with a {other}", code="PS-TYPE-002", place=place,
+            remedy=f"CAST one side, for example CAST(x AS {other})",
+        )  # fmt: skip
+    return TypeError_(
+        f"{a} and {b} have no common type", place=place, remedy="CAST one side to the other's type"
+    )
+
+
+def _adapted(literal: Literal, to: SqlType) -> bool:
+    """Whether the constant means the same in type `to`."""
+    if literal.type.is_string and to.kind not in (*_TEMPORAL, Kind.STRING):
+        return False
+    return convert(literal, to) is not None
+
+
+def unify(exprs: Sequence[Expr], place: Place | None) -> list[Expr]:
+    """All of `exprs` in their common type."""
+    constants = [e for e in exprs if isinstance(e, Literal)]
+    typed = [e.type for e in exprs if not isinstance(e, Literal | FreeParam)]
+    types = typed or [e.type for e in constants]
+    if not types:
+        raise untyped(exprs[0], place)
+
+    def merge(a: SqlType, b: SqlType) -> SqlType:
+        common = common_type(a, b)
+        if common is None:
+            raise _mismatch(a, b, place)
+        return common
+
+    target = reduce(merge, types)
+    for constant in constants:
+        if not _adapted(constant, target):
+            target = merge(target, constant.type)
+    return [coerce(e, target) for e in exprs]
+
+
+def untyped(expr: Expr, place: Place | None) -> TypeError_:
+    """The complaint about a parameter of unknown type."""
+    return TypeError_(
+        f"the type of ${getattr(expr, 'name', '')} is not known here", code="PS-TYPE-004",
+        place=place, remedy="write CAST($name AS type)",
+    )  # fmt: skip
+
+
+def has_column(expr: Expr) -> bool:
+    """Whether any column is read (also one of an outer query)."""
+    return any(not isinstance(e, Literal | Param | FreeParam | Call) for e in walk(expr))
+
+
+def compare(fn: str, left: Expr, right: Expr, place: Place | None) -> Expr:
+    """A comparison in the common type; what varies stands on the left."""
+    if not has_column(left) and has_column(right):
+        fn, left, right = FLIPPED[fn], right, left
+    left, right = unify((left, right), place)
+    return Call(BOOLEAN, fn, (left, right))
+
+
+def boolean(expr: Expr, place: Place | None) -> Expr:
+    """`expr` as a condition."""
+    if isinstance(expr, FreeParam) or expr.type.kind is Kind.NULL:
+        return coerce(expr, BOOLEAN)
+    if expr.type != BOOLEAN:
+        raise TypeError_(
+            f"a condition is needed, this is {expr.type}", place=place,
+            remedy="compare it with something",
+        )  # fmt: skip
+    return expr
+
+
+def computing_type(type_: SqlType) -> SqlType:
+    """The type in which numbers of `type_` are computed."""
+    return BIGINT if type_.is_integer else DOUBLE if type_.is_float else type_
+
+
+def cast(expr: Expr, to: SqlType, place: Place | None) -> Expr:
+    """CAST(expr AS to)."""
+    if isinstance(expr, FreeParam) or expr.type == to:
+        return coerce(expr, to)
+    if isinstance(expr, Literal):
+        return cast_literal(expr, to, place)
+    a, b = expr.type, to
+    castable = (
+        a.kind is Kind.NULL
+        or (a.is_string or b.is_string)
+        or (a.is_numeric and b.is_numeric)
+        or (a.kind in _TEMPORAL and b.kind in _TEMPORAL)
+        or (a.kind is Kind.BOOLEAN and b.is_integer)
+        or (b.kind is Kind.BOOLEAN and a.is_integer)
+    )
+    if not castable:
+        raise TypeError_(
+            f"a {a} cannot be cast to {b}", place=place,
+            remedy="use epoch(x) for the seconds of a time, or cast through STRING",
+        )  # fmt: skip
+    return Call(to, "cast", (expr,))

@@ -1,0 +1,46 @@
+"""Shorthands for refusing a piece of syntax at its place."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from penstock.errors import NameError_, TypeError_, UnsupportedError
+from penstock.sql.dialect import place_of
+
+SUBQUERY = "PS-SQL-016"
+CORRELATED = "PS-SQL-017"
+NRR = "PS-SQL-018"
+WINDOW = "PS-SQL-020"
+OTHER = "PS-SQL-024"
+
+
+def unsupported(node: exp.Expr, code: str, message: str, remedy: str) -> UnsupportedError:
+    """Understood, but refused."""
+    return UnsupportedError(message, code=code, place=place_of(node), remedy=remedy)
+
+
+def misnamed(node: exp.Expr, code: str, message: str, remedy: str) -> NameError_:
+    """A name that means nothing, or more than one thing."""
+    return NameError_(message, code=code, place=place_of(node), remedy=remedy)
+
+
+def mistyped(node: exp.Expr, message: str, remedy: str, code: str = "PS-TYPE-001") -> TypeError_:
+    """Operands that do not fit."""
+    return TypeError_(message, code=code, place=place_of(node), remedy=remedy)
+
+
+def only(node: exp.Expr, *allowed: str) -> None:
+    """Refuse a node that carries anything beyond the `allowed` parts.
+
+    The parser knows far more syntax than we give a meaning to: what is not listed here must
+    never be ignored silently.
+    """
+    for name, value in node.args.items():
+        if name not in allowed and value:
+            what = value[0] if isinstance(value, list) else value
+            where = what if isinstance(what, exp.Expr) and place_of(what) else node
+            clause = name.strip("_").replace("_", " ").upper()
+            raise unsupported(
+                where, OTHER, f"{node.key.upper()} … {clause} is not supported",
+                "leave it out; docs/sql.md lists the supported syntax",
+            )  # fmt: skip

@@ -1,0 +1,196 @@
+"""The SELECT dialect: sqlglot's parser plus window brackets and ``$`` parameters.
+
+Function calls are left unresolved (the binder has its own table of functions) and every node
+remembers where it stands in the whole text, so that later errors can point at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.parser import Parser as SqlglotParser
+from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer as SqlglotTokenizer
+
+from penstock.errors import Place, SqlSyntaxError
+from penstock.sql.cursor import Cursor, Text
+from penstock.sql.windows import STARTS, WindowSpec, parse_window
+
+_KEPT = ("CAST", "TRY_CAST", "EXTRACT")
+
+
+class Penstock(Dialect):
+    """Names and numbers as in ANSI SQL; see the nested classes for what is added."""
+
+    class Tokenizer(SqlglotTokenizer):
+        """``$`` starts a parameter; no statement swallows the rest of the text."""
+
+        SINGLE_TOKENS: ClassVar[dict[str, TokenType]] = {
+            **{k: v for k, v in SqlglotTokenizer.SINGLE_TOKENS.items() if k != "@"},
+            "$": TokenType.PARAMETER,
+        }
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+    class Parser(SqlglotParser):
+        """Attaches windows to relations and places to nodes (in `meta`)."""
+
+        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+            name: SqlglotParser.FUNCTION_PARSERS[name] for name in _KEPT
+        }
+        text: Text
+
+        def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
+            """Remember where the node was built."""
+            built = super().expression(instance, token, comments)
+            at = token or self._prev
+            if at and "at" not in built.meta:
+                built.meta["at"] = self.text.place(at.start)
+            return built
+
+        def _parse_primary(self) -> Any:
+            start = self._curr.start if self._curr else 0
+            node = super()._parse_primary()
+            if node is not None and "at" not in node.meta:
+                node.meta["at"] = self.text.place(start)
+            return node
+
+        def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
+            start = self._curr.start if self._curr else 0
+            node = super()._parse_function_call(*args, **kwargs)
+            if node is not None:
+                node.meta["at"] = self.text.place(start)
+            return node
+
+        def _parse_parameter(self) -> exp.Parameter:
+            at = self.text.place(self._prev.start)
+            node = super()._parse_parameter()
+            node.meta["at"] = at
+            return node
+
+        def _window(self) -> WindowSpec | None:
+            """The window that starts at the current token, if one does."""
+            if self._curr is None or self._curr.token_type is not TokenType.L_BRACKET:
+                return None
+            if self._next.text.upper().split()[:1] not in STARTS:
+                return None
+            cursor = Cursor(self._tokens[self._index :], self.text)
+            spec = parse_window(cursor)
+            self._advance(cursor.at)
+            return spec
+
+        def _note(self, node: Any, spec: WindowSpec | None) -> None:
+            if spec is None or node is None:
+                return
+            if "window" in node.meta:
+                raise SqlSyntaxError(
+                    "a relation has two windows", place=spec.place, remedy="keep one of them"
+                )
+            node.meta["window"] = spec
+
+        def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:
+            table = super()._parse_table_parts(*args, **kwargs)
+            self._note(table, self._window())
+            return table
+
+        def _parse_table_alias(self, *args: Any, **kwargs: Any) -> Any:
+            alias = super()._parse_table_alias(*args, **kwargs)
+            if alias is not None:
+                self._note(alias, self._window())
+            return alias
+
+        def _parse_subquery(self, this: Any, *args: Any, **kwargs: Any) -> Any:
+            spec = self._window() if this is not None else None
+            subquery = super()._parse_subquery(this, *args, **kwargs)
+            self._note(subquery, spec)
+            return subquery
+
+
+def tokenize(text: Text) -> list[Token]:
+    """The tokens of a whole text."""
+    try:
+        return list(Penstock.Tokenizer(dialect=Penstock).tokenize(text.sql))
+    except TokenError as error:
+        raise SqlSyntaxError(
+            "a quoted string, a quoted name or a comment is not closed",
+            place=_unclosed(text),
+            remedy="close it",
+        ) from error
+
+
+def _unclosed(text: Text) -> Place:
+    """Where the quote or comment that never ends begins."""
+    sql, at = text.sql, 0
+    closers = {"'": "'", '"': '"', "--": "\n", "/*": "*/"}
+    while at < len(sql):
+        opener = sql[at : at + 2] if sql[at : at + 2] in closers else sql[at]
+        if opener in closers:
+            end = sql.find(closers[opener], at + len(opener))
+            if end < 0:
+                return text.place(at)
+            at = end + len(closers[opener])
+        else:
+            at += 1
+    return text.place(max(0, len(sql) - 1))
+
+
+def parse_query(tokens: list[Token], text: Text, place: Place) -> exp.Query:
+    """A SELECT, set operation or WITH query."""
+    node = _parse(tokens, text, place, Penstock.Parser._parse_statement, "a SELECT")
+    while isinstance(node, exp.Subquery) and not node.args.get("alias"):
+        node = node.this
+    if not isinstance(node, exp.Select | exp.SetOperation):
+        raise SqlSyntaxError("expected a SELECT", place=place, remedy="write a SELECT here")
+    return node
+
+
+def parse_expression(tokens: list[Token], text: Text, place: Place) -> exp.Expr:
+    """One scalar expression."""
+    node: exp.Expr = _parse(
+        tokens, text, place, Penstock.Parser._parse_disjunction, "an expression"
+    )
+    return node
+
+
+def _parse(
+    tokens: list[Token], text: Text, place: Place, method: Callable[..., Any], what: str
+) -> Any:
+    if not tokens:
+        raise SqlSyntaxError(f"expected {what}", place=place, remedy=f"write {what} here")
+    parser = Penstock.Parser(dialect=Penstock, error_level=ErrorLevel.IMMEDIATE)
+    parser.text = text
+    try:
+        (node,) = parser._parse(method, tokens, text.sql)
+    except ParseError as error:
+        raise _syntax_error(error, parser, place) from error
+    except RecursionError as error:
+        raise SqlSyntaxError(
+            "the statement is nested too deeply", place=place, remedy="split it into views"
+        ) from error
+    if node is None:
+        raise SqlSyntaxError(f"expected {what}", place=place, remedy=f"write {what} here")
+    return node
+
+
+def _syntax_error(error: ParseError, parser: Penstock.Parser, place: Place) -> SqlSyntaxError:
+    """The complaint of sqlglot in our terms, at the token where it gave up."""
+    told = error.errors[0] if error.errors else {}
+    token = parser._curr or parser._prev
+    at = parser.text.place(token.start) if token else place
+    message = str(told.get("description") or "cannot be parsed").split(" but got <")[0].rstrip(".")
+    found = f" near '{token.text}'" if token and token.text else ""
+    return SqlSyntaxError(
+        message[0].lower() + message[1:] + found,
+        place=at,
+        remedy="check the text just before this place: a missing comma, bracket or keyword",
+    )
+
+
+def place_of(node: exp.Expr) -> Place | None:
+    """Where the first token of `node` stands, as far as known."""
+    found = [p for n in node.walk() if (p := n.meta.get("at"))]
+    return min(found, key=lambda p: (p.line, p.column)) if found else None

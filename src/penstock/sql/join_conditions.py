@@ -1,0 +1,166 @@
+"""What a join condition is made of: column equalities, one band, and the rest.
+
+Equality keys become columns (computed ones are added by a projection and taken away above
+the join). A band is ``low ≤ right − left ≤ high`` with constant bounds, in whatever way it is
+written: each comparison is read as a linear form in one column of either side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.logical.expr import Call, Column, Expr, Literal, columns_of, params_of, remap
+from penstock.logical.nodes import Band
+from penstock.types import Kind, SqlType
+
+
+@dataclass
+class Conditions:
+    """A split condition; key expressions are over their own side's columns."""
+
+    equi: list[tuple[Expr, Expr]] = field(default_factory=list)
+    band: Band | None = None
+    residual: list[Expr] = field(default_factory=list)
+
+
+def same_bits(a: SqlType, b: SqlType) -> bool:
+    """Whether values of both types have one physical form, so that a cast changes nothing."""
+    if a.kind is Kind.DECIMAL or b.kind is Kind.DECIMAL:
+        return a.kind is b.kind and a.scale == b.scale
+    return a == b or (a.is_integer and b.is_integer) or (a.is_float and b.is_float)
+
+
+def plain(expr: Expr) -> Expr:
+    """`expr` without casts that do not change bits."""
+    while isinstance(expr, Call) and expr.fn == "cast" and same_bits(expr.args[0].type, expr.type):
+        expr = expr.args[0]
+    return expr
+
+
+def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
+    """Sort conjuncts over left (`width` columns) + right.
+
+    With `fixed_right` the right side cannot get computed columns (an NRR is joined as it is).
+    """
+    result = Conditions()
+    for condition in conditions:
+        if isinstance(condition, Literal) and condition.value is True:
+            continue
+        if params_of(condition):
+            result.residual.append(condition)
+            continue
+        pair = _equality(condition, width)
+        if pair is not None and not (fixed_right and not isinstance(pair[1], Column)):
+            if pair not in result.equi:
+                result.equi.append(pair)
+            continue
+        band = _band(condition, width)
+        merged = _merge(result.band, band) if band is not None else None
+        if merged is None:
+            result.residual.append(condition)
+        else:
+            result.band = merged
+    return result
+
+
+def _equality(condition: Expr, width: int) -> tuple[Expr, Expr] | None:
+    """Key expressions of an equality between the two sides."""
+    if not isinstance(condition, Call) or condition.fn != "eq":
+        return None
+    a, b = condition.args
+    sides = [_side(a, width), _side(b, width)]
+    if sides == ["right", "left"]:
+        a, b = b, a
+    elif sides != ["left", "right"]:
+        return None
+    stripped = plain(a), plain(b)
+    if same_bits(stripped[0].type, stripped[1].type):
+        a, b = stripped
+    return a, remap(b, lambda i: i - width)
+
+
+def _side(expr: Expr, width: int) -> str:
+    columns = columns_of(expr)
+    if columns and max(columns) < width:
+        return "left"
+    return "right" if columns and min(columns) >= width else ""
+
+
+Linear = tuple[dict[int, int], int | float]
+"""Coefficients of columns, and a constant."""
+
+
+def _linear(expr: Expr) -> Linear | None:
+    expr = plain(expr)
+    if isinstance(expr, Column) and _measurable(expr.type):
+        return {expr.index: 1}, 0
+    if isinstance(expr, Literal) and isinstance(expr.value, int | float):
+        return ({}, expr.value) if not isinstance(expr.value, bool) else None
+    if isinstance(expr, Call) and expr.fn in ("add", "sub"):
+        left, right = _linear(expr.args[0]), _linear(expr.args[1])
+        if left is not None and right is not None:
+            return _combined(left, right, 1 if expr.fn == "add" else -1)
+    if isinstance(expr, Call) and expr.fn == "neg" and (inner := _linear(expr.args[0])):
+        return _combined(({}, 0), inner, -1)
+    return None
+
+
+def _measurable(type_: SqlType) -> bool:
+    return type_.is_numeric or type_.kind in (Kind.TIMESTAMP, Kind.DATE)
+
+
+def _combined(a: Linear, b: Linear, sign: int) -> Linear:
+    terms = dict(a[0])
+    for column, coefficient in b[0].items():
+        terms[column] = terms.get(column, 0) + sign * coefficient
+    return {c: k for c, k in terms.items() if k}, a[1] + sign * b[1]
+
+
+def _band(condition: Expr, width: int) -> Band | None:
+    """The band one comparison stands for."""
+    if not isinstance(condition, Call) or condition.fn not in ("eq", "lt", "le", "gt", "ge"):
+        return None
+    sides = _linear(condition.args[0]), _linear(condition.args[1])
+    if sides[0] is None or sides[1] is None:
+        return None
+    terms, constant = _combined(sides[0], sides[1], -1)
+    if sorted(terms.values()) != [-1, 1]:
+        return None
+    (left, left_sign), (right, _) = sorted(terms.items())
+    if not left < width <= right:
+        return None
+    # left_sign·(left − right) + constant ⟨fn⟩ 0, as a bound on right − left
+    fn, bound = condition.fn, constant
+    if left_sign < 0:
+        bound = -constant
+    else:
+        fn = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}[fn]
+    floating = isinstance(bound, float) or condition.args[0].type.is_float
+    return _bounded(left, right - width, fn, float(bound) if floating else bound, floating)
+
+
+def _bounded(left: int, right: int, fn: str, bound: int | float, floating: bool) -> Band | None:
+    """Right − left ⟨fn⟩ bound; strict bounds of floats have no closed form."""
+    if fn in ("lt", "gt"):
+        if floating:
+            return None
+        bound = bound - 1 if fn == "lt" else bound + 1
+    low = bound if fn in ("gt", "ge", "eq") else None
+    high = bound if fn in ("lt", "le", "eq") else None
+    return Band(left, right, low, high)
+
+
+def _merge(a: Band | None, b: Band) -> Band | None:
+    """Both bands at once, None when they are about different columns."""
+    if a is None:
+        return b
+    if (a.left_column, a.right_column) != (b.left_column, b.right_column):
+        return None
+    lows = [x for x in (a.low, b.low) if x is not None]
+    highs = [x for x in (a.high, b.high) if x is not None]
+    return Band(
+        a.left_column,
+        a.right_column,
+        max(lows) if lows else None,
+        min(highs) if highs else None,
+    )

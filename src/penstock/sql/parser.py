@@ -1,0 +1,153 @@
+"""From text to statements. DDL and DML are read here by hand; SELECT bodies by `dialect`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.errors import Place, SqlSyntaxError
+from penstock.sql import ddl, dml_syntax
+from penstock.sql.cursor import Cursor, Text
+from penstock.sql.dialect import parse_query, tokenize
+from penstock.sql.statements import (
+    CreateView,
+    Describe,
+    Explain,
+    Select,
+    Show,
+    Statement,
+)
+
+SHOWN = ("STREAMS", "TABLES", "QUERIES", "SINKS")
+_HELP = (
+    "a statement starts with CREATE, DROP, INSERT, UPDATE, DELETE, SELECT, WITH, SHOW, "
+    "DESCRIBE or EXPLAIN"
+)
+
+
+def parse_script(sql: str) -> list[Statement]:
+    """All statements of a text, separated by semicolons."""
+    text = Text(sql)
+    groups: list[list[Token]] = [[]]
+    for token in tokenize(text):
+        if token.token_type is TokenType.SEMICOLON:
+            groups.append([])
+        else:
+            groups[-1].append(token)
+    return [_statement(Cursor(group, text)) for group in groups if group]
+
+
+def parse_statement(sql: str) -> Statement:
+    """The one statement of a text."""
+    statements = parse_script(sql)
+    if len(statements) != 1:
+        place = statements[1].place if statements else Place(1, 1)
+        raise SqlSyntaxError(
+            f"expected one statement, found {len(statements)}",
+            place=place,
+            remedy="write exactly one statement, or run the text as a script",
+        )
+    return statements[0]
+
+
+def _statement(cursor: Cursor) -> Statement:
+    for words, read in _READERS:
+        if cursor.accept(words):
+            statement = read(cursor)
+            cursor.end()
+            return statement
+    if cursor.sees("SELECT") or cursor.sees("WITH") or cursor.sees("("):
+        return _select(cursor)
+    cursor.fail("a statement", _HELP)
+
+
+def _if_not_exists(read: Callable[[Cursor, bool], Statement]) -> Callable[[Cursor], Statement]:
+    return lambda cursor: read(cursor, cursor.accept("IF NOT EXISTS"))
+
+
+def _view(cursor: Cursor, if_not_exists: bool) -> CreateView:
+    place, source = ddl.origin(cursor)
+    name = cursor.name("the view's name")
+    cursor.expect("AS", "write CREATE MATERIALIZED VIEW name AS SELECT …")
+    return CreateView(
+        name=name, select=_select(cursor), if_not_exists=if_not_exists, place=place, source=source
+    )
+
+
+def _plain_view(cursor: Cursor) -> Statement:
+    cursor.at -= 1
+    cursor.fail(
+        "MATERIALIZED VIEW", "write CREATE MATERIALIZED VIEW: every view is kept up to date"
+    )
+
+
+def _select(cursor: Cursor) -> Select:
+    """SELECT … with the clauses that may follow it, in either order."""
+    place = cursor.place()
+    tokens = cursor.rest()
+    history, on_commit, kept = _trailers(Cursor(tokens, cursor.text), len(tokens))
+    source = ddl.slice_of(tokens, cursor.text)
+    query = parse_query(tokens[:kept], cursor.text, place)
+    return Select(query=query, history=history, on_commit=on_commit, place=place, source=source)
+
+
+def _trailers(cursor: Cursor, end: int) -> tuple[bool, bool, int]:
+    """Strip WITH HISTORY and EMIT … from the end: (history, on commit, tokens left)."""
+    history = emit = on_commit = False
+    while True:
+        for words in ("WITH HISTORY", "EMIT CHANGES", "EMIT ON COMMIT"):
+            size = len(words.split())
+            cursor.at = end - size
+            if cursor.at <= 0 or not cursor.accept(words) or cursor.at != end:
+                continue
+            cursor.at = end - size
+            if (words == "WITH HISTORY" and history) or (words != "WITH HISTORY" and emit):
+                cursor.fail("the end of the statement", "write WITH HISTORY and EMIT … once")
+            history |= words == "WITH HISTORY"
+            emit |= words != "WITH HISTORY"
+            on_commit |= words == "EMIT ON COMMIT"
+            end -= size
+            break
+        else:
+            return history, on_commit, end
+
+
+def _show(cursor: Cursor) -> Show:
+    place, source = ddl.origin(cursor)
+    for what in SHOWN:
+        if cursor.accept(what):
+            return Show(what=what, place=place, source=source)
+    cursor.fail("STREAMS, TABLES, QUERIES or SINKS")
+
+
+def _describe(cursor: Cursor) -> Describe:
+    place, source = ddl.origin(cursor)
+    return Describe(name=cursor.name(), place=place, source=source)
+
+
+def _explain(cursor: Cursor) -> Explain:
+    place, source = ddl.origin(cursor)
+    target: Select | str
+    if cursor.sees("SELECT") or cursor.sees("WITH") or cursor.sees("("):
+        target = _select(cursor)
+    else:
+        target = cursor.name("a SELECT or the name of a view")
+    return Explain(target=target, place=place, source=source)
+
+
+_READERS: tuple[tuple[str, Callable[[Cursor], Statement]], ...] = (
+    ("CREATE STREAM", _if_not_exists(ddl.create_stream)),
+    ("CREATE TABLE", _if_not_exists(ddl.create_table)),
+    ("CREATE SINK", _if_not_exists(ddl.create_sink)),
+    ("CREATE MATERIALIZED VIEW", _if_not_exists(_view)),
+    ("CREATE VIEW", _plain_view),
+    ("DROP", ddl.drop),
+    ("INSERT INTO", dml_syntax.insert),
+    ("UPDATE", dml_syntax.update),
+    ("DELETE FROM", dml_syntax.delete),
+    ("SHOW", _show),
+    ("DESCRIBE", _describe),
+    ("DESC", _describe),
+    ("EXPLAIN", _explain),
+)

@@ -1,0 +1,55 @@
+"""Lengths of time as written: a number with a unit word, or a plain number of units.
+
+A TIMESTAMP-timed stream measures in µs and needs the word; a BIGINT-timed one counts plain
+units and must not have it (DESIGN §3, Time).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import Place, TypeError_
+
+_MICROS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
+UNITS = {word: n for unit, n in _MICROS.items() for word in (unit, unit + "S")}
+"""µs of each unit word, in upper case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A length of time: `amount` of `unit` (None: plain units of a BIGINT time column)."""
+
+    amount: int
+    unit: str | None
+    place: Place | None = None
+
+    @property
+    def micros(self) -> int:
+        """As µs; the unit must be there."""
+        return self.amount * UNITS[self.unit or "MICROSECOND"]
+
+    def resolve(self, unit_time: bool, what: str) -> int:
+        """As a number of µs or, on a BIGINT-timed stream, plain units; else an error."""
+        if unit_time and self.unit:
+            raise TypeError_(
+                f"{what} has a unit of time, but the stream's time is a BIGINT",
+                code="PS-TYPE-007",
+                place=self.place,
+                remedy=f"write the plain number of units, for example {what} {self.amount}",
+            )
+        if not unit_time and not self.unit:
+            raise TypeError_(
+                f"{what} has no unit of time, but the stream's time is a TIMESTAMP",
+                code="PS-TYPE-007",
+                place=self.place,
+                remedy=f"add a unit, for example {what} {self.amount} SECONDS",
+            )
+        return self.amount if unit_time else self.micros

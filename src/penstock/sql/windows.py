@@ -1,0 +1,72 @@
+"""Window clauses as written, ``[RANGE 10 MINUTES SLIDE 1 MINUTE]`` and its kin (DESIGN §3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import Place, SqlSyntaxError
+from penstock.sql.cursor import Cursor
+from penstock.sql.units import Span
+
+FORMS = (
+    "write [RANGE n unit], [RANGE n unit SLIDE n unit], [ROWS n], "
+    "[PARTITION BY columns ROWS n], [NOW] or [UNBOUNDED]"
+)
+STARTS = [["RANGE"], ["ROWS"], ["PARTITION"], ["NOW"], ["UNBOUNDED"]]
+"""First words after the bracket that make it a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSpec:
+    """A window before it is tied to a relation.
+
+    `kind` is range, rows, now or unbounded; names in `partition` are not yet resolved.
+    """
+
+    kind: str
+    place: Place
+    length: Span | None = None
+    slide: Span | None = None
+    count: int = 0
+    partition: tuple[str, ...] = ()
+
+
+def parse_window(cursor: Cursor) -> WindowSpec:
+    """Read a window, from ``[`` to ``]``."""
+    place = cursor.place()
+    cursor.expect("[")
+    spec = _body(cursor, place)
+    cursor.expect("]", FORMS)
+    return spec
+
+
+def _body(cursor: Cursor, place: Place) -> WindowSpec:
+    if cursor.accept("RANGE"):
+        length = _positive(cursor)
+        slide = _positive(cursor) if cursor.accept("SLIDE") else None
+        return WindowSpec("range", place, length=length, slide=slide)
+    if cursor.accept("NOW"):
+        return WindowSpec("now", place)
+    if cursor.accept("UNBOUNDED"):
+        return WindowSpec("unbounded", place)
+    partition: list[str] = []
+    if cursor.accept("PARTITION BY"):
+        partition.append(cursor.name("a column"))
+        while cursor.accept(","):
+            partition.append(cursor.name("a column"))
+    if cursor.accept("ROWS"):
+        at = cursor.place()
+        count = cursor.integer("a number of rows")
+        if count <= 0:
+            raise SqlSyntaxError("a ROWS window needs at least one row", place=at, remedy=FORMS)
+        return WindowSpec("rows", place, count=count, partition=tuple(partition))
+    cursor.fail("a window", FORMS)
+
+
+def _positive(cursor: Cursor) -> Span:
+    span = cursor.span()
+    if span.amount <= 0:
+        raise SqlSyntaxError(
+            "a window's length and slide must be positive", place=span.place, remedy=FORMS
+        )
+    return span
