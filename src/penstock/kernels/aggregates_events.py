@@ -1,0 +1,82 @@
+"""What the aggregate kernels read: the events of a step in order, cut into instants.
+
+Each aggregate is one pass: apply the events of an instant to the accumulators in the groups'
+state rows, then show the value of every group touched at that instant. Passes share nothing
+but these arrays, so each is small and a step pays only for the aggregates it has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.delta import I64
+from penstock.kernels.jit import kernel
+
+ROWS, STAMP, LIVE, NULLS, SHOWN = range(5)
+"""Columns of a group's state row: rows in the group; last instant that touched it; whether its
+row is in the answer; NULL bits and (from SHOWN on) aggregates of that row; then accumulators."""
+
+GROUP, VALID, ARGS = range(3)
+"""Words of an entry: group id; bit a set: the row counts for aggregate a; then arguments."""
+
+
+class Events(NamedTuple):
+    """Events and touches of a step; instant m ends before event_ends[m] and touch_ends[m].
+
+    `words` are entries, `steps` +1 (enters), −1 (leaves) or 0 (ignored). A touch is a group
+    changed at an instant; `shown` gets its NULL bits (column 0) and aggregates.
+    """
+
+    words: I64
+    steps: I64
+    event_ends: I64
+    touch_ends: I64
+    touch_groups: I64
+    shown: I64
+
+
+class Place(NamedTuple):
+    """Where an aggregate lives: its number, argument word, first accumulator word."""
+
+    agg: int
+    slot: int
+    at: int
+
+
+@kernel
+def show_null(shown: I64, t: int, agg: int) -> None:
+    """The aggregate of touch t is NULL."""
+    shown[t, 0] |= 1 << agg
+    shown[t, 1 + agg] = 0
+
+
+@kernel
+def gate_distinct(
+    ev: Events, place: Place, values: I64, column: int, counts: I64
+) -> tuple[I64, I64, int]:
+    """Events of a DISTINCT aggregate: only those by which a value comes into being or ceases.
+
+    The argument word of an entry is the id of its value, `counts` how often each is there.
+    Returns entries [group, valid, value], and ids whose count fell to 0 with their number.
+    """
+    n = ev.steps.shape[0]
+    words = np.zeros((n, 3), np.int64)
+    gone = np.empty(n, np.int64)
+    n_gone = 0
+    for e in range(n):
+        words[e, GROUP] = ev.words[e, GROUP]
+        step = ev.steps[e]
+        if step == 0 or (ev.words[e, VALID] >> place.agg) & 1 == 0:
+            continue
+        value = ev.words[e, place.slot]
+        counts[value] += step
+        if step < 0 and counts[value] == 0:
+            gone[n_gone] = value
+            n_gone += 1
+        elif step < 0 or counts[value] != 1:
+            continue
+        words[e, VALID] = 1 << place.agg
+        words[e, ARGS] = values[value, column]
+    return words, gone, n_gone

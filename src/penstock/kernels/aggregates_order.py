@@ -1,0 +1,165 @@
+"""Aggregates of order: min, max and median, each one pass over the events.
+
+How values are kept follows the edge (DESIGN §5.3): the best one when rows never leave (words
+n, key), a monotonic deque when they leave in order (front, back), a multiset otherwise (root).
+Numbers are kept as keys of the wanted order; `flip` turns it round, so that min is max.
+"""
+
+from __future__ import annotations
+
+from penstock.delta import I64
+from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, show_null
+from penstock.kernels.deque import leave, push, push_string
+from penstock.kernels.jit import kernel
+from penstock.kernels.multiset import SIZE, greatest, insert_key, least, nth, remove_key
+from penstock.kernels.strings import U8, compare_strings
+from penstock.kernels.sums import float_order, to_bits, to_float
+
+BEST_WORDS, DEQUE_WORDS, TREE_WORDS = 2, 2, 1
+LEAST, GREATEST, MEDIAN = range(3)
+
+
+@kernel
+def to_key(bits: int, floats: bool, flip: bool) -> int:
+    """A value as an integer of the wanted order."""
+    key = float_order(bits) if floats else bits
+    return ~key if flip else key
+
+
+@kernel
+def from_key(key: int, floats: bool, flip: bool) -> int:
+    """The value whose key this is."""
+    if flip:
+        key = ~key
+    return float_order(key) if floats else key
+
+
+@kernel
+def best_pass(
+    ev: Events, place: Place, state: I64, floats: bool, text: bool, flip: bool,
+    starts: I64, lengths: I64, heap: U8,
+) -> None:  # fmt: skip
+    """Min or max of rows that never leave."""
+    words, shown = ev.words, ev.shown
+    agg, slot, at = place.agg, place.slot, place.at
+    e = t = 0
+    for m in range(ev.event_ends.shape[0]):
+        while e < ev.event_ends[m]:
+            if (words[e, VALID] >> agg) & 1 and ev.steps[e] > 0:
+                g, key = words[e, GROUP], words[e, slot]
+                better = state[g, at] == 0
+                if not text:
+                    key = to_key(key, floats, flip)
+                    better = better or key > state[g, at + 1]
+                elif not better:
+                    order = compare_strings(key, state[g, at + 1], starts, lengths, heap)
+                    better = order < 0 if flip else order > 0
+                if better:
+                    state[g, at + 1] = key
+                state[g, at] += 1
+            e += 1
+        while t < ev.touch_ends[m]:
+            g = ev.touch_groups[t]
+            if state[g, at] == 0:
+                show_null(shown, t, agg)
+            elif text:
+                shown[t, 1 + agg] = state[g, at + 1]
+            else:
+                shown[t, 1 + agg] = from_key(state[g, at + 1], floats, flip)
+            t += 1
+
+
+@kernel
+def deque_pass(ev: Events, place: Place, state: I64, pool: I64, floats: bool, flip: bool) -> None:
+    """Min or max of numbers whose rows leave in the order they came."""
+    words, steps, shown = ev.words, ev.steps, ev.shown
+    agg, slot, at = place.agg, place.slot, place.at
+    e = t = 0
+    for m in range(ev.event_ends.shape[0]):
+        while e < ev.event_ends[m]:
+            if (words[e, VALID] >> agg) & 1:
+                key = to_key(words[e, slot], floats, flip)
+                if steps[e] > 0:
+                    push(pool, state, words[e, GROUP], at, key)
+                elif steps[e] < 0:
+                    leave(pool, state, words[e, GROUP], at, key)
+            e += 1
+        while t < ev.touch_ends[m]:
+            front = state[ev.touch_groups[t], at]
+            if front == 0:
+                show_null(shown, t, agg)
+            else:
+                shown[t, 1 + agg] = from_key(pool[front, 0], floats, flip)
+            t += 1
+
+
+@kernel
+def text_deque_pass(
+    ev: Events, place: Place, state: I64, pool: I64, flip: bool,
+    starts: I64, lengths: I64, heap: U8,
+) -> None:  # fmt: skip
+    """Min or max of strings whose rows leave in the order they came."""
+    words, steps, shown = ev.words, ev.steps, ev.shown
+    agg, slot, at = place.agg, place.slot, place.at
+    e = t = 0
+    for m in range(ev.event_ends.shape[0]):
+        while e < ev.event_ends[m]:
+            if (words[e, VALID] >> agg) & 1:
+                g, code = words[e, GROUP], words[e, slot]
+                if steps[e] > 0:
+                    push_string(pool, state, g, at, code, flip, starts, lengths, heap)
+                elif steps[e] < 0:
+                    leave(pool, state, g, at, code)
+            e += 1
+        while t < ev.touch_ends[m]:
+            front = state[ev.touch_groups[t], at]
+            if front == 0:
+                show_null(shown, t, agg)
+            else:
+                shown[t, 1 + agg] = pool[front, 0]
+            t += 1
+
+
+@kernel
+def median_bits(pool: I64, root: int, floats: bool, scale: float) -> int:
+    """The middle value, or the mean of the two in the middle, as a stored double."""
+    n = pool[root, SIZE]
+    low = nth(pool, root, (n - 1) >> 1)
+    middle = to_float(float_order(low)) if floats else float(low)
+    if n & 1 == 0:
+        high = nth(pool, root, n >> 1)
+        if high != low:
+            other = to_float(float_order(high)) if floats else float(high)
+            middle = 0.5 * middle + 0.5 * other
+    return to_bits(middle / scale)
+
+
+@kernel
+def tree_pass(
+    ev: Events, place: Place, state: I64, pool: I64, want: int, floats: bool, text: bool,
+    scale: float, starts: I64, lengths: I64, heap: U8, path: I64,
+) -> None:  # fmt: skip
+    """Min, max or median of rows that leave in any order."""
+    words, steps, shown = ev.words, ev.steps, ev.shown
+    agg, slot, at = place.agg, place.slot, place.at
+    e = t = 0
+    for m in range(ev.event_ends.shape[0]):
+        while e < ev.event_ends[m]:
+            if (words[e, VALID] >> agg) & 1:
+                g, key = words[e, GROUP], to_key(words[e, slot], floats, False)
+                if steps[e] > 0:
+                    insert_key(pool, state, g, at, key, text, starts, lengths, heap, path)
+                elif steps[e] < 0:
+                    remove_key(pool, state, g, at, key, text, starts, lengths, heap, path)
+            e += 1
+        while t < ev.touch_ends[m]:
+            root = state[ev.touch_groups[t], at]
+            if root == 0:
+                show_null(shown, t, agg)
+            elif want == LEAST:
+                shown[t, 1 + agg] = from_key(least(pool, root), floats, False)
+            elif want == GREATEST:
+                shown[t, 1 + agg] = from_key(greatest(pool, root), floats, False)
+            else:
+                shown[t, 1 + agg] = median_bits(pool, root, floats, scale)
+            t += 1

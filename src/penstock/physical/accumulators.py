@@ -1,0 +1,164 @@
+"""The accumulators of a GROUP BY: runs the pass of each aggregate over the events of a step.
+
+Sums live in the groups' state rows; deques and multisets have pools of nodes (strings apart
+from numbers, so that the collector of strings finds them); values of DISTINCT aggregates have
+ids and counts. An id lives exactly as long as its count is not 0.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from penstock.delta import I64, Level
+from penstock.kernels import aggregates_order as order
+from penstock.kernels import aggregates_sums as sums
+from penstock.kernels import deque, multiset
+from penstock.kernels.aggregates_events import GROUP, VALID, Events, gate_distinct
+from penstock.physical.aggregates import AggPlan, GroupPlan, Keep
+from penstock.physical.context import Context
+from penstock.state.arena import Scope
+from penstock.state.keytable import KeyTable
+
+_NUMBER, _TEXT = 2, 3
+"""Columns of a distinct value's key: group, aggregate, number, string code."""
+_POOLS = (
+    ("deques", Keep.DEQUE, False, deque.WORDS),
+    ("text_deques", Keep.DEQUE, True, deque.WORDS),
+    ("trees", Keep.TREE, False, multiset.WORDS),
+    ("text_trees", Keep.TREE, True, multiset.WORDS),
+)
+
+
+class Accumulators:
+    """State of all aggregates of one operator, in its scope."""
+
+    def __init__(self, plan: GroupPlan, scope: Scope, ctx: Context, level: Level) -> None:
+        self._plan = plan
+        self._scope = scope
+        self._ctx = ctx
+        self._level = level
+        scope.array("state", (16, plan.state_width))
+        for name, keep, text, words in _POOLS:
+            if plan.users(keep, text):
+                scope.array(name, (16, words))
+        self._distinct = tuple(a for a in plan.aggs if a.distinct)
+        if self._distinct:
+            self._values = KeyTable(scope.scope("distinct"), 4)
+            scope.array("counts", 16)
+
+    def _arr(self, name: str) -> I64:
+        return cast(I64, self._scope[name])
+
+    def name_values(self, entries: I64, rows: I64) -> None:
+        """Write the ids of distinct values into the entries of `rows`."""
+        for a in self._distinct:
+            place = a.place
+            count = np.flatnonzero((entries[:, VALID] >> place.agg) & 1)
+            keys = np.zeros((count.shape[0], 4), np.int64)
+            keys[:, 0] = entries[count, GROUP]
+            keys[:, 1] = place.agg
+            keys[:, _TEXT if a.text else _NUMBER] = rows[1 + self._plan.columns[place.agg], count]
+            entries[count, place.slot] = self._values.assign(keys)
+            self._scope.reserve("counts", self._values.capacity)
+
+    # ---- passes ----------------------------------------------------------------------------
+    def run(self, events: Events, counts: I64, lins: I64) -> None:
+        """Apply `events` and show every touch; `counts`: rows of its group; `lins` by group."""
+        self._make_room(int(np.count_nonzero(events.steps > 0)))
+        gone = [self._run_distinct(a, events, lins) for a in self._distinct]
+        for a in self._plan.aggs:
+            if a.keep is Keep.ROWS:
+                events.shown[:, 1 + a.place.agg] = counts[: events.shown.shape[0]]
+            elif not a.distinct:
+                self._pass(a, events, lins)
+        if gone:
+            ids = np.unique(np.concatenate(gone))
+            self._values.release(ids[self._arr("counts")[ids] == 0])
+
+    def _run_distinct(self, a: AggPlan, events: Events, lins: I64) -> I64:
+        column = _TEXT if a.text else _NUMBER
+        words, gone, n = gate_distinct(
+            events, a.place, self._values.keys, column, self._arr("counts")
+        )
+        self._pass(a, events._replace(words=words), lins)
+        return gone[:n]
+
+    def _pass(self, a: AggPlan, events: Events, lins: I64) -> None:
+        place, state = (a.gated if a.distinct else a.place), self._arr("state")
+        average, flip = a.agg.fn == "avg", a.agg.fn == "min"
+        if a.keep is Keep.COUNT:
+            sums.count_pass(events, place, state)
+        elif a.keep is Keep.WIDE:
+            failed = np.empty(events.shown.shape[0], np.int64)
+            n = sums.wide_pass(events, place, state, average, a.scale, a.bound, failed)
+            if n:
+                self._fail(a, lins[failed[:n]])
+        elif a.keep is Keep.FLOAT:
+            sums.float_pass(events, place, state, average)
+        elif a.keep is Keep.SPREAD:
+            sums.spread_pass(events, place, state, a.floats, a.scale)
+        elif a.keep is Keep.BEST:
+            texts = self._ctx.strings.arrays()
+            order.best_pass(events, place, state, a.floats, a.text, flip, *texts)
+        elif a.keep is Keep.DEQUE and a.text:
+            pool, texts = self._arr("text_deques"), self._ctx.strings.arrays()
+            order.text_deque_pass(events, place, state, pool, flip, *texts)
+        elif a.keep is Keep.DEQUE:
+            order.deque_pass(events, place, state, self._arr("deques"), a.floats, flip)
+        else:
+            self._tree_pass(a, events)
+
+    def _tree_pass(self, a: AggPlan, events: Events) -> None:
+        want = {"min": order.LEAST, "max": order.GREATEST, "median": order.MEDIAN}[a.agg.fn]
+        place = a.gated if a.distinct else a.place
+        pool = self._arr("text_trees" if a.text else "trees")
+        path = np.empty(multiset.DEPTH, np.int64)
+        texts = self._ctx.strings.arrays()
+        order.tree_pass(
+            events, place, self._arr("state"), pool, want, a.floats, a.text, a.scale, *texts, path
+        )
+
+    def _make_room(self, arrivals: int) -> None:
+        """A node for every arrival and aggregate of each pool."""
+        for name, keep, text, _ in _POOLS:
+            users = len(self._plan.users(keep, text))
+            if users:
+                used, free = self._arr(name)[0, [deque.USED, deque.FREED]]
+                self._scope.reserve(name, 1 + int(used) + max(0, arrivals * users - int(free)))
+
+    def _fail(self, a: AggPlan, lins: I64) -> None:
+        """Queries whose sum cannot be shown fail; the others go on."""
+        limit = "DECIMAL(18)" if a.bound else "BIGINT"
+        self._ctx.failures.add(self._level, lins, f"overflow of {limit} in {a.agg}")
+
+    # ---- forgetting and reading --------------------------------------------------------------
+    def clear(self, groups: I64) -> None:
+        """Free the nodes that `groups` hold."""
+        state = self._arr("state")
+        for name, keep, text, _ in _POOLS:
+            for a in self._plan.users(keep, text):
+                if keep is Keep.DEQUE:
+                    deque.clear_deques(self._arr(name), state, groups, a.place.at)
+                else:
+                    multiset.clear_multisets(self._arr(name), state, groups, a.place.at)
+
+    def purge(self, groups: I64) -> None:
+        """Forget the distinct values of `groups`."""
+        if self._distinct:
+            ids = self._values.live()
+            ids = ids[np.isin(self._values.keys[ids, 0], groups)]
+            self._arr("counts")[ids] = 0
+            self._values.release(ids)
+
+    def strings(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Arrays and columns with string codes, shown values apart."""
+        best = self._plan.users(Keep.BEST, True)
+        found = [("state", tuple(a.place.at + 1 for a in best))]
+        if any(a.text for a in self._distinct):
+            found.append(("distinct/keys", (_TEXT,)))
+        for name, keep, text, _ in _POOLS:
+            if text and self._plan.users(keep, text):
+                found.append((name, (0,)))
+        return found

@@ -1,0 +1,154 @@
+"""From the aggregates of a GROUP BY to the passes that keep them (`kernels/aggregates_*.py`).
+
+How minima and maxima are kept follows the input edge (DESIGN §5.3): one value when rows never
+leave, a monotonic deque when they leave in order, an ordered multiset otherwise.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.delta import I64
+from penstock.errors import PlanError
+from penstock.kernels import aggregates_order as order
+from penstock.kernels import aggregates_sums as sums
+from penstock.kernels.aggregates_events import ARGS, SHOWN, Place
+from penstock.logical.expr import Agg, Column, Expr
+from penstock.patterns.edge import Edge
+from penstock.types import Kind
+
+_DECIMAL_BOUND = 10**18 - 1
+
+
+class Keep(enum.Enum):
+    """What is kept of a group for one aggregate."""
+
+    ROWS = "row count"
+    COUNT = "count"
+    WIDE = "128-bit sum"
+    FLOAT = "double-double sum"
+    SPREAD = "sums of x and x²"
+    BEST = "best value"
+    DEQUE = "monotonic deque"
+    TREE = "ordered multiset"
+
+
+_WORDS = {
+    Keep.ROWS: 0,
+    Keep.COUNT: sums.COUNT_WORDS,
+    Keep.WIDE: sums.WIDE_WORDS,
+    Keep.FLOAT: sums.FLOAT_WORDS,
+    Keep.SPREAD: sums.SPREAD_WORDS,
+    Keep.BEST: order.BEST_WORDS,
+    Keep.DEQUE: order.DEQUE_WORDS,
+    Keep.TREE: order.TREE_WORDS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AggPlan:
+    """One aggregate: what is kept, and where. `distinct`: its entry word is a value's id."""
+
+    agg: Agg
+    keep: Keep
+    place: Place
+    distinct: bool
+    floats: bool
+    text: bool
+    scale: float
+    bound: int
+
+    @property
+    def gated(self) -> Place:
+        """Its place in entries of which only the argument is left (`gate_distinct`)."""
+        return Place(self.place.agg, ARGS, self.place.at)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """All aggregates; `arguments` are the input columns kept in entries, before distinct ids."""
+
+    aggs: tuple[AggPlan, ...]
+    arguments: I64
+    columns: I64
+    filters: I64
+    entry_width: int
+    state_width: int
+
+    def users(self, keep: Keep, text: bool) -> list[AggPlan]:
+        """Aggregates kept so, over strings or over anything else."""
+        return [a for a in self.aggs if a.keep is keep and a.text == text]
+
+
+def plan_aggregates(aggs: tuple[Agg, ...], edge: Edge) -> GroupPlan:
+    """The plan of `aggs` over rows of `edge`."""
+    columns = [_column(a.arg) for a in aggs]
+    filters = [_column(a.filter) for a in aggs]
+    plain = {c for a, c in zip(aggs, columns, strict=True) if c >= 0 and not _is_distinct(a)}
+    arguments = sorted(plain)
+    word, at = ARGS + len(arguments), SHOWN + len(aggs)
+    planned: list[AggPlan] = []
+    for i, agg in enumerate(aggs):
+        keep, slot = _keep(agg, edge), 0
+        if _is_distinct(agg):
+            slot, word = word, word + 1
+        elif columns[i] >= 0:
+            slot = ARGS + arguments.index(columns[i])
+        planned.append(_plan(agg, keep, Place(i, slot, at)))
+        at += _WORDS[keep]
+    return GroupPlan(
+        tuple(planned),
+        np.array(arguments, np.int64),
+        np.array(columns, np.int64),
+        np.array(filters, np.int64),
+        word,
+        at,
+    )
+
+
+def _plan(agg: Agg, keep: Keep, place: Place) -> AggPlan:
+    if agg.arg is None:
+        return AggPlan(agg, keep, place, False, False, False, 1.0, 0)
+    type_ = agg.arg.type
+    bound = _DECIMAL_BOUND if type_.kind is Kind.DECIMAL else 0
+    return AggPlan(
+        agg, keep, place, _is_distinct(agg), type_.is_float, type_.is_string,
+        10.0**type_.scale, bound,
+    )  # fmt: skip
+
+
+def _column(expr: Expr | None) -> int:
+    if expr is None:
+        return -1
+    if not isinstance(expr, Column):
+        raise PlanError(f"{expr} inside an aggregate is not a column")
+    return expr.index
+
+
+def _is_distinct(agg: Agg) -> bool:
+    """Whether repeats must be counted (they change no minimum or maximum)."""
+    return agg.distinct and agg.arg is not None and agg.fn not in ("min", "max")
+
+
+def _keep(agg: Agg, edge: Edge) -> Keep:
+    if agg.fn == "count":
+        return Keep.ROWS if agg.arg is None and agg.filter is None else Keep.COUNT
+    if agg.arg is None:
+        raise PlanError(f"{agg.fn} needs an argument")
+    if agg.fn in ("min", "max"):
+        if not edge.expiring and not edge.negatives:
+            return Keep.BEST
+        in_order = edge.expiring and edge.fifo and not edge.negatives
+        return Keep.DEQUE if in_order else Keep.TREE
+    if not agg.arg.type.is_numeric:
+        raise PlanError(f"{agg} needs a numeric argument, not {agg.arg.type}")
+    if agg.fn in ("sum", "avg"):
+        return Keep.FLOAT if agg.arg.type.is_float else Keep.WIDE
+    if agg.fn == "stddev":
+        return Keep.SPREAD
+    if agg.fn == "median":
+        return Keep.TREE
+    raise PlanError(f"there is no aggregate {agg.fn}")
