@@ -23,6 +23,8 @@ from penstock.types import Kind, arrow_type
 
 MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
+Reasons = np.ndarray[Any, np.dtype[np.object_]]
+"""Why each row is kept out; empty when it is not."""
 QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
 
 
@@ -39,12 +41,18 @@ class Admitted:
 
 
 def admit(
-    data: Any, schema: Schema, time: str, delay: int, max_ahead: int | None, watermark: int, wall: int
-) -> Admitted:  # fmt: skip
-    """Judge every row of `data` against the schema, the watermark and the wall time `wall` (µs)."""
+    data: Any,
+    schema: Schema,
+    time: str,
+    delay: int,
+    max_ahead: int | None,
+    watermark: int,
+    wall: int,
+) -> Admitted:
+    """Judge every row of `data` against schema, watermark and the wall time `wall` (µs)."""
     raw = as_columns(data, schema)
     n = len(next(iter(raw.values()))) if raw else 0
-    reasons = np.full(n, None, object)
+    reasons: Reasons = np.full(n, "", object)
     _note(reasons, _present(raw.pop(MALFORMED, None), n), "malformed row")
     arrays = []
     for column in schema:
@@ -57,7 +65,7 @@ def admit(
     ts = _numpy(pc.fill_null(times.cast(pa.int64()), 0)).astype(np.int64)
     if max_ahead is not None:
         _note(reasons, ts > wall + max_ahead, f"{time} is further in the future than MAX AHEAD")
-    good = np.equal(reasons, None) if n else np.ones(0, np.bool_)
+    good = reasons == ""
     is_late = good & (ts < watermark)
     accepted = good & ~is_late
     times_in = ts[accepted]
@@ -182,10 +190,9 @@ def _numpy(array: Any) -> np.ndarray[Any, Any]:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
-def _note(reasons: Any, bad: Bool, reason: str) -> None:
+def _note(reasons: Reasons, bad: Bool, reason: str) -> None:
     if bad.any():
-        fresh = bad & np.equal(reasons, None)
-        reasons[fresh] = reason
+        reasons[bad & (reasons == "")] = reason
 
 
 def _late_table(batch: pa.RecordBatch, is_late: Bool, watermark: int) -> pa.Table:
@@ -194,13 +201,15 @@ def _late_table(batch: pa.RecordBatch, is_late: Bool, watermark: int) -> pa.Tabl
     return pa.Table.from_batches([rows]).append_column("_watermark", mark)
 
 
-def _quarantine_table(raw: dict[str, Any], reasons: Any, bad: Bool) -> pa.Table:
+def _quarantine_table(raw: dict[str, Any], reasons: Reasons, bad: Bool) -> pa.Table:
     index = np.flatnonzero(bad)
     if index.shape[0] == 0:
         return QUARANTINE.empty_table()
     chosen = pa.array(index)
     columns = {
-        name: [values[i] for i in index] if isinstance(values, list) else values.take(chosen).to_pylist()
+        name: [values[i] for i in index]
+        if isinstance(values, list)
+        else values.take(chosen).to_pylist()
         for name, values in raw.items()
     }
     rows = [

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from penstock.delta import I64
 from penstock.logical.nodes import Node
 from penstock.logical.udf import Udf
+from penstock.optimizer.emit import Emit
 from penstock.physical.view import Changes
 from penstock.schema import Schema
 
@@ -74,7 +75,7 @@ class AddTemplate:
     node: Node
     params: Schema
     at_commit: bool
-    emits: tuple[tuple[Node, Node | None, str], ...] = ()
+    emits: tuple[tuple[Node, Emit], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,9 @@ import numpy as np
 from penstock.delta import BEGINNING, I64, Level
 from penstock.engine import blocks as b
 from penstock.engine.template import Template
-from penstock.logical.nodes import Node, Scan, TableScan, walk
-from penstock.optimizer.emit import choose_emit
-from penstock.optimizer.stats import Stats
+from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.physical.context import Context, Failures
-from penstock.physical.planner import Emit, Planner
-from penstock.physical.view import Changes
+from penstock.physical.planner import Planner
 from penstock.schema import Schema
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Arena
@@ -103,16 +100,18 @@ class Engine:
     def _take_addtemplate(self, block: b.AddTemplate, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"templates/{block.key}")
         queries = QueryTable(scope.scope("Q"), len(block.params))
-        emits = {(node, parent): emit for node, parent, emit in block.emits}
-
-        def emit_of(node: Node, parent: Node | None) -> Emit:
-            return emits.get((node, parent)) or choose_emit(node, parent, Stats())
-
         nodes = list(walk(block.node))
         streams = tuple(sorted({n.stream for n in nodes if isinstance(n, Scan)}))
         tables = tuple(sorted({n.table for n in nodes if isinstance(n, TableScan)}))
         planner = Planner(
-            self.sources, self.tables, queries, self.ctx, scope, block.at_commit, emit_of, tables
+            self.sources,
+            self.tables,
+            queries,
+            self.ctx,
+            scope,
+            block.at_commit,
+            dict(block.emits),
+            tables,
         )
         plan = planner.plan(block.node)
         self.templates[block.key] = Template(block.key, plan, queries, streams, tables, scope)
@@ -215,5 +214,3 @@ class Engine:
         """The answer of one query: rows column-major."""
         live = self.templates[key].contents()
         return live.rows[:, np.flatnonzero(live.lin == qid)]
-
-

@@ -52,6 +52,34 @@ def insert_calendar(
 
 
 @kernel
+def insert_calendar_rows(
+    new_exp: I64, lin: I64, rows: I64, exp: I64, words: I64, nxt: I64, free: I64,
+    heads: I64, tails: I64, regs: I64,
+) -> None:  # fmt: skip
+    """As insert_calendar, for entries [lin, row…] given as a column-major matrix."""
+    width = regs[WIDTH]
+    for i in range(new_exp.shape[0]):
+        if regs[FREE] > 0:
+            regs[FREE] -= 1
+            slot = free[regs[FREE]]
+        else:
+            slot = regs[USED]
+            regs[USED] += 1
+        exp[slot] = new_exp[i]
+        words[slot, 0] = lin[i]
+        for c in range(rows.shape[0]):
+            words[slot, 1 + c] = rows[c, i]
+        nxt[slot] = -1
+        p = _partition(new_exp[i], width, heads)
+        if heads[p] < 0:
+            heads[p] = slot
+        else:
+            nxt[tails[p]] = slot
+        tails[p] = slot
+    regs[COUNT] += new_exp.shape[0]
+
+
+@kernel
 def _take_from(
     p: int, until: int, exp: I64, nxt: I64, heads: I64, tails: I64, out: I64, n: int
 ) -> int:
@@ -97,10 +125,13 @@ def _sort_by_exp(slots: I64, start: int, end: int, exp: I64) -> None:
 
 
 @kernel
-def expire_calendar(
+def take_expired(
     until: int, exp: I64, words: I64, nxt: I64, free: I64, heads: I64, tails: I64, regs: I64
 ) -> tuple[I64, I64]:
-    """Remove all entries with exp ≤ until; return (exp, words) in order of (exp, insertion)."""
+    """Remove all entries with exp ≤ until; return (exp, slots) in order of (exp, insertion).
+
+    The words of the slots stay readable until entries are added.
+    """
     slots = np.empty(regs[COUNT], np.int64)
     partitions = heads.shape[0] - 1
     width = regs[WIDTH]
@@ -117,17 +148,14 @@ def expire_calendar(
             _sort_by_exp(slots, start, n, exp)
     regs[DAY] = last
     out_exp = np.empty(n, np.int64)
-    out_words = np.empty((n, words.shape[1]), np.int64)
     for i in range(n):
         slot = slots[i]
         out_exp[i] = exp[slot]
-        for c in range(words.shape[1]):
-            out_words[i, c] = words[slot, c]
         exp[slot] = FREED
-        free[regs[FREE]] = slot
-        regs[FREE] += 1
+        free[regs[FREE] + n - 1 - i] = slot  # the next entries reuse them in this order
+    regs[FREE] += n
     regs[COUNT] -= n
-    return out_exp, out_words
+    return out_exp, slots[:n]
 
 
 @kernel

@@ -35,7 +35,7 @@ def kinds_of_signs(sign: I8) -> I8:
 
 @kernel
 def merge_changes(
-    rows: I64, ts: I64, sign: I8, lin: I64, gone_at: I64, gone: I64
+    rows: I64, ts: I64, sign: I8, lin: I64, gone_at: I64, gone: I64, words: I64
 ) -> tuple[I64, I64, I8, I64]:
     """Arrivals and expired entries as one changelog in time order, expirations first."""
     n, m, width = ts.shape[0], gone_at.shape[0], rows.shape[0]
@@ -46,9 +46,10 @@ def merge_changes(
     i, j = 0, 0
     for k in range(n + m):
         if j < m and (i >= n or gone_at[j] <= ts[i]):
-            time[k], kind[k], who[k] = gone_at[j], DELETE, gone[j, 0]
+            slot = gone[j]
+            time[k], kind[k], who[k] = gone_at[j], DELETE, words[slot, 0]
             for c in range(width):
-                out[c, k] = gone[j, 1 + c]
+                out[c, k] = words[slot, 1 + c]
             j += 1
         else:
             s = sign[i]

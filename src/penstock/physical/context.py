@@ -13,7 +13,7 @@ from penstock.state.strings import StringTable
 
 @dataclass(slots=True)
 class Failures:
-    """Lineage ids whose queries failed in this step, with the reason (DESIGN §3, faults stay local)."""
+    """Lineage ids whose queries failed in this step, with the reason: faults stay local."""
 
     found: list[tuple[Level, int, str]] = field(default_factory=list)
 

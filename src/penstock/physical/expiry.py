@@ -22,7 +22,17 @@ class ExpiryStore(Protocol):
     structure: str
 
     def add(self, exp: I64, words: I64) -> None:
-        """Insert entries: `exp` (n), `words` (n × width, row-major). Entries with exp NEVER stay."""
+        """Insert entries: `exp` (n), `words` (n × width). Entries with exp NEVER stay."""
+
+    def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
+        """Insert entries whose words are [lin, row…], the rows column-major."""
+
+    def take(self, until: int) -> tuple[I64, I64]:
+        """As expire, giving places in `words` that stay readable until something is added."""
+
+    @property
+    def words(self) -> I64:
+        """The words of all entries, by place."""
 
     def expire(self, until: int) -> tuple[I64, I64]:
         """Remove and return all entries with exp ≤ until: (exp ascending, words row-major)."""

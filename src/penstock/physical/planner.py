@@ -1,4 +1,4 @@
-"""From a lowered logical plan to operators: levels of lineage, state by edge, one node one operator.
+"""From a lowered logical plan to operators: lineage levels, state by edge, one per node.
 
 `Planner.plan` walks the plan bottom-up. Keyed operators get tagged inputs, predicates with
 parameters become matches with Q, everything else stays below the match as long as it can
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal as Choice
 
 from penstock.delta import I64, Level
 from penstock.errors import PlanError, UnsupportedError
@@ -30,6 +29,7 @@ from penstock.logical.nodes import (
     Unbounded,
     Windowed,
 )
+from penstock.optimizer.emit import Emit
 from penstock.physical.context import Context
 from penstock.physical.distinct import DistinctOp
 from penstock.physical.evaluate import compile_expr
@@ -52,8 +52,6 @@ from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
 from penstock.state.table_store import TableStore
 
-Emit = Choice["explicit", "expiring"]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -74,16 +72,16 @@ class Planner:
     ctx: Context
     scope: Scope
     at_commit: bool
-    emit_of: Callable[[Node, Node | None], Emit]
+    emits: dict[Node, Emit]
     tables_read: tuple[str, ...] = ()
     _operators: list[Operator] = field(default_factory=list)
     _nodes: dict[int, Node] = field(default_factory=dict)
-    _built: dict[tuple[Node, Emit], Operator] = field(default_factory=dict)
+    _built: dict[Node, Operator] = field(default_factory=dict)
     _tagged: dict[tuple[int, Level], Operator] = field(default_factory=dict)
 
     def plan(self, root: Node) -> Plan:
         """Operators for `root`, tagged with queries, below a view."""
-        top = self._tag(self._build(root, None), Level.QUERY)
+        top = self._tag(self._build(root), Level.QUERY)
         view = ViewOp(top, self._next("view"))
         self._operators.append(view)
         return Plan(tuple(self._operators), self._nodes, view)
@@ -97,7 +95,9 @@ class Planner:
         self._operators.append(operator)
         return operator
 
-    def _tag(self, operator: Operator, level: Level, predicates: list[Expr] | None = None) -> Operator:
+    def _tag(
+        self, operator: Operator, level: Level, predicates: list[Expr] | None = None
+    ) -> Operator:
         """`operator` with its rows tied to cohorts or queries."""
         if operator.edge.level >= level and not predicates:
             return operator
@@ -113,26 +113,30 @@ class Planner:
             self._tagged[key] = match
         return match
 
-    def _same_level(self, left: Operator, right: Operator, least: Level) -> tuple[Operator, Operator]:
+    def _same_level(
+        self, left: Operator, right: Operator, least: Level
+    ) -> tuple[Operator, Operator]:
         level = max(least, left.edge.level, right.edge.level)
         return self._tag(left, level), self._tag(right, level)
 
     # ---- nodes -----------------------------------------------------------------------
-    def _build(self, node: Node, parent: Node | None) -> Operator:
-        emit = self.emit_of(node, parent)
-        key = (node, emit)
-        if key not in self._built:
+    def _build(self, node: Node) -> Operator:
+        if node not in self._built:
             method = getattr(self, f"_plan_{type(node).__name__.lower()}", None)
             if method is None:
                 raise PlanError(f"no operator for {type(node).__name__}")
-            self._built[key] = method(node, emit)
-        return self._built[key]
+            self._built[node] = method(node)
+        return self._built[node]
 
-    def _plan_scan(self, node: Scan, emit: Emit) -> Operator:
+    def _emit(self, node: Node, source: Operator) -> Emit:
+        """How `node` emits: as chosen, where rows of `source` have an expiry to pass on."""
+        return self.emits.get(node, "explicit") if source.edge.expiring else "explicit"
+
+    def _plan_scan(self, node: Scan) -> Operator:
         if isinstance(node.window, Rows):
             window = self._narrow(node.window, node.columns)
             whole = Scan(node.stream, node.stream_schema, Unbounded(True), node.columns)
-            source = self._build(whole, None)
+            source = self._build(whole)
             return self._add(RowsWindowOp(source, window, self._next("rows")), node)
         log = self.sources[node.stream]
         return self._add(ScanOp(node, log, self._next("scan"), self.at_commit), node)
@@ -144,18 +148,18 @@ class Planner:
             raise PlanError("a PARTITION BY column was pruned from its scan")
         return Rows(window.count, tuple(columns.index(c) for c in window.partition))
 
-    def _plan_windowed(self, node: Windowed, emit: Emit) -> Operator:
+    def _plan_windowed(self, node: Windowed) -> Operator:
         if not isinstance(node.window, Rows):
             raise PlanError("a time window over a subquery was not pushed to its streams")
-        source = self._build(node.input, node)
+        source = self._build(node.input)
         return self._add(RowsWindowOp(source, node.window, self._next("rows")), node)
 
-    def _plan_tablescan(self, node: TableScan, emit: Emit) -> Operator:
+    def _plan_tablescan(self, node: TableScan) -> Operator:
         table = self.tables[node.table]
         return self._add(TableScanOp(node, table, self._next("table")), node)
 
-    def _plan_filter(self, node: Filter, emit: Emit) -> Operator:
-        source = self._build(node.input, node)
+    def _plan_filter(self, node: Filter) -> Operator:
+        source = self._build(node.input)
         parts = conjuncts(node.predicate)
         plain = [p for p in parts if not params_of(p)]
         lifted = [p for p in parts if params_of(p)]
@@ -176,21 +180,19 @@ class Planner:
         params = self.queries.params_of
         return self._add(FilterOp(source, predicate, self.ctx, scope, params), node)
 
-    def _plan_project(self, node: Project, emit: Emit) -> Operator:
-        source = self._build(node.input, node)
+    def _plan_project(self, node: Project) -> Operator:
+        source = self._build(node.input)
         params: Callable[[I64], I64] | None = None
         if any(params_of(e) for e in node.exprs):
             source = self._tag(source, Level.QUERY)
             params = self.queries.params_of
         scope = self._next("project")
-        return self._add(
-            ProjectOp(source, node.exprs, node.schema, self.ctx, scope, params), node
-        )
+        return self._add(ProjectOp(source, node.exprs, node.schema, self.ctx, scope, params), node)
 
-    def _plan_join(self, node: Join, emit: Emit) -> Operator:
-        left, right = self._build(node.left, node), self._build(node.right, node)
+    def _plan_join(self, node: Join) -> Operator:
+        left, right = self._build(node.left), self._build(node.right)
         if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
-            return self._plan_semi(node, left, right, emit)
+            return self._plan_semi(node, left, right)
         if node.kind is not JoinKind.INNER:
             raise PlanError(f"a {node.kind.value} join was not lowered")
         parts = conjuncts(node.residual)
@@ -217,19 +219,26 @@ class Planner:
         self._add(join, node)
         return self._tag(join, Level.QUERY, lifted) if lifted else join
 
-    def _plan_semi(self, node: Join, left: Operator, right: Operator, emit: Emit) -> Operator:
+    def _plan_semi(self, node: Join, left: Operator, right: Operator) -> Operator:
         if node.residual is not None or node.band is not None:
             raise PlanError(f"a {node.kind.value} join with a residual was not lowered")
         left, right = self._same_level(left, right, Level.COHORT)
         scope = self._next(f"{node.kind.value}-join")
         anti = node.kind is JoinKind.ANTI
         operator = SemiJoinOp(
-            left, right, node.equi, anti, self.ctx, scope, emit, null_safe=node.null_safe
+            left,
+            right,
+            node.equi,
+            anti,
+            self.ctx,
+            scope,
+            self._emit(node, left),
+            null_safe=node.null_safe,
         )
         return self._add(operator, node)
 
-    def _plan_groupby(self, node: GroupBy, emit: Emit) -> Operator:
-        source = self._tag(self._build(node.input, node), Level.COHORT)
+    def _plan_groupby(self, node: GroupBy) -> Operator:
+        source = self._tag(self._build(node.input), Level.COHORT)
         level = source.edge.level
         operator = GroupByOp(
             source, node.keys, node.aggs, node.schema, self.ctx, self._next("group-by"),
@@ -237,20 +246,21 @@ class Planner:
         )  # fmt: skip
         return self._add(operator, node)
 
-    def _plan_distinct(self, node: Distinct, emit: Emit) -> Operator:
-        source = self._tag(self._build(node.input, node), Level.COHORT)
+    def _plan_distinct(self, node: Distinct) -> Operator:
+        source = self._tag(self._build(node.input), Level.COHORT)
+        emit = "explicit" if source.edge.negatives else self._emit(node, source)
         return self._add(DistinctOp(source, self.ctx, self._next("distinct"), emit), node)
 
-    def _plan_setop(self, node: SetOp, emit: Emit) -> Operator:
-        left, right = self._build(node.left, node), self._build(node.right, node)
+    def _plan_setop(self, node: SetOp) -> Operator:
+        left, right = self._build(node.left), self._build(node.right)
         least = Level.EPOCH if node.kind is SetKind.UNION else Level.COHORT
         left, right = self._same_level(left, right, least)
         if node.kind is SetKind.UNION:
             return self._add(UnionOp(left, right, self._next("union")), node)
         scope = self._next(node.kind.value)
-        return self._add(
-            SetOpOp(left, right, node.kind, node.all, self.ctx, scope, emit), node
-        )
+        keeps_rows = node.kind is SetKind.EXCEPT and node.all
+        emit = self._emit(node, left) if keeps_rows else "explicit"
+        return self._add(SetOpOp(left, right, node.kind, node.all, self.ctx, scope, emit), node)
 
 
 def is_table(node: Node) -> bool:

@@ -54,9 +54,8 @@ class RowsWindowOp(Operator):
             return delta
         slots = self._store(delta)
         ids = self._partitions(delta)
-        out = displace_rows(
-            ids, slots, self.window.count, *(self._arr(a) for a in ("heads", "tails", "counts", "next"))
-        )  # fmt: skip
+        queues = (self._arr(a) for a in ("heads", "tails", "counts", "next"))
+        out = displace_rows(ids, slots, self.window.count, *queues)
         return self._emit(delta, slots, out)
 
     def _partitions(self, delta: Delta) -> I64:

@@ -28,7 +28,7 @@ class Changes:
     qid: I64
 
     def __len__(self) -> int:
-        return self.time.shape[0]
+        return int(self.time.shape[0])
 
     def take(self, index: I64) -> Changes:
         """The changes at these positions."""
@@ -52,11 +52,11 @@ class ViewOp(Operator):
             if self.edge.negatives:
                 self._apply_signed(delta)
             else:
-                everything = np.arange(len(delta))
-                self._store.add(delta.exp, view_words(delta.rows, delta.lin, everything))
-        gone_at, gone = self._store.expire(clock.now)
+                self._store.add_rows(delta.exp, delta.lin, delta.rows)
+        gone_at, gone = self._store.take(clock.now)
+        words = self._store.words
         return Changes(
-            *merge_changes(delta.rows, delta.ts, delta.sign, delta.lin, gone_at, gone)
+            *merge_changes(delta.rows, delta.ts, delta.sign, delta.lin, gone_at, gone, words)
         )
 
     def _apply_signed(self, delta: Delta) -> None:

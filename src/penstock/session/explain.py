@@ -13,6 +13,7 @@ from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
 from penstock.optimizer.cost import cost
+from penstock.optimizer.emit import choose_emits
 from penstock.physical.operator import Operator
 from penstock.session.compile import Compiled, optimise
 
@@ -39,7 +40,9 @@ def explain_query(session: Session, info: QueryInfo) -> str:
 
 def explain_select(session: Session, compiled: Compiled, on_commit: bool) -> str:
     """The plan a SELECT would get, without registering it."""
-    node = optimise(compiled.template, session._stats(), session._off)
+    stats = session._stats()
+    node = optimise(compiled.template, stats, session._off)
+    emits = tuple(choose_emits(node, stats).items())
     engine = Engine()
     blocks: list[b.Block] = []
     for name, source in session._engine.sources.items():
@@ -47,7 +50,7 @@ def explain_select(session: Session, compiled: Compiled, on_commit: bool) -> str
     for name, table in session._engine.tables.items():
         blocks.append(b.AddTable(name, table.schema))
     engine.ctx.udfs.update(session._engine.ctx.udfs)
-    engine.apply([*blocks, b.AddTemplate(1, node, compiled.params, on_commit)])
+    engine.apply([*blocks, b.AddTemplate(1, node, compiled.params, on_commit, emits)])
     params = ", ".join(f"${f.name} {f.type}" for f in compiled.params) or "none"
     return "\n".join([f"parameters: {params}", *tree(engine.templates[1], session)])
 
@@ -97,5 +100,3 @@ def _line(operator: Operator, template: Template, total: float | None, again: bo
         parts.append(f"per {'cohort' if edge.level is Level.COHORT else 'query'}")
         parts.append(f"queries={n}")
     return " ".join(parts)
-
-

@@ -76,7 +76,7 @@ def _distinct(sample: I64) -> float:
     """Distinct values a sample suggests (Chao's lower bound on the number of species)."""
     _, counts = np.unique(sample, return_counts=True)
     once, twice = float((counts == 1).sum()), float((counts == 2).sum())
-    return counts.shape[0] + (once * once / (2 * twice) if twice else once * (once - 1) / 2)
+    return float(counts.shape[0]) + (once * once / (2 * twice) if twice else once * (once - 1) / 2)
 
 
 def measured_stats(meters: dict[str, StreamMeter], tables: dict[str, TableStore]) -> Stats:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING, I64
 from penstock.engine import blocks as b
-from penstock.engine.admission import QUARANTINE, admit
+from penstock.engine.admission import admit
 from penstock.engine.engine import Engine
 from penstock.errors import (
     DataError,
@@ -31,6 +31,7 @@ from penstock.inprocess.sinks import Sink, open_sink
 from penstock.inprocess.sources import open_source
 from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.logical.udf import Udf
+from penstock.optimizer.emit import choose_emits
 from penstock.optimizer.stats import Stats
 from penstock.schema import Schema
 from penstock.session import compile as compiling
@@ -41,8 +42,8 @@ from penstock.session.compile import Compiled, compile_select
 from penstock.session.measure import StreamMeter, measured_stats
 from penstock.session.query import Callback, Query
 from penstock.session.snapshot import Snapshot, save, take
-from penstock.session.values import literal_rows
-from penstock.sharing.registry import QueryInfo, Registry, TemplateInfo
+from penstock.session.values import literal_rows, parse_type
+from penstock.sharing.registry import QueryInfo, Registry, RowKey, TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.catalog import (
     MemoryCatalog,
@@ -300,8 +301,11 @@ class Session:
         since = 0 if history else self._engine.epoch + 1
         words = [tuple(r) for r in rows.T.tolist()]
         keys = [(info.key, since, w) for w in words]
-        fresh = {k: i for i, k in reversed(list(enumerate(keys))) if self._registry.qid_of(k) is None}
-        order = sorted(fresh.values())
+        first: dict[RowKey, int] = {}
+        for i, key in enumerate(keys):
+            if self._registry.qid_of(key) is None:
+                first.setdefault(key, i)
+        order = list(first.values())
         if order:
             chosen = np.ascontiguousarray(rows[:, order])
             output = self._apply([*blocks, b.AddQueries(info.key, chosen, history)], defer=True)
@@ -365,17 +369,19 @@ class Session:
         if info is not None:
             return info, []
         info = self._new_template(compiled, at_commit)
-        block = b.AddTemplate(info.key, info.plan, info.params, at_commit)
+        block = b.AddTemplate(info.key, info.plan, info.params, at_commit, info.emits)
         self._registry.add_template(info)
         self._changelogs[info.key] = Changelog(info.plan.schema, info.unit_time, self._keep)
         return info, [block]
 
     def _new_template(self, compiled: Compiled, at_commit: bool) -> TemplateInfo:
-        template = compiled.template
+        template, stats = compiled.template, self._stats()
+        plan = compiling.optimise(template, stats, self._off)
         return TemplateInfo(
             self._registry.next_template,
             template,
-            compiling.optimise(template, self._stats(), self._off),
+            plan,
+            tuple(choose_emits(plan, stats).items()),
             compiled.params,
             at_commit,
             compiling.time_unit(template, self._catalog),
@@ -473,10 +479,10 @@ class Session:
             self._handles.pop(name, None)
             if isinstance(self._catalog.relation(name), ViewDef):
                 del self._catalog.relations[name.lower()]
-            if info.template not in self._engine.templates:
-                if not self._registry.of_template(info.template):
-                    self._registry.forget_template(info.template)
-                    del self._changelogs[info.template]
+            gone = info.template not in self._engine.templates
+            if gone and not self._registry.of_template(info.template):
+                self._registry.forget_template(info.template)
+                del self._changelogs[info.template]
 
     def _explain_query(self, name: str) -> str:
         info = self._query_info(name)
@@ -550,8 +556,6 @@ class Session:
 
     def register_udf(self, name: str, function: Any, arguments: list[str], result: str) -> None:
         """Make a Python function over Arrow arrays callable in SQL."""
-        from penstock.sql.units import parse_type
-
         with self._lock:
             udf = Udf(name.lower(), function, tuple(map(parse_type, arguments)), parse_type(result))
             self._catalog.add(udf)
@@ -610,11 +614,10 @@ class Session:
         blocks: list[b.Block] = []
         for name, meter in self._meters.items():
             stream = self._stream(name)
-            if stream.tick is not None and not stream.unit_time:
-                if now - meter.last_push >= stream.tick:
-                    blocks.append(b.Heartbeat(name, now - stream.delay))
-            idle = stream.idle_after is not None and now - meter.last_push >= stream.idle_after
-            if idle:
+            quiet = now - meter.last_push
+            if stream.tick is not None and not stream.unit_time and quiet >= stream.tick:
+                blocks.append(b.Heartbeat(name, now - stream.delay))
+            if meter.idle(now):
                 reached = self._active_watermark(name, now)
                 if reached is not None:
                     blocks.append(b.Heartbeat(name, reached))

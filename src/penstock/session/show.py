@@ -29,8 +29,7 @@ def show(what: str, session: Session) -> pa.Table:
         return _table(rows, "name", "kind", "rows")
     if what == "SINKS":
         rows = [
-            {"name": c.name, "view": c.view, "format": c.format}
-            for c, _ in session._sinks.values()
+            {"name": c.name, "view": c.view, "format": c.format} for c, _ in session._sinks.values()
         ]
         return _table(rows, "name", "view", "format")
     rows = [
@@ -72,9 +71,7 @@ def describe(name: str, session: Session) -> pa.Table:
         schema = session._registry.templates[info.template].plan.schema
     else:
         raise NameError_(f"nothing is called {name}", remedy="SHOW STREAMS, TABLES or QUERIES")
-    return pa.table(
-        {"column": list(schema.names), "type": [str(f.type) for f in schema]}
-    )
+    return pa.table({"column": list(schema.names), "type": [str(f.type) for f in schema]})
 
 
 def stats(session: Session) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _blocks(session: Session) -> list[b.Block]:
         elif isinstance(relation, TableDef):
             blocks.append(b.AddTable(relation.name, relation.schema))
     for info in session._registry.templates.values():
-        blocks.append(b.AddTemplate(info.key, info.plan, info.params, info.at_commit))
+        blocks.append(b.AddTemplate(info.key, info.plan, info.params, info.at_commit, info.emits))
     return blocks
 
 

@@ -49,14 +49,18 @@ def _scalar(cell: Literal | None, name: str, type_: SqlType) -> Any:
     return cast_scalar(value, type_, f"column {name}")
 
 
-def delete(statement: Delete, table: TableDef, catalog: MemoryCatalog, engine: Engine) -> TableChange:
+def delete(
+    statement: Delete, table: TableDef, catalog: MemoryCatalog, engine: Engine
+) -> TableChange:
     """The rows a DELETE removes."""
     rows = engine.tables[table.name].contents()
     hit = _matching(statement.where, table, catalog, engine, rows)
     return TableChange(table.name, hit, rows[:, :0])
 
 
-def update(statement: Update, table: TableDef, catalog: MemoryCatalog, engine: Engine) -> TableChange:
+def update(
+    statement: Update, table: TableDef, catalog: MemoryCatalog, engine: Engine
+) -> TableChange:
     """The rows an UPDATE replaces, and what with."""
     rows = engine.tables[table.name].contents()
     hit = _matching(statement.where, table, catalog, engine, rows)

@@ -11,6 +11,8 @@ from penstock.delta import I64
 from penstock.errors import TypeError_
 from penstock.logical.expr import Literal
 from penstock.schema import Field, Schema
+from penstock.sql.parser import parse_statement
+from penstock.sql.statements import CreateTable
 from penstock.state.convert import to_rows
 from penstock.state.strings import StringTable
 from penstock.types import Kind, SqlType, arrow_type
@@ -63,6 +65,13 @@ def literal_rows(literals: tuple[Literal, ...], schema: Schema, strings: StringT
         for lit, f in zip(literals, schema, strict=True)
     ]
     return rows_of(columns, schema, strings)
+
+
+def parse_type(text: str) -> SqlType:
+    """The SQL type written as `text`, such as DECIMAL(10, 2)."""
+    statement = parse_statement(f"CREATE TABLE t (c {text})")
+    assert isinstance(statement, CreateTable)
+    return statement.schema[0].type
 
 
 def params_schema(types: list[tuple[str, SqlType]]) -> Schema:

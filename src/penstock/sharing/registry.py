@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import NameError_
 from penstock.logical.nodes import Node
+from penstock.optimizer.emit import Emit
 from penstock.schema import Schema
 
 RowKey = tuple[int, int, tuple[int, ...]]
@@ -23,6 +24,7 @@ class TemplateInfo:
     key: int
     template: Node  # as bound and lifted: its identity
     plan: Node  # as optimised: what runs
+    emits: tuple[tuple[Node, Emit], ...]  # how its keyed operators let rows leave
     params: Schema
     at_commit: bool
     unit_time: bool

@@ -19,9 +19,10 @@ from penstock.kernels.calendar import (
     USED,
     WIDTH,
     cancel_calendar,
-    expire_calendar,
     insert_calendar,
+    insert_calendar_rows,
     rank_chains,
+    take_expired,
 )
 from penstock.state.arena import Scope
 
@@ -58,20 +59,41 @@ class Calendar:
 
     def add(self, exp: I64, words: I64) -> None:
         """Insert entries."""
-        if exp.shape[0] == 0:
-            return
-        regs = self._arr("regs")
-        need = int(regs[USED]) + exp.shape[0]
+        if exp.shape[0]:
+            self._reserve(exp.shape[0])
+            insert_calendar(exp, words, *self._state())
+            self._tune_if_grown()
+
+    def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
+        """Insert entries whose words are [lin, row…], the rows column-major."""
+        if exp.shape[0]:
+            self._reserve(exp.shape[0])
+            insert_calendar_rows(exp, lin, rows, *self._state())
+            self._tune_if_grown()
+
+    def _reserve(self, more: int) -> None:
+        need = int(self._arr("regs")[USED]) + more
         self._scope.reserve("exp", need, fill=FREED)
         for name in _ENTRY[1:]:
             self._scope.reserve(name, need)
-        insert_calendar(exp, words, *self._state())
-        if len(self) > 2 * regs[TUNED] and len(self) > _LEAST:
+
+    def _tune_if_grown(self) -> None:
+        if len(self) > 2 * self._arr("regs")[TUNED] and len(self) > _LEAST:
             self._tune()
 
     def expire(self, until: int) -> tuple[I64, I64]:
         """Remove and return all entries with exp ≤ until, in order of (exp, insertion)."""
-        return expire_calendar(until, *self._state())
+        exp, slots = self.take(until)
+        return exp, self._arr("words")[slots]
+
+    def take(self, until: int) -> tuple[I64, I64]:
+        """As expire, giving places in `words` that stay readable until something is added."""
+        return take_expired(until, *self._state())
+
+    @property
+    def words(self) -> I64:
+        """The words of all entries, by place."""
+        return self._arr("words")
 
     def cancel(self, exp: I64, words: I64) -> I64:
         """Remove one equal entry for each given one; 1 where there was one."""

@@ -72,14 +72,31 @@ class Fifo:
         self._arr("words")[tail : tail + n] = words
         regs[_TAIL] = tail + n
 
+    def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
+        """Append entries whose words are [lin, row…], the rows column-major."""
+        words = np.empty((exp.shape[0], 1 + rows.shape[0]), np.int64)
+        words[:, 0] = lin
+        words[:, 1:] = rows.T
+        self.add(exp, words)
+
     def expire(self, until: int) -> tuple[I64, I64]:
         """Remove and return all entries with exp ≤ until, oldest first."""
+        exp, places = self.take(until)
+        return exp, self._arr("words")[places]
+
+    def take(self, until: int) -> tuple[I64, I64]:
+        """As expire, giving places in `words` that stay readable until something is added."""
         regs = self._arr("regs")
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
         exp = self._arr("exp")
         end = head + int(np.searchsorted(exp[head:tail], until, side="right"))
         regs[_HEAD] = end
-        return exp[head:end].copy(), self._arr("words")[head:end].copy()
+        return exp[head:end].copy(), np.arange(head, end)
+
+    @property
+    def words(self) -> I64:
+        """The words of all entries, by place."""
+        return self._arr("words")
 
     def cancel(self, exp: I64, words: I64) -> I64:
         """Remove one equal entry for each given one; 1 where there was one."""
