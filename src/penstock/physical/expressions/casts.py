@@ -74,7 +74,8 @@ def _from_float(a: Vec, type_: SqlType) -> Vec:
 def _write(a: Vec) -> pa.Array:
     if a.type.is_float:
         dtype = np.float32 if a.type.kind is Kind.FLOAT else np.float64
-        texts = pa.array(a.floats.astype(dtype).astype("U32").astype(object), pa.string())
+        values = (a.floats + 0.0).astype(dtype)  # no −0.0, as in stored rows
+        texts = pa.array(values.astype("U32").astype(object), pa.string())
         return _masked(texts, a.null)
     if a.type.kind is Kind.DECIMAL:
         return _masked(_write_decimal(a), a.null)

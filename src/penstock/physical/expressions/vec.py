@@ -176,8 +176,8 @@ def constant(type_: SqlType, value: object, strings: StringTable) -> Vec:
         return Vec(type_, 1, strings, values=_zero(type_), null=np.ones(1, np.bool_))
     if type_.is_string:
         return Vec(type_, 1, strings, text=pa.array([value], arrow_type(type_)))
-    dtype = _zero(type_).dtype
-    return Vec(type_, 1, strings, values=np.array([value], dtype))
+    values = np.array([value], np.float32 if type_.kind is Kind.FLOAT else None)
+    return Vec(type_, 1, strings, values=values.astype(_zero(type_).dtype))
 
 
 def _zero(type_: SqlType) -> Native:
