@@ -13,7 +13,17 @@ import numpy as np
 
 from penstock.delta import I64, NEVER
 from penstock.kernels.jit import kernel
-from penstock.kernels.set_op import LEFT, LEFT_GONE, NATURAL, PREMATURE, grown, next_instant
+from penstock.kernels.set_op import (
+    BLOCK,
+    LEFT,
+    LEFT_GONE,
+    NATURAL,
+    PREMATURE,
+    SINK,
+    grown,
+    next_instant,
+    warm,
+)
 
 # words of a value: rows, rows in the answer, list, last row in the answer, pending, mark
 COUNT, SHOWN, HEAD, TAIL, LAST, PEND, MARK, RIGHT_COUNT = 0, 1, 2, 3, 4, 5, 6, 7
@@ -22,8 +32,8 @@ VALUE_WORDS = 8
 EXP, NEXT, PREV, FLAGS, LINK = 0, 1, 2, 3, 4
 SLOT_WORDS = 5
 IN, WAS, PENDING, GONE = 1, 2, 4, 8  # flags: in the answer now, before the instant, …
-USED, FREE, FREED = 2, 3, 4  # registers behind PREMATURE and NATURAL
-REGS = 5
+USED, FREE, FREED = 3, 4, 5  # registers behind those of set_op
+REGS = 6
 
 
 @kernel
@@ -191,6 +201,16 @@ def flush(val: I64, slots: I64, regs: I64, v: int, ts: int, out: I64, n: int) ->
 
 
 @kernel
+def warm_rows(ids: I64, start: int, stop: int, val: I64, slots: I64) -> int:
+    """Read the values of the next events and the rows at the marks of their lists."""
+    total = warm(ids, start, stop, val)
+    for p in range(start, stop):
+        v = ids[p]
+        total ^= slots[val[v, HEAD], EXP] ^ slots[val[v, TAIL], EXP] ^ slots[val[v, LAST], EXP]
+    return total
+
+
+@kernel
 def apply_left(
     stream: int, p: int, step: I64, exp: I64, v: int, val: I64, slots: I64, regs: I64
 ) -> None:
@@ -213,6 +233,7 @@ def net_except_all(
     touched = np.empty(total, np.int64)
     dead = np.empty(total, np.int64)
     pos = offsets[:-1].copy()
+    warmed = pos.copy()
     n = d = 0
     while True:
         t = next_instant(ts, pos, offsets)
@@ -222,6 +243,9 @@ def net_except_all(
         for s in range(4):
             p, stop = pos[s], offsets[s + 1]
             while p < stop and ts[p] == t:
+                if p == warmed[s]:
+                    warmed[s] = min(p + BLOCK, stop)
+                    regs[SINK] = warm_rows(ids, p, warmed[s], val, slots)
                 v = ids[p]
                 if val[v, MARK] == 0:
                     val[v, MARK] = 1

@@ -12,8 +12,18 @@ import numpy as np
 
 from penstock.delta import I64, NEVER
 from penstock.kernels.jit import kernel
-from penstock.kernels.prefix import COUNT, MARK, SHOWN, apply_left, flush, resize
-from penstock.kernels.set_op import LEFT, LEFT_GONE, NATURAL, PREMATURE, grown, next_instant
+from penstock.kernels.prefix import COUNT, MARK, SHOWN, apply_left, flush, resize, warm_rows
+from penstock.kernels.set_op import (
+    BLOCK,
+    LEFT,
+    LEFT_GONE,
+    NATURAL,
+    PREMATURE,
+    SINK,
+    grown,
+    next_instant,
+    warm,
+)
 
 KEY, BEFORE, AFTER = 7, 8, 9  # words of a value behind those of the list: key, its chain
 VALUE_WORDS = 10
@@ -91,6 +101,15 @@ def empty_keys(candidates: I64, key: I64) -> I64:
 
 
 @kernel
+def _warm_keys(ids: I64, start: int, stop: int, val: I64, key: I64) -> int:
+    """Read the values of the next left events and their keys."""
+    total = warm(ids, start, stop, val)
+    for p in range(start, stop):
+        total ^= key[val[ids[p], KEY] - 1, RIGHTS]
+    return total
+
+
+@kernel
 def _touch_key(key: I64, k: int) -> bool:
     """Remember whether `k` is matched before its first event of an instant."""
     if key[k, K_MARK]:
@@ -124,6 +143,7 @@ def net_semi_explicit(
     values = np.empty(total, np.int64)
     keys = np.empty(total, np.int64)
     pos = offsets[:-1].copy()
+    warmed = pos.copy()
     n = 0
     while True:
         t = next_instant(ts, pos, offsets)
@@ -133,6 +153,12 @@ def net_semi_explicit(
         for s in range(4):
             p, stop = pos[s], offsets[s + 1]
             while p < stop and ts[p] == t:
+                if p == warmed[s]:
+                    warmed[s] = min(p + BLOCK, stop)
+                    if s <= LEFT:
+                        regs[SINK] = _warm_keys(ids, p, warmed[s], val, key)
+                    else:
+                        regs[SINK] = warm(ids, p, warmed[s], key)
                 i = ids[p]
                 if s <= LEFT:
                     if val[i, MARK] == 0:
@@ -190,6 +216,7 @@ def net_semi_expiring(
     values = np.empty(total, np.int64)
     keys = np.empty(total, np.int64)
     pos = offsets[:-1].copy()
+    warmed = pos.copy()
     n = 0
     while True:
         t = next_instant(ts, pos, offsets)
@@ -199,6 +226,13 @@ def net_semi_expiring(
         for s in range(4):
             p, stop = pos[s], offsets[s + 1]
             while p < stop and ts[p] == t:
+                if p == warmed[s]:
+                    warmed[s] = min(p + BLOCK, stop)
+                    if s <= LEFT:
+                        regs[SINK] = _warm_keys(ids, p, warmed[s], val, key)
+                        regs[SINK] ^= warm_rows(ids, p, warmed[s], val, slots)
+                    else:
+                        regs[SINK] = warm(ids, p, warmed[s], key)
                 i = ids[p]
                 if s <= LEFT:
                     if val[i, MARK] == 0:

@@ -17,7 +17,9 @@ EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = 0, 1, 2, 3
 LEFT_GONE, LEFT, RIGHT_GONE, RIGHT = 0, 1, 2, 3
 C_LEFT, C_RIGHT, C_BEFORE, C_MARK = 0, 1, 2, 3
 WORDS = 4
-PREMATURE, NATURAL = 0, 1
+PREMATURE, NATURAL, SINK = 0, 1, 2
+REGS = 3
+BLOCK = 64  # events warmed at once
 
 
 @kernel
@@ -43,6 +45,19 @@ def next_instant(ts: I64, pos: I64, offsets: I64) -> int:
 
 
 @kernel
+def warm(ids: I64, start: int, stop: int, words: I64) -> int:
+    """Read the words of the next ids one after another.
+
+    The loads do not depend on each other, so the misses overlap; the events that follow
+    would meet them one by one. Returns something that depends on all of them.
+    """
+    total = 0
+    for p in range(start, stop):
+        total ^= words[ids[p], 0]
+    return total
+
+
+@kernel
 def grown(out: I64) -> I64:
     """A larger copy of an output buffer."""
     new = np.empty((2 * out.shape[0] + 16, out.shape[1]), out.dtype)
@@ -60,6 +75,7 @@ def net_counts(
     touched = np.empty(total, np.int64)
     dead = np.empty(total, np.int64)
     pos = offsets[:-1].copy()
+    warmed = pos.copy()
     n = d = 0
     while True:
         t = next_instant(ts, pos, offsets)
@@ -69,6 +85,9 @@ def net_counts(
         for s in range(4):
             p, stop = pos[s], offsets[s + 1]
             while p < stop and ts[p] == t:
+                if p == warmed[s]:
+                    warmed[s] = min(p + BLOCK, stop)
+                    regs[SINK] = warm(ids, p, warmed[s], val)
                 v = ids[p]
                 v1, v2 = val[v, C_LEFT], val[v, C_RIGHT]
                 if val[v, C_MARK] == 0:

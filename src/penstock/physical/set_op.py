@@ -51,7 +51,7 @@ class ValueState:
     """Values of one or two inputs, their ids, and the events of a step."""
 
     value_words = counts.WORDS
-    registers = 2
+    registers = counts.REGS
 
     def __init__(self, scope: Scope, edges: Sequence[Edge]) -> None:
         self.scope = scope
