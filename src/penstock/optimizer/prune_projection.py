@@ -46,7 +46,7 @@ def prune_projection(node: Node, stats: Stats) -> Node:
 # ---- which columns are needed --------------------------------------------------------
 def _require(node: Node, wanted: Iterable[int], needs: dict[Node, Columns]) -> None:
     known = needs.get(node)
-    needed = _at_least_one(node, frozenset(wanted) | (known or frozenset()))
+    needed = _at_least_one(node, frozenset(wanted) | (known or frozenset()) | _partition(node))
     if known == needed:
         return
     needs[node] = needed
@@ -71,7 +71,7 @@ def _reads(node: Node, needed: Columns) -> tuple[Columns, ...]:
         case GroupBy():
             return (frozenset(node.keys).union(*map(_agg_columns, _kept_aggs(node, needed))),)
         case Windowed():
-            return (needed | _partition(node),)
+            return (needed,)
         case Join():
             return _join_reads(node, needed)
         case SetOp(kind=SetKind.UNION, all=True):
@@ -86,8 +86,15 @@ def _join_reads(node: Join, needed: Columns) -> tuple[Columns, ...]:
     return frozenset(i for i in read if i < split), frozenset(i - split for i in read if i >= split)
 
 
-def _partition(node: Windowed) -> Columns:
-    return frozenset(node.window.partition if isinstance(node.window, Rows) else ())
+def _partition(node: Node) -> Columns:
+    """PARTITION BY columns of a window: positions of its input's, or of the stream's, columns."""
+    match node:
+        case Windowed(window=Rows(partition=partition)):
+            return frozenset(partition)
+        case Scan(window=Rows(partition=partition)):
+            return frozenset(i for i, c in enumerate(node.columns) if c in partition)
+        case _:
+            return frozenset()
 
 
 def _kept_aggs(node: GroupBy, needed: Columns) -> list[Agg]:
@@ -121,8 +128,6 @@ class _Narrowing:
     def _narrow(self, node: Node) -> tuple[Node, Kept]:
         needed = tuple(sorted(self.needs[node]))
         match node:
-            case Scan(window=Rows(partition=partition)) if partition:
-                return node, tuple(range(width(node)))
             case Scan() | TableScan():
                 return replace(node, columns=tuple(node.columns[i] for i in needed)), needed
             case Filter():

@@ -3,14 +3,16 @@
 Through projections, joins (to the side that decides), unions, set operations, semi and anti
 joins (left), distinct and the keys of a group-by; never below a ROWS window, whose rows are
 counted before they are filtered, and not into a non-retroactive table, which a join reads
-as it is. An equality of one column from each side becomes a key of an inner join.
+as it is. An equality of one column from each side becomes a key of an inner join. A predicate
+with parameters stays above keyed operators: below, each query would have its own state, and
+above, all queries of the template share one.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.logical.expr import Expr, columns_of, conjuncts, remap
+from penstock.logical.expr import Expr, columns_of, conjuncts, params_of, remap
 from penstock.logical.nodes import (
     Distinct,
     Filter,
@@ -20,6 +22,7 @@ from penstock.logical.nodes import (
     Node,
     Project,
     Rows,
+    SetKind,
     SetOp,
     Windowed,
 )
@@ -54,12 +57,11 @@ def _push(node: Node, parts: list[Expr]) -> Node:
             return _through_project(node, parts)
         case Join(kind=JoinKind.INNER):
             return _into_join(node, parts)
-        case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
-            return _into_exists(node, parts)
-        case GroupBy():
-            return _through_group_by(node, parts)
-        case Distinct() | SetOp():
+        case SetOp(kind=SetKind.UNION, all=True):
             return over(node, [_push(child, parts) for child in node.inputs])
+        case Join(kind=JoinKind.SEMI | JoinKind.ANTI) | GroupBy() | Distinct() | SetOp():
+            lifted = [p for p in parts if params_of(p)]
+            return where(_through_keyed(node, [p for p in parts if p not in lifted]), lifted)
         case Windowed() if not isinstance(node.window, Rows):
             return over(node, [_push(node.input, parts)])
         case _:
@@ -85,6 +87,16 @@ def _into_join(node: Join, parts: list[Expr]) -> Node:
     if equi != node.equi or kept_left or kept_right:
         node = with_residual(replace(node, equi=equi), residual)
     return where(over(node, [_push(node.left, left), _push(node.right, right)]), stay)
+
+
+def _through_keyed(node: Node, parts: list[Expr]) -> Node:
+    match node:
+        case Join():
+            return _into_exists(node, parts)
+        case GroupBy():
+            return _through_group_by(node, parts)
+        case _:
+            return over(node, [_push(child, parts) for child in node.inputs])
 
 
 def _into_exists(node: Join, parts: list[Expr]) -> Node:

@@ -192,7 +192,7 @@ class PlanMaker:
         return self.condition(self.plan(depth), self.plan(depth), JoinKind.INNER)
 
     def table_join(self, depth: int) -> Node:
-        source = self.plan(depth)
+        source = self.rng.choice([self.plan, self.exists])(depth)
         sides = (source, table()) if self.rng.random() < 0.7 else (table(), source)
         return join(*sides, on=self.on(*sides))
 

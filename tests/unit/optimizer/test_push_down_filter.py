@@ -76,6 +76,18 @@ def test_parameters_go_along() -> None:
     assert pushed(Filter(join(R, S), mine)) == join(R, Filter(S, theirs))
 
 
+@pytest.mark.parametrize(
+    "keyed", [anti(R, S), Distinct(R), count_by(R, 0), SetOp(R, S, SetKind.EXCEPT, True)]
+)
+def test_parameters_stay_above_keyed_operators(keyed: Node) -> None:
+    """Below, every query of the template would need its own state."""
+    before = Filter(keyed, cmp("eq", col(0), Param(BIGINT, 0)))
+    assert pushed(before) == before
+    union = union_all(R, S)
+    sides = [Filter(side, before.predicate) for side in union.inputs]
+    assert pushed(Filter(union, before.predicate)) == union_all(*sides)
+
+
 def test_into_a_table_but_not_into_an_nrr() -> None:
     assert pushed(Filter(join(R, table()), gt(4))) == join(R, Filter(table(), gt(1)))
     before = Filter(join(R, nrr()), both(gt(1), gt(4)))
