@@ -1,0 +1,190 @@
+"""The window join: both sides stored, arrivals probe the other side (Golab §2.1, Ghanem §5.5).
+
+Events of both inputs are applied in order of (ts, tables first, left before right). A result
+lives until the first of its parts expires; a −1 row takes its live pairs with it. Inner
+joins only: outer, semi and anti joins are composed of other operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.delta import I64, Clock, Delta, Level
+from penstock.kernels.join import (
+    COLUMNS,
+    LEFT_TAGGED,
+    RIGHT_TAGGED,
+    Events,
+    gather_pairs,
+    join_events,
+)
+from penstock.logical.nodes import Band
+from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.join_keys import JoinKeys, band_test
+from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.residual import passing
+from penstock.state.arena import Scope
+from penstock.state.join_side import JoinSide
+
+if TYPE_CHECKING:
+    from penstock.physical.context import Context
+    from penstock.physical.evaluate import Compiled
+
+
+def join_edge(left: Edge, right: Edge, with_table: bool) -> Edge:
+    """The output edge of a join: rules 3 and 5 of Golab & Özsu §5.2."""
+    strict = with_table or Pattern.STR in (left.pattern, right.pattern)
+    return Edge(
+        schema=left.schema + right.schema,
+        pattern=Pattern.STR if strict else Pattern.WK,
+        level=max(left.level, right.level),
+        expiring=left.expiring or right.expiring,
+        negatives=left.negatives or right.negatives,
+    )
+
+
+class JoinOp(Operator):
+    """Inner join on column equality, a band and a residual condition."""
+
+    name = "join"
+
+    def __init__(
+        self,
+        left: Operator,
+        right: Operator,
+        equi: tuple[tuple[int, int], ...],
+        band: Band | None,
+        residual: Compiled | None,
+        ctx: Context,
+        scope: Scope,
+        since: Callable[[], I64],
+        left_is_table: bool,
+        right_is_table: bool,
+    ) -> None:
+        edge = join_edge(left.edge, right.edge, left_is_table or right_is_table)
+        super().__init__((left, right), edge, scope)
+        self._equi, self._band, self._residual, self._ctx = equi, band, residual, ctx
+        self._since = since
+        self._right_first = right_is_table and not left_is_table
+        levels = (left.edge.level, right.edge.level)
+        self._tagged = self._one_tagged(*levels)
+        self._test = band_test(band, left.edge.schema, self._tagged)
+        both_tagged = min(levels) > Level.EPOCH
+        self._keys = JoinKeys(scope.scope("keys"), equi, self._test, both_tagged)
+        self._left = JoinSide(scope.scope("left"), len(left.edge.schema))
+        self._right = JoinSide(scope.scope("right"), len(right.edge.schema))
+
+    @staticmethod
+    def _one_tagged(left: Level, right: Level) -> int:
+        if (left > Level.EPOCH) == (right > Level.EPOCH):
+            return 0
+        return LEFT_TAGGED if left > Level.EPOCH else RIGHT_TAGGED
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Apply both batches; results carry the time of the later part."""
+        left, right = inputs
+        if len(left) or len(right):
+            out = self._join(left, right)
+        else:
+            out = Delta.empty(len(self.edge.schema))
+        self._tidy(clock.now)
+        return out
+
+    def _join(self, left: Delta, right: Delta) -> Delta:
+        left_ids, right_ids = self._keys.assign(left, True), self._keys.assign(right, False)
+        self._reserve()
+        left_slots = self._left.append(left, left_ids)
+        right_slots = self._right.append(right, right_ids)
+        return self._pairs(
+            self._events(left, left_ids, left_slots, True),
+            self._events(right, right_ids, right_slots, False),
+            link=True,
+        )
+
+    def _reserve(self) -> None:
+        self._left.reserve(self._keys.capacity)
+        self._right.reserve(self._keys.capacity)
+
+    def _events(self, delta: Delta, ids: I64, slots: I64, is_left: bool) -> Events:
+        probes = self._keys.probes(delta, is_left)
+        return Events(delta.ts, delta.exp, delta.lin, delta.sign, ids, slots, probes, delta.rows)
+
+    def _pairs(self, left: Events, right: Events, *, link: bool) -> Delta:
+        """Find and gather the pairs of these events."""
+        test = self._test
+        if self._tagged:
+            test = test._replace(since=self._since())
+        guess = 64 + 8 * (left.ts.shape[0] + right.ts.shape[0])
+        ls, rs = self._left.chains(link=link), self._right.chains(link=link)
+        found = join_events(left, right, ls, rs, test, self._right_first, guess)
+        out = Delta(*gather_pairs(found, ls.state, rs.state, self._tagged))
+        if self._residual is None or not len(out):
+            return out
+        return out.take(passing(out, self._residual, self._ctx.failures, self.edge.level))
+
+    def _tidy(self, now: int) -> None:
+        self._release(np.concatenate((self._left.tidy(now), self._right.tidy(now))))
+
+    def _release(self, dropped: I64) -> None:
+        self._keys.release([self._left, self._right], dropped)
+
+    def contents(self, clock: Clock) -> Delta:
+        """The join of the rows both sides hold."""
+        self._reserve()
+        slots = self._right.live(clock.now)
+        right = self._right.delta(slots, clock.now)
+        left = Delta.empty(len(self.inputs[0].edge.schema))
+        none = np.empty(0, np.int64)
+        return self._pairs(
+            self._events(left, none, none, True),
+            self._events(right, self._right.chain[slots], slots, False),
+            link=False,
+        )
+
+    def purge(self, lins: I64) -> None:
+        """Drop the rows of these lineage ids on the sides that carry them."""
+        if self.edge.level == Level.EPOCH:
+            return
+        sides = zip(self.inputs, (self._left, self._right), strict=True)
+        dropped = [
+            side.remove(lins) for source, side in sides if source.edge.level == self.edge.level
+        ]
+        self._release(np.concatenate(dropped))
+
+    def rows(self) -> int:
+        """Stored rows of both sides, expired ones that still occupy memory included."""
+        return len(self._left) + len(self._right)
+
+    def strings(self) -> list[StringColumns]:
+        """Codes in the rows of both sides; a key's code is always that of a stored row."""
+        sides = zip(self.inputs, (self._left, self._right), strict=True)
+        return [
+            StringColumns(
+                f"{side.scope.prefix}/rows",
+                tuple(COLUMNS + c for c in source.edge.schema.string_columns),
+            )
+            for source, side in sides
+            if source.edge.schema.string_columns
+        ]
+
+    def structure(self) -> str:
+        """FIFO when both sides die in order of arrival, hash when rows are retracted by key."""
+        plain = all(s.edge.fifo and not s.edge.negatives for s in self.inputs)
+        return "FIFO" if plain else "hash"
+
+    def detail(self) -> str:
+        """The join condition."""
+        left, right = (source.edge.schema.names for source in self.inputs)
+        parts = [f"{left[a]} = {right[b]}" for a, b in self._equi]
+        if self._band is not None:
+            b = self._band
+            gap = f"{right[b.right_column]} - {left[b.left_column]}"
+            low = "" if b.low is None else f"{b.low} <= "
+            high = "" if b.high is None else f" <= {b.high}"
+            parts.append(f"{low}{gap}{high}")
+        if self._residual is not None:
+            parts.append(str(self._residual))
+        return " AND ".join(parts)

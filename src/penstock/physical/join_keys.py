@@ -1,0 +1,134 @@
+"""From the rows of a join to chain ids: by equality columns, or by buckets of a bounded band.
+
+One key table serves both sides, so that a row's own chain is also the chain it probes. A join
+on a bounded band alone stores rows by bucket and probes the buckets that its band covers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I64, Bool, Delta
+from penstock.errors import PlanError
+from penstock.kernels.join import FLOAT_BAND, INT_BAND, Test
+from penstock.kernels.join_keys import (
+    equi_keys,
+    float_buckets,
+    float_probes,
+    int_buckets,
+    int_probes,
+)
+from penstock.logical.nodes import Band
+from penstock.schema import Schema
+from penstock.state.arena import Scope
+from penstock.state.join_side import JoinSide, release_chains
+from penstock.state.keytable import KeyTable
+
+_MIN, _MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_NO_LINEAGE = np.zeros(0, np.int64)
+_RESOLUTION = 2.0**45  # float bounds this many widths from zero cannot be told apart in buckets
+
+
+def band_test(band: Band | None, left: Schema, tagged: int) -> Test:
+    """The kernel's form of the band."""
+    if band is None:
+        return Test(0, 0, 0, _MIN, _MAX, -np.inf, np.inf, tagged, _NO_LINEAGE)
+    columns = (band.left_column, band.right_column)
+    if left[band.left_column].type.is_float:
+        low = -np.inf if band.low is None else float(band.low)
+        high = np.inf if band.high is None else float(band.high)
+        return Test(FLOAT_BAND, *columns, _MIN, _MAX, low, high, tagged, _NO_LINEAGE)
+    bounds = (_MIN if band.low is None else band.low, _MAX if band.high is None else band.high)
+    if not all(_MIN <= b <= _MAX for b in bounds):
+        raise PlanError("a bound of the join's band is outside BIGINT")
+    ints = (int(bounds[0]), int(bounds[1]))
+    return Test(INT_BAND, *columns, *ints, -np.inf, np.inf, tagged, _NO_LINEAGE)
+
+
+def _bucket_width(test: Test) -> float:
+    """Width of the band's buckets, 0 when it is open, empty or too fine to be bucketed."""
+    if test.kind == INT_BAND:
+        span = test.high - test.low + 1
+        return span if test.low > _MIN and test.high < _MAX and 0 < span < 2**53 else 0
+    if test.kind == FLOAT_BAND:
+        width = test.high_float - test.low_float or 1.0
+        bounds = abs(test.high_float) + abs(test.low_float)
+        return width if 0 < width < np.inf and bounds < _RESOLUTION * width else 0
+    return 0
+
+
+class JoinKeys:
+    """Chain ids of both sides' rows; lineage is part of the key when both sides are `tagged`."""
+
+    def __init__(
+        self, scope: Scope, equi: tuple[tuple[int, int], ...], test: Test, tagged: bool
+    ) -> None:
+        self._scope, self._test, self._tagged = scope, test, tagged
+        self._columns = tuple(np.array([pair[side] for pair in equi], np.int64) for side in (0, 1))
+        self._width = 0 if equi else _bucket_width(test)
+        words = (len(equi) or int(self._width > 0)) + int(tagged)
+        self._table = KeyTable(scope, words)
+
+    @property
+    def bucketed(self) -> bool:
+        """Whether rows are chained by buckets of the band."""
+        return self._width > 0
+
+    @property
+    def capacity(self) -> int:
+        """Ids are below this."""
+        return self._table.capacity
+
+    def assign(self, delta: Delta, is_left: bool) -> I64:
+        """Chain of each row, −1 for rows that match nothing or retract what is not stored."""
+        keys, good = self._keys(delta, is_left)
+        plus = delta.sign > 0
+        if good.all() and plus.all():
+            return self._table.assign(keys)
+        ids = np.full(len(delta), -1, np.int64)
+        ids[good & plus] = self._table.assign(keys[good & plus])
+        ids[good & ~plus] = self._table.find(keys[good & ~plus])
+        return ids
+
+    def find(self, delta: Delta, is_left: bool) -> I64:
+        """Chain of each row, −1 when no row of the other side can be there."""
+        keys, good = self._keys(delta, is_left)
+        ids = self._table.find(keys)
+        ids[~good] = -1
+        return ids
+
+    def probes(self, delta: Delta, is_left: bool) -> I64:
+        """Chains to search for each row (n × p), p = 0 when it is the row's own."""
+        if not self.bucketed:
+            return np.empty((len(delta), 0), np.int64)
+        test = self._test
+        values = delta.rows[1 + (test.left_column if is_left else test.right_column)]
+        side = (is_left, self._tagged)
+        if test.kind == INT_BAND:
+            width = int(self._width)
+            keys, good = int_probes(values, delta.lin, test.low, test.high, width, *side)
+        else:
+            low, high = test.low_float, test.high_float
+            keys, good = float_probes(values, delta.lin, low, high, self._width, *side)
+        ids = self._table.find(keys)
+        ids[~good] = -1
+        return ids.reshape(len(delta), -1) if len(delta) else np.empty((0, 1), np.int64)
+
+    def release(self, sides: list[JoinSide], dropped: I64) -> None:
+        """Recycle the chains of dropped rows that have become empty."""
+        self._table = release_chains(self._table, self._scope, sides, dropped)
+
+    def _keys(self, delta: Delta, is_left: bool) -> tuple[I64, Bool]:
+        """Key words of each row, and whether it can match at all (NULL never does)."""
+        test = self._test
+        columns = self._columns[0 if is_left else 1]
+        banded = test.left_column if is_left else test.right_column
+        tested = [*columns.tolist(), banded] if test.kind else columns.tolist()
+        good = (delta.nulls & sum(1 << c for c in set(tested))) == 0
+        if not self.bucketed:
+            return equi_keys(delta.rows, delta.lin, columns, self._tagged), good
+        values = delta.rows[1 + banded]
+        if test.kind == INT_BAND:
+            return int_buckets(values, delta.lin, int(self._width), self._tagged), good
+        keys, finite = float_buckets(values, delta.lin, self._width, self._tagged)
+        return keys, good & finite

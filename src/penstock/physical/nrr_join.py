@@ -1,0 +1,217 @@
+"""Join of a stream with a non-retroactive relation (Golab & Özsu §4.1, Definition 2).
+
+Table updates change only the stored table; an arrival joins the table as it is now and its
+results live as long as it does. Stream rows are stored only when they may be retracted: then
+what each one joined is remembered, so that a −1 row takes back exactly that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from penstock.delta import I64, Clock, Delta
+from penstock.kernels.join import (
+    COLUMNS,
+    EXP,
+    LEFT_TAGGED,
+    LIN,
+    NULLS,
+    Chains,
+    Events,
+    Found,
+    gather_pairs,
+    join_events,
+)
+from penstock.kernels.nrr_join import remember
+from penstock.kernels.rows import gather_rows
+from penstock.physical.join_keys import JoinKeys, band_test
+from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.residual import passing
+from penstock.state.arena import Scope
+from penstock.state.join_side import JoinSide, release_chains
+from penstock.state.keytable import KeyTable
+
+if TYPE_CHECKING:
+    from penstock.physical.context import Context
+    from penstock.physical.evaluate import Compiled
+
+_NONE = np.empty(0, np.int64)
+_ARRIVALS = 0  # register: rows of the stream ever remembered
+
+
+class NrrJoinOp(Operator):
+    """Inner join of a stream (input 0) with a non-retroactive table's changes (input 1)."""
+
+    name = "nrr-join"
+
+    def __init__(
+        self,
+        stream: Operator,
+        table: Operator,
+        equi: tuple[tuple[int, int], ...],
+        residual: Compiled | None,
+        ctx: Context,
+        scope: Scope,
+    ) -> None:
+        schema = stream.edge.schema + table.edge.schema
+        edge = replace(stream.edge, schema=schema, keyed=False)
+        super().__init__((stream, table), edge, scope)
+        self._equi, self._residual, self._ctx = equi, residual, ctx
+        self._test = band_test(None, stream.edge.schema, 0)
+        self._keys = JoinKeys(scope.scope("keys"), equi, self._test, False)
+        self._table = JoinSide(scope.scope("table"), len(table.edge.schema))
+        self._joined: JoinSide | None = None
+        if stream.edge.negatives:
+            # beside the result's columns: number of the arrival, whether it matched
+            self._joined = JoinSide(scope.scope("joined"), len(schema) + 2)
+            self._arrivals = KeyTable(scope.scope("arrivals"), 3 + len(stream.edge.schema))
+        scope.array("regs", 2)
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Apply table changes and arrivals in order of (ts, table first)."""
+        stream, table = inputs
+        out = Delta.empty(len(self.edge.schema))
+        if len(stream) or len(table):
+            out, owner = self._probe(stream, table)
+            if self._joined is not None:
+                out = self._remember(self._joined, stream, out, owner)
+        self._keys.release([self._table], self._table.tidy(clock.now))
+        if self._joined is not None:
+            self._forget(self._joined, self._joined.tidy(clock.now))
+        return out
+
+    def _probe(self, stream: Delta, table: Delta) -> tuple[Delta, I64]:
+        """Results of the + rows of `stream`, and the stream row of each."""
+        table_ids = self._keys.assign(table, False)
+        ids = self._keys.find(stream, True)
+        ids[stream.sign < 0] = -1
+        self._table.reserve(self._keys.capacity)
+        slots = self._table.append(table, table_ids)
+        packed = np.ascontiguousarray(np.vstack((stream.exp, stream.lin, stream.rows)).T)
+        found = join_events(
+            self._events(stream, ids, np.arange(len(stream))),
+            self._events(table, table_ids, slots),
+            Chains(np.empty((0, 2), np.int64), packed, _NONE, _NONE, True, False, True),
+            self._table.chains(probe=False),
+            self._test,
+            True,
+            64 + 2 * len(stream),
+        )
+        return self._results(found, packed)
+
+    @staticmethod
+    def _events(delta: Delta, ids: I64, slots: I64) -> Events:
+        probes = np.empty((len(delta), 0), np.int64)
+        return Events(delta.ts, delta.exp, delta.lin, delta.sign, ids, slots, probes, delta.rows)
+
+    def _results(self, found: Found, packed: I64) -> tuple[Delta, I64]:
+        out = Delta(*gather_pairs(found, packed, self._table.state, LEFT_TAGGED))
+        owner = np.repeat(found.events[:, 0] >> 1, found.events[:, 3])
+        if self._residual is None:
+            return out, owner
+        kept = passing(out, self._residual, self._ctx.failures, self.edge.level)
+        return out.take(kept), owner[kept]
+
+    def _remember(self, side: JoinSide, stream: Delta, results: Delta, owner: I64) -> Delta:
+        """Store what the + rows joined, take back what the − rows did; the output in order."""
+        ids = self._arrival_ids(stream)
+        side.reserve(self._arrivals.capacity)
+        entries, owner = self._entries(stream, results, owner)
+        slots = side.append(entries, ids[owner])
+        first = np.searchsorted(owner, np.arange(len(stream) + 1))
+        chains = side.chains()
+        emitted = remember(
+            stream.ts, stream.sign, ids, first, slots,
+            chains.links, chains.state, chains.head, chains.regs,
+        )  # fmt: skip
+        matrix = gather_rows(side.state, np.ascontiguousarray(emitted[:, 0]))
+        return Delta(
+            np.ascontiguousarray(matrix[NULLS:-2]),
+            emitted[:, 1].copy(),
+            matrix[EXP],
+            emitted[:, 2].astype(np.int8),
+            matrix[LIN],
+        )
+
+    def _arrival_ids(self, stream: Delta) -> I64:
+        """Chain of equal arrivals: by all values, exp and lin. − rows of unknown ones have −1."""
+        keys = np.ascontiguousarray(np.vstack((stream.exp, stream.lin, stream.rows)).T)
+        plus = stream.sign > 0
+        ids = np.full(len(stream), -1, np.int64)
+        ids[plus] = self._arrivals.assign(keys[plus])
+        ids[~plus] = self._arrivals.find(keys[~plus])
+        return ids
+
+    def _entries(self, stream: Delta, results: Delta, owner: I64) -> tuple[Delta, I64]:
+        """A + row per result and per arrival without one, in order; and the stream row of each."""
+        alone = stream.sign > 0
+        alone[owner] = False
+        owner = np.concatenate((owner, np.flatnonzero(alone)))
+        n, width = owner.shape[0], len(self.edge.schema)
+        rows = np.zeros((1 + width + 2, n), np.int64)
+        rows[: 1 + width, : len(results)] = results.rows
+        rows[: stream.width + 1, len(results) :] = stream.rows[:, alone]
+        regs = cast(I64, self.scope["regs"])
+        rows[-2] = regs[_ARRIVALS] + owner
+        rows[-1, : len(results)] = 1
+        regs[_ARRIVALS] += len(stream)
+        order = np.argsort(owner, kind="stable")
+        owner = owner[order]
+        plus = np.ones(n, np.int8)
+        rows = np.ascontiguousarray(rows[:, order])
+        return Delta(rows, stream.ts[owner], stream.exp[owner], plus, stream.lin[owner]), owner
+
+    def _forget(self, side: JoinSide, dropped: I64) -> None:
+        scope = self.scope.scope("arrivals")
+        self._arrivals = release_chains(self._arrivals, scope, [side], dropped)
+
+    def contents(self, clock: Clock) -> Delta:
+        """What is remembered; else the stream's live rows with the table as it is now.
+
+        The latter is an approximation used for history only: the table may have been another
+        when those rows arrived.
+        """
+        if self._joined is None:
+            stream = self.inputs[0].contents(clock)
+            return self._probe(stream, Delta.empty(len(self.inputs[1].edge.schema)))[0]
+        side = self._joined
+        slots = side.live(clock.now)
+        out = side.delta(slots[side.state[slots, -1] == 1], clock.now)
+        return out.with_(rows=np.ascontiguousarray(out.rows[:-2]))
+
+    def purge(self, lins: I64) -> None:
+        """Forget what rows of these lineage ids joined."""
+        if self._joined is not None:
+            self._forget(self._joined, self._joined.remove(lins))
+
+    def rows(self) -> int:
+        """Rows of the table and remembered results."""
+        return len(self._table) + (0 if self._joined is None else len(self._joined))
+
+    def strings(self) -> list[StringColumns]:
+        """Codes in the table's rows and in remembered results."""
+        sides = [(self._table, self.inputs[1].edge.schema)]
+        if self._joined is not None:
+            sides.append((self._joined, self.edge.schema))
+        return [
+            StringColumns(
+                f"{side.scope.prefix}/rows", tuple(COLUMNS + c for c in schema.string_columns)
+            )
+            for side, schema in sides
+            if schema.string_columns
+        ]
+
+    def structure(self) -> str:
+        """The table is hashed on the join key."""
+        return "hash"
+
+    def detail(self) -> str:
+        """The join condition."""
+        left, right = (source.edge.schema.names for source in self.inputs)
+        parts = [f"{left[a]} = {right[b]}" for a, b in self._equi]
+        if self._residual is not None:
+            parts.append(str(self._residual))
+        return " AND ".join(parts)

@@ -1,0 +1,277 @@
+"""Stored rows of one side of a join: an append log with hash chains over it.
+
+Rows die lazily: they stay until dead rows (expired or retracted) outnumber live ones, then
+the log is compacted in order and its chains are rebuilt (Golab & Özsu §2.1: expiration of join
+state may be lazy as long as expired rows are skipped). While rows come in order of `exp` the dead
+are a prefix (FIFO); otherwise they are counted by scans paid for by insertions and steps.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from penstock.delta import BEGINNING, I8, I64, Bool, Delta
+from penstock.kernels.jit import kernel
+from penstock.kernels.join import (
+    COLUMNS,
+    CREDIT,
+    DIES,
+    DISORDERED,
+    EXP,
+    FIRST,
+    LAST_EXP,
+    LIN,
+    NEXT,
+    NULLS,
+    REMOVALS,
+    REMOVED,
+    USED,
+    Chains,
+)
+from penstock.kernels.rows import gather_rows
+from penstock.state.arena import Scope
+from penstock.state.keytable import KeyTable
+
+_SMALL = 64  # below this many dead rows compaction is not worth a call
+_STEP_CREDIT = 1024  # rows a step without insertions may pay for scanning
+
+
+@kernel
+def append_rows(
+    links: I64, state: I64, chain: I64, count: I64, regs: I64,
+    rows: I64, exp: I64, lin: I64, sign: I8, ids: I64,
+) -> I64:  # fmt: skip
+    """Append the + rows that have a chain (not yet linked); the slot of each row or −1."""
+    n, width = rows.shape[1], rows.shape[0]
+    slots = np.empty(n, np.int64)
+    used, last = regs[USED], regs[LAST_EXP]
+    before = used
+    for i in range(n):
+        if sign[i] < 0 or ids[i] < 0:
+            slots[i] = -1
+            continue
+        links[used, NEXT] = -1
+        links[used, DIES] = exp[i]
+        state[used, EXP] = exp[i]
+        state[used, LIN] = lin[i]
+        for c in range(width):
+            state[used, NULLS + c] = rows[c, i]
+        chain[used] = ids[i]
+        count[ids[i]] += 1
+        if exp[i] < last:
+            regs[DISORDERED] = 1
+        last = max(last, exp[i])
+        slots[i] = used
+        used += 1
+    regs[USED] = used
+    regs[LAST_EXP] = last
+    regs[CREDIT] += 4 * (used - before)
+    return slots
+
+
+@kernel
+def count_dead(links: I64, regs: I64, now: int) -> int:
+    """Rows known to be dead at `now`: exact in order, else only when a scan is paid for."""
+    used = regs[USED]
+    if regs[DISORDERED] == 0:
+        first = regs[FIRST]
+        while first < used and (links[first, DIES] <= now or links[first, NEXT] == REMOVED):
+            if links[first, NEXT] == REMOVED:
+                regs[REMOVALS] -= 1
+            first += 1
+        regs[FIRST] = first
+        return int(first + regs[REMOVALS])
+    if regs[CREDIT] < used:
+        return 0
+    regs[CREDIT] = 0
+    dead = 0
+    for row in range(used):
+        if links[row, DIES] <= now or links[row, NEXT] == REMOVED:
+            dead += 1
+    return dead
+
+
+@kernel
+def compact_rows(
+    links: I64, state: I64, chain: I64, head: I64, count: I64, regs: I64, now: int
+) -> I64:
+    """Drop dead rows, keep order, rebuild chains; the chains of the dropped rows."""
+    used = regs[USED]
+    dropped = np.empty(used, np.int64)
+    for row in range(used):
+        head[chain[row]] = -1
+    gone, kept, last, disordered = 0, 0, BEGINNING, 0
+    for row in range(used):
+        if links[row, DIES] <= now or links[row, NEXT] == REMOVED:
+            dropped[gone] = chain[row]
+            count[chain[row]] -= 1
+            gone += 1
+            continue
+        for c in range(state.shape[1]):
+            state[kept, c] = state[row, c]
+        own = chain[row]
+        chain[kept] = own
+        links[kept, NEXT] = head[own]
+        links[kept, DIES] = state[kept, EXP]
+        head[own] = kept
+        if state[kept, EXP] < last:
+            disordered = 1
+        last = max(last, state[kept, EXP])
+        kept += 1
+    state[kept:used] = 0  # no stale string codes
+    regs[USED], regs[FIRST], regs[REMOVALS] = kept, 0, 0
+    regs[DISORDERED], regs[LAST_EXP] = disordered, last
+    return dropped[:gone]
+
+
+@kernel
+def empty_chains(candidates: I64, count: I64, other: I64) -> I64:
+    """The candidates without logged rows on either side, each once."""
+    out = np.empty(candidates.shape[0], np.int64)
+    n = 0
+    for k in range(candidates.shape[0]):
+        own = candidates[k]
+        if count[own] == 0 and other[own] == 0:
+            count[own] = -1  # seen
+            out[n] = own
+            n += 1
+    for k in range(n):
+        count[out[k]] = 0
+    return out[:n]
+
+
+class JoinSide:
+    """One side's rows of `columns` columns, in the arena."""
+
+    def __init__(self, scope: Scope, columns: int) -> None:
+        self.scope = scope
+        scope.array("links", (64, 2))
+        scope.array("rows", (64, COLUMNS + columns))
+        scope.array("chain", 64)
+        scope.array("head", 32, fill=-1)
+        scope.array("count", 32)
+        if "regs" not in scope:
+            scope.array("regs", 8)[LAST_EXP] = BEGINNING
+
+    def _arr(self, name: str) -> I64:
+        return cast(I64, self.scope[name])
+
+    @property
+    def links(self) -> I64:
+        """Next row in its chain and exp of each logged row."""
+        return self._arr("links")
+
+    @property
+    def state(self) -> I64:
+        """The row-major log; `kernels/join.py` tells its columns."""
+        return self._arr("rows")
+
+    @property
+    def chain(self) -> I64:
+        """The chain of each logged row."""
+        return self._arr("chain")
+
+    @property
+    def head(self) -> I64:
+        """The newest row of each chain."""
+        return self._arr("head")
+
+    @property
+    def disordered(self) -> bool:
+        """Whether rows came out of order of `exp`."""
+        return bool(self._arr("regs")[DISORDERED])
+
+    def __len__(self) -> int:
+        return int(self._arr("regs")[USED] - self._arr("regs")[REMOVALS])
+
+    @property
+    def count(self) -> I64:
+        """Logged rows, dead or alive, of each chain."""
+        return self._arr("count")
+
+    def reserve(self, ids: int) -> None:
+        """Make room for chains below `ids`."""
+        self.scope.reserve("head", ids, fill=-1)
+        self.scope.reserve("count", ids)
+
+    def append(self, delta: Delta, ids: I64) -> I64:
+        """Log the + rows that have a chain; the slot of each row of `delta`, or −1."""
+        need = int(self._arr("regs")[USED]) + len(delta)
+        for name in ("links", "rows", "chain"):
+            self.scope.reserve(name, need)
+        arrays = (self.links, self.state, self.chain, self.count, self._arr("regs"))
+        return append_rows(*arrays, delta.rows, delta.exp, delta.lin, delta.sign, ids)
+
+    def chains(self, *, link: bool = True, probe: bool = True) -> Chains:
+        """The side for a kernel: whether its events link rows and search the other side."""
+        arrays = (self.links, self.state, self.head, self._arr("regs"))
+        return Chains(*arrays, not self.disordered, link, probe)
+
+    def live(self, now: int) -> I64:
+        """Slots of the rows alive at `now`, in order of arrival."""
+        log = self.links[: self._arr("regs")[USED]]
+        return np.flatnonzero((log[:, DIES] > now) & (log[:, NEXT] != REMOVED))
+
+    def delta(self, slots: I64, now: int) -> Delta:
+        """The rows at `slots` as + rows of the instant `now`."""
+        matrix = gather_rows(self.state, slots)
+        n = slots.shape[0]
+        return Delta(matrix[NULLS:], np.full(n, now), matrix[EXP], np.ones(n, np.int8), matrix[LIN])
+
+    def tidy(self, now: int) -> I64:
+        """Compact when the dead outnumber the living; chains that lost rows."""
+        regs = self._arr("regs")
+        regs[CREDIT] += _STEP_CREDIT
+        dead = count_dead(self.links, regs, now)
+        if dead < _SMALL or 2 * dead <= regs[USED]:
+            return np.empty(0, np.int64)
+        return self._compact(now)
+
+    def remove(self, lins: I64) -> I64:
+        """Drop all rows of these lineage ids; chains that lost rows."""
+        log = self.state[: self._arr("regs")[USED]]
+        gone: Bool = np.isin(log[:, LIN], lins)
+        if not gone.any():
+            return np.empty(0, np.int64)
+        self.links[np.flatnonzero(gone), NEXT] = REMOVED
+        return self._compact(BEGINNING)
+
+    def renumber(self, old: I64, new_of: I64) -> None:
+        """Chains `old` are now numbered `new_of[old]`; all others have no rows."""
+        for name, fill in (("head", -1), ("count", 0)):
+            array = np.full(max(32, old.shape[0]), fill, np.int64)
+            array[new_of[old]] = self._arr(name)[old]
+            self.scope[name] = array
+        used = self._arr("regs")[USED]
+        self.chain[:used] = new_of[self.chain[:used]]
+
+    def _compact(self, now: int) -> I64:
+        regs = self._arr("regs")
+        dropped = compact_rows(self.links, self.state, self.chain, self.head, self.count, regs, now)
+        room = max(64, 2 * int(regs[USED]))
+        if 2 * room < self.state.shape[0]:
+            for name in ("links", "rows", "chain"):
+                self.scope[name] = self._arr(name)[:room].copy()
+        return dropped
+
+
+def release_chains(keys: KeyTable, scope: Scope, sides: list[JoinSide], dropped: I64) -> KeyTable:
+    """Recycle those of `dropped` without rows on any side; the table, rebuilt when far too big."""
+    if not dropped.shape[0]:
+        return keys
+    for side in sides:
+        side.reserve(keys.capacity)
+    keys.release(empty_chains(dropped, sides[0].count, sides[-1].count))
+    if keys.capacity < 4096 or 8 * len(keys) > keys.capacity:
+        return keys
+    old = keys.live()
+    words = keys.keys[old].copy()
+    new_of = np.full(keys.capacity, -1, np.int64)
+    scope.free()
+    keys = KeyTable(scope, words.shape[1])
+    new_of[old] = keys.assign(words)
+    for side in sides:
+        side.renumber(old, new_of)
+    return keys
