@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,17 +60,18 @@ class Delta:
     lin: I64
 
     def __len__(self) -> int:
-        return self.ts.shape[0]
+        return int(self.ts.shape[0])
 
     @property
     def width(self) -> int:
         """Number of payload columns (without the NULL word)."""
-        return self.rows.shape[0] - 1
+        return int(self.rows.shape[0]) - 1
 
     @property
     def nulls(self) -> I64:
         """The NULL word of each row."""
-        return self.rows[0]
+        word: I64 = self.rows[0]
+        return word
 
     def take(self, index: I64 | Bool) -> Delta:
         """The rows at `index` (positions or mask), in that order."""
@@ -81,7 +83,7 @@ class Delta:
             self.lin[index],
         )
 
-    def with_(self, **changes: NDArray[np.generic]) -> Delta:
+    def with_(self, **changes: Any) -> Delta:
         """A copy with some arrays replaced."""
         return replace(self, **changes)
 

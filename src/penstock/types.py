@@ -49,7 +49,7 @@ class SqlType:
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
-        return self.kind.value
+        return str(self.kind.value)
 
     @property
     def is_float(self) -> bool:

@@ -46,7 +46,7 @@ def key_rows(rows: I64, lin: I64, columns: I64) -> I64:
 
 
 @kernel
-def hash_key(keys: I64, i: int) -> int:
+def hash_key(keys: I64, i: int) -> np.int64:
     """A 64-bit mix of row i of row-major `keys`, non-negative."""
     h = np.uint64(0x9E3779B97F4A7C15)
     for j in range(keys.shape[1]):

@@ -14,44 +14,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64
+from penstock.delta import BEGINNING
 from penstock.engine import blocks as b
 from penstock.engine.admission import admit
 from penstock.engine.engine import Engine
 from penstock.errors import (
-    DataError,
-    HistoryError,
     NameError_,
     PenstockError,
     QueryFailed,
     SqlSyntaxError,
     UnsupportedError,
 )
-from penstock.inprocess.sinks import Sink, open_sink
-from penstock.inprocess.sources import open_source
-from penstock.logical.nodes import Scan, TableScan, walk
+from penstock.inprocess.sinks import Sink
 from penstock.logical.udf import Udf
-from penstock.optimizer.emit import choose_emits
 from penstock.optimizer.stats import Stats
-from penstock.schema import Schema
-from penstock.session import compile as compiling
-from penstock.session import explain as explaining
-from penstock.session import show, tables
-from penstock.session.changelog import DEFAULT_KEPT_ROWS, Changelog, change_schema, label
-from penstock.session.compile import Compiled, compile_select
+from penstock.session import explain, feed, names, registration, show, statements
+from penstock.session.changelog import DEFAULT_KEPT_ROWS, Changelog, label
+from penstock.session.compile import compile_select
 from penstock.session.measure import StreamMeter, measured_stats
 from penstock.session.query import Callback, Query
 from penstock.session.snapshot import Snapshot, save, take
-from penstock.session.values import literal_rows, parse_type
-from penstock.sharing.registry import QueryInfo, Registry, RowKey, TemplateInfo
+from penstock.session.values import parse_type
+from penstock.sharing.registry import QueryInfo, Registry, TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.catalog import (
     MemoryCatalog,
     StreamDef,
-    TableDef,
     ViewDef,
-    stream_def,
-    table_def,
 )
 from penstock.sql.parser import parse_script, parse_statement
 from penstock.state.convert import to_arrow, to_rows
@@ -94,129 +83,8 @@ class Session:
         result: Any = None
         with self._lock:
             for statement in parse_script(text):
-                result = self._execute(statement)
+                result = statements.execute(self, statement)
         return result
-
-    def _execute(self, statement: st.Statement) -> Any:
-        method = getattr(self, f"_do_{type(statement).__name__.lower()}")
-        return method(statement)
-
-    def _exists(self, name: str, if_not_exists: bool) -> bool:
-        if self._catalog.relation(name) is None and name not in self._registry.queries:
-            return False
-        if if_not_exists:
-            return True
-        raise NameError_(
-            f"{name} already exists",
-            code="PS-NAME-002",
-            remedy="choose another name, drop it first, or write IF NOT EXISTS",
-        )
-
-    def _do_createstream(self, statement: st.CreateStream) -> None:
-        if not self._exists(statement.name, statement.if_not_exists):
-            self._add_stream(stream_def(statement))
-
-    def _add_stream(self, stream: StreamDef) -> None:
-        self._catalog.add(stream)
-        self._meters[stream.name] = StreamMeter(stream)
-        self._apply([b.AddStream(stream.name, stream.schema, stream.retain or 0)])
-
-    def _do_createtable(self, statement: st.CreateTable) -> None:
-        if not self._exists(statement.name, statement.if_not_exists):
-            self._catalog.add(table_def(statement))
-            self._apply([b.AddTable(statement.name, statement.schema)])
-
-    def _table(self, name: str) -> TableDef:
-        found = self._catalog.relation(name)
-        if not isinstance(found, TableDef):
-            raise NameError_(f"no table called {name}", remedy="SHOW TABLES lists them")
-        return found
-
-    def _stream(self, name: str) -> StreamDef:
-        found = self._catalog.relation(name)
-        if not isinstance(found, StreamDef):
-            raise NameError_(f"no stream called {name}", remedy="SHOW STREAMS lists them")
-        return found
-
-    def _do_insert(self, statement: st.Insert) -> None:
-        self._apply([tables.insert(statement, self._table(statement.table), self._engine)])
-
-    def _do_update(self, statement: st.Update) -> None:
-        table = self._table(statement.table)
-        self._apply([tables.update(statement, table, self._catalog, self._engine)])
-
-    def _do_delete(self, statement: st.Delete) -> None:
-        table = self._table(statement.table)
-        self._apply([tables.delete(statement, table, self._catalog, self._engine)])
-
-    def _do_createview(self, statement: st.CreateView) -> Query:
-        if self._exists(statement.name, statement.if_not_exists):
-            return self[statement.name]
-        select = statement.select
-        query, compiled = self._register(select, select.history, statement.name, statement.source)
-        self._catalog.add(ViewDef(statement.name, compiled.bound.node))
-        return query
-
-    def _do_select(self, statement: st.Select) -> Query:
-        return self._register(statement, statement.history, None, statement.source)[0]
-
-    def _do_createsink(self, statement: st.CreateSink) -> None:
-        if statement.name in self._sinks:
-            if statement.if_not_exists:
-                return
-            raise NameError_(f"there is already a sink called {statement.name}")
-        self._query_info(statement.view)
-        sink = open_sink(statement.format, dict(statement.options), statement.name)
-        self._sinks[statement.name] = (statement, sink)
-
-    def _do_drop(self, statement: st.Drop) -> None:
-        name = statement.name
-        if statement.kind == "SINK":
-            if name in self._sinks:
-                self._sinks.pop(name)[1].close()
-                return
-        elif statement.kind == "VIEW":
-            if name in self._registry.queries:
-                self._drop_query(name)
-                return
-        elif self._drop_relation(name, statement.kind):
-            return
-        if not statement.if_exists:
-            raise NameError_(f"no {statement.kind.lower()} called {name}")
-
-    def _drop_relation(self, name: str, kind: str) -> bool:
-        found = self._catalog.relation(name)
-        wanted = StreamDef if kind == "STREAM" else TableDef
-        if not isinstance(found, wanted):
-            return False
-        readers = [
-            q.name
-            for t in self._registry.templates.values()
-            if found.name in _reads(t)
-            for q in self._registry.of_template(t.key)
-        ]
-        if readers:
-            raise NameError_(
-                f"{name} is read by {readers[0]}" + (" and others" if len(readers) > 1 else ""),
-                code="PS-NAME-003",
-                remedy="drop the queries that read it first",
-            )
-        del self._catalog.relations[name.lower()]
-        self._meters.pop(found.name, None)
-        self._apply([b.Drop(found.name)])
-        return True
-
-    def _do_show(self, statement: st.Show) -> pa.Table:
-        return show.show(statement.what, self)
-
-    def _do_describe(self, statement: st.Describe) -> pa.Table:
-        return show.describe(statement.name, self)
-
-    def _do_explain(self, statement: st.Explain) -> str:
-        if isinstance(statement.target, str):
-            return self._explain_query(statement.target)
-        compiled = compile_select(statement.target, self._catalog)
-        return explaining.explain_select(self, compiled, statement.target.on_commit)
 
     # ---- queries ---------------------------------------------------------------------
     def query(self, text: str, history: bool = False) -> Query:
@@ -225,7 +93,9 @@ class Session:
             statement = parse_statement(text)
             if not isinstance(statement, st.Select):
                 raise SqlSyntaxError("query() takes a SELECT", remedy="use sql() for statements")
-            return self._register(statement, history or statement.history, None, text)[0]
+            return registration.register(self, statement, history or statement.history, None, text)[
+                0
+            ]
 
     def query_many(self, text: str, params: Any, history: bool = False) -> list[Query]:
         """Register one query per row of `params`, whose columns are the $names in the text.
@@ -238,156 +108,9 @@ class Session:
                 raise SqlSyntaxError("query_many() takes a SELECT")
             compiled = compile_select(statement, self._catalog)
             table = params if isinstance(params, pa.Table) else pa.Table.from_pandas(params)
-            rows, names = self._param_rows(compiled, table)
+            rows, names = registration.param_rows(self, compiled, table)
             wants = history or statement.history
-            return self._add_queries(compiled, statement, wants, rows, names, text)
-
-    def _param_rows(self, compiled: Compiled, table: pa.Table) -> tuple[I64, list[str]]:
-        names = (
-            [str(v) for v in table.column("qid").to_pylist()]
-            if "qid" in table.column_names
-            else [self._registry.fresh_name() for _ in range(table.num_rows)]
-        )
-        explicit = Schema(compiled.params.fields[: compiled.explicit])
-        for field in explicit:
-            if field.name not in table.column_names:
-                raise DataError(
-                    f"no column for parameter ${field.name}",
-                    remedy=f"params needs the columns {', '.join(explicit.names)}",
-                )
-        try:
-            chosen = table.select(list(explicit.names)).cast(explicit.arrow())
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise DataError(f"parameters of the wrong type: {error}") from error
-        batch = chosen.combine_chunks()
-        arrays = [c.combine_chunks() for c in batch.columns]
-        n = table.num_rows
-        rows = np.zeros((1 + len(compiled.params), n), np.int64)
-        if len(explicit):
-            part = pa.RecordBatch.from_arrays(arrays, schema=explicit.arrow())
-            rows[: 1 + len(explicit)] = to_rows(part, explicit, self._engine.strings)
-        constants = Schema(compiled.params.fields[compiled.explicit :])
-        fixed = literal_rows(compiled.literals, constants, self._engine.strings)
-        rows[1 + len(explicit) :] = fixed[1:]
-        rows[0] |= fixed[0] << len(explicit)
-        return rows, names
-
-    def _register(
-        self, select: st.Select, history: bool, name: str | None, text: str
-    ) -> tuple[Query, Compiled]:
-        compiled = compile_select(select, self._catalog)
-        if compiled.explicit:
-            raise SqlSyntaxError(
-                f"parameter ${compiled.params[0].name} has no value",
-                remedy="register it with query_many(text, params)",
-            )
-        rows = literal_rows(compiled.literals, compiled.params, self._engine.strings)
-        names = [name or self._registry.fresh_name()]
-        query = self._add_queries(compiled, select, history, rows, names, text)[0]
-        return query, compiled
-
-    def _add_queries(
-        self, compiled: Compiled, select: st.Select, history: bool, rows: I64, names: list[str],
-        text: str,
-    ) -> list[Query]:  # fmt: skip
-        for name in names:
-            if name in self._registry.queries:
-                self._exists(name, False)
-        if len(set(names)) < len(names):
-            raise NameError_("two queries of one name in params", code="PS-NAME-002")
-        if history:
-            self._check_history(compiled)
-        info, blocks = self._template(compiled, select.on_commit)
-        since = 0 if history else self._engine.epoch + 1
-        words = [tuple(r) for r in rows.T.tolist()]
-        keys = [(info.key, since, w) for w in words]
-        first: dict[RowKey, int] = {}
-        for i, key in enumerate(keys):
-            if self._registry.qid_of(key) is None:
-                first.setdefault(key, i)
-        order = list(first.values())
-        if order:
-            chosen = np.ascontiguousarray(rows[:, order])
-            output = self._apply([*blocks, b.AddQueries(info.key, chosen, history)], defer=True)
-            qids = dict(zip((keys[i] for i in order), output.added[0].tolist(), strict=True))
-        else:
-            output, qids = None, {}
-        handles = self._handles_for(info, keys, qids, names, text, history)
-        if output is not None:
-            self._publish(output)
-        return handles
-
-    def _handles_for(
-        self, info: TemplateInfo, keys: list[Any], qids: dict[Any, int], names: list[str],
-        text: str, history: bool,
-    ) -> list[Query]:  # fmt: skip
-        clock = self._engine.templates[info.key].clock
-        log = self._changelogs[info.key]
-        handles = []
-        for key, name in zip(keys, names, strict=True):
-            known = self._registry.qid_of(key)
-            qid = qids[key] if known is None else known
-            initial = None
-            if known is not None and key not in qids:
-                initial = self._initial(info, qid, clock)
-            self._registry.add_query(QueryInfo(name, text, info.key, qid, key, clock, history))
-            handle = Query(self, name, log.end, initial)
-            self._handles[name] = handle
-            handles.append(handle)
-        return handles
-
-    def _initial(self, info: TemplateInfo, qid: int, clock: int) -> pa.Table | None:
-        """What a row of Q that others already use holds, as insertions at the clock."""
-        if info.monotonic:
-            return None
-        rows = self._engine.view(info.key, qid)
-        n = rows.shape[1]
-        time: pa.Array = pa.array(np.full(n, clock), mask=np.full(n, clock == BEGINNING))
-        schema = change_schema(info.template.schema, info.unit_time)
-        kind = pa.array(["insert"] * n).dictionary_encode().cast(schema.field(1).type)
-        meta = [kind, time.cast(schema.field(2).type), pa.array(np.full(n, self._engine.batch)),
-                pa.array(np.arange(n))]  # fmt: skip
-        columns = to_arrow(rows, info.template.schema, self._engine.strings)
-        return pa.Table.from_arrays([*meta, *columns], names=schema.names[1:])
-
-    def _check_history(self, compiled: Compiled) -> None:
-        for stream, need in compiling.history_needs(compiled.template).items():
-            source = self._engine.sources[stream]
-            enough = need is not None and (source.retain or 0) >= need
-            if enough or source.discarded == 0:
-                continue
-            unit = "" if self._stream(stream).unit_time else " MICROSECONDS"
-            raise HistoryError(
-                f"stream {stream} does not retain the history this query asks for",
-                remedy=f"declare {stream} with RETAIN {need}{unit}"
-                if need is not None
-                else "register the query before the first row, or use a RANGE window and RETAIN",
-            )
-
-    def _template(self, compiled: Compiled, at_commit: bool) -> tuple[TemplateInfo, list[b.Block]]:
-        info = self._registry.find_template(compiled.template, at_commit)
-        if info is not None:
-            return info, []
-        info = self._new_template(compiled, at_commit)
-        block = b.AddTemplate(info.key, info.plan, info.params, at_commit, info.emits)
-        self._registry.add_template(info)
-        self._changelogs[info.key] = Changelog(info.plan.schema, info.unit_time, self._keep)
-        return info, [block]
-
-    def _new_template(self, compiled: Compiled, at_commit: bool) -> TemplateInfo:
-        template, stats = compiled.template, self._stats()
-        plan = compiling.optimise(template, stats, self._off)
-        return TemplateInfo(
-            self._registry.next_template,
-            template,
-            plan,
-            tuple(choose_emits(plan, stats).items()),
-            compiled.params,
-            at_commit,
-            compiling.time_unit(template, self._catalog),
-            compiling.is_monotonic(template),
-            compiling.longest_window(template),
-        )
+            return registration.add_queries(self, compiled, statement, wants, rows, names, text)
 
     def _stats(self) -> Stats:
         return measured_stats(self._meters, self._engine.tables)
@@ -486,14 +209,14 @@ class Session:
 
     def _explain_query(self, name: str) -> str:
         info = self._query_info(name)
-        return explaining.explain_query(self, info)
+        return explain.explain_query(self, info)
 
     # ---- input -----------------------------------------------------------------------
     def push(self, stream: str, rows: Any) -> None:
         """Bring rows to a stream: a pyarrow Table or RecordBatch, a DataFrame, or dicts."""
         with self._lock:
-            definition = self._stream(stream)
-            self._tick()
+            definition = names.find_stream(self, stream)
+            feed.tick(self)
             meter = self._meters[definition.name]
             source = self._engine.sources[definition.name]
             ahead = definition.max_ahead
@@ -501,10 +224,10 @@ class Session:
                 ahead = _DAY_US
             admitted = admit(
                 rows, definition.schema, definition.time, definition.delay, ahead,
-                source.watermark, _now_us(),
+                source.watermark, feed.now_us(),
             )  # fmt: skip
             matrix = to_rows(admitted.accepted, definition.schema, self._engine.strings)
-            meter.count(admitted, matrix, _now_us())
+            meter.count(admitted, matrix, feed.now_us())
             self._apply([b.Rows(definition.name, matrix, admitted.ts, admitted.watermark)])
 
     def advance(self, stream: str | None = None, ts: Any = None) -> None:
@@ -512,17 +235,16 @@ class Session:
         with self._lock:
             if stream is not None and not isinstance(stream, str) and ts is None:
                 stream, ts = None, stream
-            names = [self._stream(stream).name] if stream is not None else list(self._meters)
-            blocks: list[b.Block] = [
-                b.Heartbeat(n, _event_time(ts, self._stream(n))) for n in names
-            ]
+            known = list(self._meters) if stream is None else [stream]
+            streams = [names.find_stream(self, name) for name in known]
+            blocks: list[b.Block] = [b.Heartbeat(s.name, _event_time(ts, s)) for s in streams]
             self._apply(blocks)
 
     def flush(self) -> None:
         """Read all that file sources have, and return when it is in the answers."""
         with self._lock:
-            self._tick()
-            self._read_sources()
+            feed.tick(self)
+            feed.read_sources(self)
             self._save()
 
     def snapshot(self) -> Snapshot:
@@ -534,26 +256,6 @@ class Session:
         if self._checkpoint is not None:
             save(self, self._checkpoint)
 
-    def _read_sources(self) -> None:
-        readers = {}
-        for stream in [r for r in self._catalog.relations.values() if isinstance(r, StreamDef)]:
-            if stream.format is not None:
-                options = dict(stream.options)
-                reader = open_source(stream.format, options, stream.schema, _BATCH_ROWS)
-                readers[stream.name] = iter(reader)
-        skip = {name: self._inputs.get(name, 0) for name in readers}
-        while readers:
-            for name in list(readers):
-                batch = next(readers[name], None)
-                if batch is None:
-                    del readers[name]
-                    continue
-                unseen = batch.slice(min(skip[name], batch.num_rows))
-                skip[name] -= batch.num_rows - unseen.num_rows
-                if unseen.num_rows:
-                    self.push(name, unseen)
-                    self._inputs[name] = self._inputs.get(name, 0) + unseen.num_rows
-
     def register_udf(self, name: str, function: Any, arguments: list[str], result: str) -> None:
         """Make a Python function over Arrow arrays callable in SQL."""
         with self._lock:
@@ -563,11 +265,11 @@ class Session:
 
     def late(self, stream: str) -> pa.Table:
         """Rows that came too late, with the watermark they missed."""
-        return self._meters[self._stream(stream).name].late()
+        return self._meters[names.find_stream(self, stream).name].late()
 
     def quarantine(self, stream: str) -> pa.Table:
         """Rows that were kept out, with the reason."""
-        return self._meters[self._stream(stream).name].quarantine()
+        return self._meters[names.find_stream(self, stream).name].quarantine()
 
     # ---- steps -----------------------------------------------------------------------
     def _apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
@@ -608,31 +310,6 @@ class Session:
                     if create.view == name:
                         sink.write(table, output.batch)
 
-    def _tick(self) -> None:
-        """Let silent streams move: TICK follows the wall clock, IDLE AFTER stops holding back."""
-        now = _now_us()
-        blocks: list[b.Block] = []
-        for name, meter in self._meters.items():
-            stream = self._stream(name)
-            quiet = now - meter.last_push
-            if stream.tick is not None and not stream.unit_time and quiet >= stream.tick:
-                blocks.append(b.Heartbeat(name, now - stream.delay))
-            if meter.idle(now):
-                reached = self._active_watermark(name, now)
-                if reached is not None:
-                    blocks.append(b.Heartbeat(name, reached))
-        if blocks:
-            self._apply(blocks)
-
-    def _active_watermark(self, but: str, now: int) -> int | None:
-        marks = [
-            self._engine.sources[n].watermark
-            for n, meter in self._meters.items()
-            if n != but and not meter.idle(now)
-        ]
-        known = [m for m in marks if m != BEGINNING]
-        return min(known) if known else None
-
     def _note_progress(self, blocks: list[b.Block], output: b.Output, seconds: float) -> None:
         rows_in = sum(x.ts.shape[0] for x in blocks if isinstance(x, b.Rows))
         changed = sum(len(c) for _, c in output.changes)
@@ -668,7 +345,7 @@ class Session:
     def _run_ticker(self) -> None:
         while not self._stopping.wait(0.1):
             with self._lock:
-                self._tick()
+                feed.tick(self)
 
     def stop(self) -> None:
         """End what start() began."""
@@ -692,21 +369,6 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _reads(info: TemplateInfo) -> set[str]:
-    """Streams and tables of a template, as written (the plan may have lost some)."""
-    found = set()
-    for node in walk(info.template):
-        if isinstance(node, Scan):
-            found.add(node.stream)
-        elif isinstance(node, TableScan):
-            found.add(node.table)
-    return found
-
-
-def _now_us() -> int:
-    return wall_clock.time_ns() // 1000
 
 
 def _event_time(ts: Any, stream: StreamDef) -> int:

@@ -82,7 +82,7 @@ class QueryTable:
         np.subtract.at(refs, cohorts, 1)
         self._arr("cohort")[qids] = -1
         gone = np.unique(cohorts)
-        return gone[refs[gone] == 0]
+        return np.asarray(gone[refs[gone] == 0])
 
     def settle(self) -> None:
         """End of a step: nobody is new any more."""

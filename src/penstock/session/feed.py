@@ -1,0 +1,72 @@
+"""What feeds a session besides push(): file sources and the wall clock."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from penstock.delta import BEGINNING
+from penstock.engine import blocks as b
+from penstock.inprocess.sources import open_source
+from penstock.session import names
+from penstock.sql.catalog import StreamDef
+
+if TYPE_CHECKING:
+    from penstock.session.session import Session
+
+_BATCH_ROWS = 50_000
+
+
+def now_us() -> int:
+    """Wall time in µs since 1970."""
+    return time.time_ns() // 1000
+
+
+def read_sources(session: Session) -> None:
+    """Push everything the file sources hold and has not been read yet."""
+    readers = {}
+    for stream in [r for r in session._catalog.relations.values() if isinstance(r, StreamDef)]:
+        if stream.format is not None:
+            options = dict(stream.options)
+            reader = open_source(stream.format, options, stream.schema, _BATCH_ROWS)
+            readers[stream.name] = iter(reader)
+    skip = {name: session._inputs.get(name, 0) for name in readers}
+    while readers:
+        for name in list(readers):
+            batch = next(readers[name], None)
+            if batch is None:
+                del readers[name]
+                continue
+            unseen = batch.slice(min(skip[name], batch.num_rows))
+            skip[name] -= batch.num_rows - unseen.num_rows
+            if unseen.num_rows:
+                session.push(name, unseen)
+                session._inputs[name] = session._inputs.get(name, 0) + unseen.num_rows
+
+
+def tick(session: Session) -> None:
+    """Let silent streams move: TICK follows the wall clock, IDLE AFTER lets others go on."""
+    now = now_us()
+    blocks: list[b.Block] = []
+    for name, meter in session._meters.items():
+        stream = names.find_stream(session, name)
+        quiet = now - meter.last_push
+        if stream.tick is not None and not stream.unit_time and quiet >= stream.tick:
+            blocks.append(b.Heartbeat(name, now - stream.delay))
+        if meter.idle(now):
+            reached = active_watermark(session, name, now)
+            if reached is not None:
+                blocks.append(b.Heartbeat(name, reached))
+    if blocks:
+        session._apply(blocks)
+
+
+def active_watermark(session: Session, but: str, now: int) -> int | None:
+    """The least watermark of the other streams that are not idle."""
+    marks = [
+        session._engine.sources[n].watermark
+        for n, meter in session._meters.items()
+        if n != but and not meter.idle(now)
+    ]
+    known = [m for m in marks if m != BEGINNING]
+    return min(known) if known else None

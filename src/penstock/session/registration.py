@@ -1,0 +1,200 @@
+"""Registering queries: template and parameter rows, sharing, history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import BEGINNING, I64
+from penstock.engine import blocks as b
+from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
+from penstock.optimizer.emit import choose_emits
+from penstock.schema import Schema
+from penstock.session import compile as compiling
+from penstock.session import names as lookup
+from penstock.session.changelog import Changelog, change_schema
+from penstock.session.compile import Compiled, compile_select
+from penstock.session.query import Query
+from penstock.session.values import literal_rows
+from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
+from penstock.sql import statements as st
+from penstock.state.convert import to_arrow, to_rows
+
+if TYPE_CHECKING:
+    from penstock.session.session import Session
+
+
+def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I64, list[str]]:
+    """Parameter rows and query names of a table of parameters."""
+    names = (
+        [str(v) for v in table.column("qid").to_pylist()]
+        if "qid" in table.column_names
+        else [session._registry.fresh_name() for _ in range(table.num_rows)]
+    )
+    explicit = Schema(compiled.params.fields[: compiled.explicit])
+    for field in explicit:
+        if field.name not in table.column_names:
+            raise DataError(
+                f"no column for parameter ${field.name}",
+                remedy=f"params needs the columns {', '.join(explicit.names)}",
+            )
+    try:
+        chosen = table.select(list(explicit.names)).cast(explicit.arrow())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"parameters of the wrong type: {error}") from error
+    batch = chosen.combine_chunks()
+    arrays = [c.combine_chunks() for c in batch.columns]
+    n = table.num_rows
+    rows = np.zeros((1 + len(compiled.params), n), np.int64)
+    if len(explicit):
+        part = pa.RecordBatch.from_arrays(arrays, schema=explicit.arrow())
+        rows[: 1 + len(explicit)] = to_rows(part, explicit, session._engine.strings)
+    constants = Schema(compiled.params.fields[compiled.explicit :])
+    fixed = literal_rows(compiled.literals, constants, session._engine.strings)
+    rows[1 + len(explicit) :] = fixed[1:]
+    rows[0] |= fixed[0] << len(explicit)
+    return rows, names
+
+
+def register(
+    session: Session, select: st.Select, history: bool, name: str | None, text: str
+) -> tuple[Query, Compiled]:
+    """Register one SELECT."""
+    compiled = compile_select(select, session._catalog)
+    if compiled.explicit:
+        raise SqlSyntaxError(
+            f"parameter ${compiled.params[0].name} has no value",
+            remedy="register it with query_many(text, params)",
+        )
+    rows = literal_rows(compiled.literals, compiled.params, session._engine.strings)
+    names = [name or session._registry.fresh_name()]
+    query = add_queries(session, compiled, select, history, rows, names, text)[0]
+    return query, compiled
+
+
+def add_queries(
+    session: Session,
+    compiled: Compiled,
+    select: st.Select,
+    history: bool,
+    rows: I64,
+    names: list[str],
+    text: str,
+) -> list[Query]:
+    """Register parameter rows of a compiled query, sharing rows that exist."""
+    for name in names:
+        if name in session._registry.queries:
+            lookup.is_taken(session, name, False)
+    if len(set(names)) < len(names):
+        raise NameError_("two queries of one name in params", code="PS-NAME-002")
+    if history:
+        check_history(session, compiled)
+    info, blocks = template_for(session, compiled, select.on_commit)
+    since = 0 if history else session._engine.epoch + 1
+    words = [tuple(r) for r in rows.T.tolist()]
+    keys = [(info.key, since, w) for w in words]
+    first: dict[RowKey, int] = {}
+    for i, key in enumerate(keys):
+        if session._registry.qid_of(key) is None:
+            first.setdefault(key, i)
+    order = list(first.values())
+    if order:
+        chosen = np.ascontiguousarray(rows[:, order])
+        output = session._apply([*blocks, b.AddQueries(info.key, chosen, history)], defer=True)
+        qids = dict(zip((keys[i] for i in order), output.added[0].tolist(), strict=True))
+    else:
+        output, qids = None, {}
+    handles = handles_for(session, info, keys, qids, names, text, history)
+    if output is not None:
+        session._publish(output)
+    return handles
+
+
+def handles_for(
+    session: Session,
+    info: TemplateInfo,
+    keys: list[Any],
+    qids: dict[Any, int],
+    names: list[str],
+    text: str,
+    history: bool,
+) -> list[Query]:
+    """Handles of the new queries, entered in the registry."""
+    clock = session._engine.templates[info.key].clock
+    log = session._changelogs[info.key]
+    handles = []
+    for key, name in zip(keys, names, strict=True):
+        known = session._registry.qid_of(key)
+        qid = qids[key] if known is None else known
+        initial = None
+        if known is not None and key not in qids:
+            initial = initial_rows(session, info, qid, clock)
+        session._registry.add_query(QueryInfo(name, text, info.key, qid, key, clock, history))
+        handle = Query(session, name, log.end, initial)
+        session._handles[name] = handle
+        handles.append(handle)
+    return handles
+
+
+def initial_rows(session: Session, info: TemplateInfo, qid: int, clock: int) -> pa.Table | None:
+    """What a row of Q that others already use holds, as insertions at the clock."""
+    if info.monotonic:
+        return None
+    rows = session._engine.view(info.key, qid)
+    n = rows.shape[1]
+    time: pa.Array = pa.array(np.full(n, clock), mask=np.full(n, clock == BEGINNING))
+    schema = change_schema(info.template.schema, info.unit_time)
+    kind = pa.array(["insert"] * n).dictionary_encode().cast(schema.field(1).type)
+    meta = [kind, time.cast(schema.field(2).type), pa.array(np.full(n, session._engine.batch)),
+            pa.array(np.arange(n))]  # fmt: skip
+    columns = to_arrow(rows, info.template.schema, session._engine.strings)
+    return pa.Table.from_arrays([*meta, *columns], names=schema.names[1:])
+
+
+def check_history(session: Session, compiled: Compiled) -> None:
+    """Refuse history that the streams do not retain."""
+    for stream, need in compiling.history_needs(compiled.template).items():
+        source = session._engine.sources[stream]
+        enough = need is not None and (source.retain or 0) >= need
+        if enough or source.discarded == 0:
+            continue
+        unit = "" if lookup.find_stream(session, stream).unit_time else " MICROSECONDS"
+        raise HistoryError(
+            f"stream {stream} does not retain the history this query asks for",
+            remedy=f"declare {stream} with RETAIN {need}{unit}"
+            if need is not None
+            else "register the query before the first row, or use a RANGE window and RETAIN",
+        )
+
+
+def template_for(
+    session: Session, compiled: Compiled, at_commit: bool
+) -> tuple[TemplateInfo, list[b.Block]]:
+    """The template of a query, and the block that makes it when it is new."""
+    info = session._registry.find_template(compiled.template, at_commit)
+    if info is not None:
+        return info, []
+    info = new_template(session, compiled, at_commit)
+    block = b.AddTemplate(info.key, info.plan, info.params, at_commit, info.emits)
+    session._registry.add_template(info)
+    session._changelogs[info.key] = Changelog(info.plan.schema, info.unit_time, session._keep)
+    return info, [block]
+
+
+def new_template(session: Session, compiled: Compiled, at_commit: bool) -> TemplateInfo:
+    """Optimise a template and gather what the session needs to know of it."""
+    template, stats = compiled.template, session._stats()
+    plan = compiling.optimise(template, stats, session._off)
+    return TemplateInfo(
+        session._registry.next_template,
+        template,
+        plan,
+        tuple(choose_emits(plan, stats).items()),
+        compiled.params,
+        at_commit,
+        compiling.time_unit(template, session._catalog),
+        compiling.is_monotonic(template),
+        compiling.longest_window(template),
+    )

@@ -1,0 +1,152 @@
+"""Executing statements: each kind of statement is one function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.engine import blocks as b
+from penstock.errors import NameError_
+from penstock.inprocess.sinks import open_sink
+from penstock.logical.nodes import Scan, TableScan, walk
+from penstock.session import explain, names, registration, show, tables
+from penstock.session.compile import compile_select
+from penstock.session.measure import StreamMeter
+from penstock.session.query import Query
+from penstock.sharing.registry import TemplateInfo
+from penstock.sql import statements as st
+from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
+
+if TYPE_CHECKING:
+    from penstock.session.session import Session
+
+
+def execute(session: Session, statement: st.Statement) -> Any:
+    """Run one statement."""
+    return globals()[f"_do_{type(statement).__name__.lower()}"](session, statement)
+
+
+def _do_createstream(session: Session, statement: st.CreateStream) -> None:
+    if not names.is_taken(session, statement.name, statement.if_not_exists):
+        add_stream(session, stream_def(statement))
+
+
+def add_stream(session: Session, stream: StreamDef) -> None:
+    """Declare a stream."""
+    session._catalog.add(stream)
+    session._meters[stream.name] = StreamMeter(stream)
+    session._apply([b.AddStream(stream.name, stream.schema, stream.retain or 0)])
+
+
+def _do_createtable(session: Session, statement: st.CreateTable) -> None:
+    if not names.is_taken(session, statement.name, statement.if_not_exists):
+        session._catalog.add(table_def(statement))
+        session._apply([b.AddTable(statement.name, statement.schema)])
+
+
+def _do_insert(session: Session, statement: st.Insert) -> None:
+    session._apply(
+        [tables.insert(statement, names.find_table(session, statement.table), session._engine)]
+    )
+
+
+def _do_update(session: Session, statement: st.Update) -> None:
+    table = names.find_table(session, statement.table)
+    session._apply([tables.update(statement, table, session._catalog, session._engine)])
+
+
+def _do_delete(session: Session, statement: st.Delete) -> None:
+    table = names.find_table(session, statement.table)
+    session._apply([tables.delete(statement, table, session._catalog, session._engine)])
+
+
+def _do_createview(session: Session, statement: st.CreateView) -> Query:
+    if names.is_taken(session, statement.name, statement.if_not_exists):
+        return session[statement.name]
+    select = statement.select
+    query, compiled = registration.register(
+        session, select, select.history, statement.name, statement.source
+    )
+    session._catalog.add(ViewDef(statement.name, compiled.bound.node))
+    return query
+
+
+def _do_select(session: Session, statement: st.Select) -> Query:
+    return registration.register(session, statement, statement.history, None, statement.source)[0]
+
+
+def _do_createsink(session: Session, statement: st.CreateSink) -> None:
+    if statement.name in session._sinks:
+        if statement.if_not_exists:
+            return
+        raise NameError_(f"there is already a sink called {statement.name}")
+    session._query_info(statement.view)
+    sink = open_sink(statement.format, dict(statement.options), statement.name)
+    session._sinks[statement.name] = (statement, sink)
+
+
+def _do_drop(session: Session, statement: st.Drop) -> None:
+    name = statement.name
+    if statement.kind == "SINK":
+        if name in session._sinks:
+            session._sinks.pop(name)[1].close()
+            return
+    elif statement.kind == "VIEW":
+        if name in session._registry.queries:
+            session._drop_query(name)
+            return
+    elif drop_relation(session, name, statement.kind):
+        return
+    if not statement.if_exists:
+        raise NameError_(f"no {statement.kind.lower()} called {name}")
+
+
+def drop_relation(session: Session, name: str, kind: str) -> bool:
+    """Drop a stream or table that nothing reads; False when there is none."""
+    found = session._catalog.relation(name)
+    wanted = StreamDef if kind == "STREAM" else TableDef
+    if not isinstance(found, wanted):
+        return False
+    readers = [
+        q.name
+        for t in session._registry.templates.values()
+        if found.name in _reads(t)
+        for q in session._registry.of_template(t.key)
+    ]
+    if readers:
+        raise NameError_(
+            f"{name} is read by {readers[0]}" + (" and others" if len(readers) > 1 else ""),
+            code="PS-NAME-003",
+            remedy="drop the queries that read it first",
+        )
+    del session._catalog.relations[name.lower()]
+    session._meters.pop(found.name, None)
+    session._apply([b.Drop(found.name)])
+    return True
+
+
+def _do_show(session: Session, statement: st.Show) -> pa.Table:
+    return show.show(statement.what, session)
+
+
+def _do_describe(session: Session, statement: st.Describe) -> pa.Table:
+    return show.describe(statement.name, session)
+
+
+def _do_explain(session: Session, statement: st.Explain) -> str:
+    if isinstance(statement.target, str):
+        return session._explain_query(statement.target)
+    compiled = compile_select(statement.target, session._catalog)
+    return explain.explain_select(session, compiled, statement.target.on_commit)
+
+
+def _reads(info: TemplateInfo) -> set[str]:
+    """Streams and tables of a template, as written (the plan may have lost some)."""
+    found = set()
+    for node in walk(info.template):
+        if isinstance(node, Scan):
+            found.add(node.stream)
+        elif isinstance(node, TableScan):
+            found.add(node.table)
+    return found
