@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.panel import Panel
 
 from penstock.cli.feed import parse_input
-from penstock.cli.output import HIDDEN, rich_table
+from penstock.cli.output import HIDDEN, counted, rich_table
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Commands:
 
     def _feed(self, rest: str) -> None:
         text, _, rate = rest.partition(" ")
-        per_second = float(rate or 0)
+        per_second = _rate(rate)
         source = parse_input(text)
         rows = int(min(1_000, max(1, per_second / 4))) if per_second else 1_000
         pushed = 0
@@ -151,7 +151,19 @@ class Commands:
             parts.append(rich_table(last, "last changes", hidden=HIDDEN))
         try:
             view = self.session[name].view()
-            parts.append(rich_table(view, f"{view.num_rows:,} rows", limit=ROWS_SHOWN))
+            parts.append(rich_table(view, counted(view), limit=ROWS_SHOWN))
         except PenstockError as error:
             parts.append(error.message)
         return Panel(Group(*parts), title=name, title_align="left", expand=False)
+
+
+def _rate(text: str) -> float:
+    """Rows per second; 0 is as fast as it goes."""
+    try:
+        return float(text or 0)
+    except ValueError as error:
+        raise PenstockError(
+            f"{text!r} is not a number of rows per second",
+            code="PS-CLI-004",
+            remedy="\\feed STREAM=FILE 100",
+        ) from error

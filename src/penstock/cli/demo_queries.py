@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from penstock.inprocess.demo_traffic import PROTOCOLS
+from penstock.inprocess.demo_traffic import PROTOCOLS, SHARES
 
 Columns = dict[str, object]
 
@@ -55,15 +55,18 @@ ALERTS: dict[str, tuple[str, Callable[[np.random.Generator, int], Columns]]] = {
             "hi": low + g.integers(100, 2_000, n),
         },
     ),
-    "a protocol is busy": (
-        f"""SELECT protocol, count(*) AS n FROM link2 {WINDOW}
+    "a protocol is busier than usual": (
+        f"""SELECT protocol FROM link2 {WINDOW}
             WHERE protocol = $p GROUP BY protocol HAVING count(*) > $n""",
-        lambda g, n: {"p": g.choice(PROTOCOLS, n), "n": g.integers(100, 6_000, n)},
+        lambda g, n: {
+            "p": np.array(PROTOCOLS)[(kind := g.integers(0, len(PROTOCOLS), n))],
+            "n": (15_000 * np.array(SHARES)[kind] * g.uniform(0.95, 1.05, n)).astype(np.int64),
+        },
     ),
     "a host is flooded": (
         f"""SELECT dst, sum(payload) AS bytes FROM link3 {WINDOW}
             WHERE dst = $d GROUP BY dst HAVING sum(payload) > $b""",
-        lambda g, n: {"d": g.integers(0, 400, n) * 7 % 4_000, "b": g.integers(1_000, 200_000, n)},
+        lambda g, n: {"d": (g.integers(0, 400, n) * 7 + 3) % 4_000, "b": g.integers(0, 50_000, n)},
     ),
 }
 

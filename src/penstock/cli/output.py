@@ -11,8 +11,9 @@ from typing import IO, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from penstock.errors import PenstockError
 from penstock.inprocess.sinks import Sink, json_lines, open_sink
@@ -29,10 +30,10 @@ MAX_ROWS = 40
 
 def rich_table(
     rows: pa.Table, title: str = "", limit: int = MAX_ROWS, hidden: Iterable[str] = ()
-) -> Table:
+) -> Group:
     """Rows for people: at most `limit`, the kind of a change as its sign."""
     shown = [name for name in rows.column_names if name not in set(hidden)]
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
     for name in shown:
         number = pa.types.is_integer(rows[name].type) or pa.types.is_floating(rows[name].type)
         heading = "" if name == "_change_type" else name
@@ -41,9 +42,15 @@ def rich_table(
         sign, style = STYLES.get(str(row.get("_change_type")), ("", ""))
         cells = [sign if n == "_change_type" else _cell(row[n]) for n in shown]
         table.add_row(*cells, style=style)
+    parts: list[RenderableType] = [Text(title, style="bold"), table] if title else [table]
     if rows.num_rows > limit:
-        table.caption = f"and {rows.num_rows - limit:,} more rows"
-    return table
+        parts.append(Text(f"  and {rows.num_rows - limit:,} more rows\n", style="dim"))
+    return Group(*parts)
+
+
+def counted(rows: pa.Table) -> str:
+    """How many rows, in words."""
+    return f"{rows.num_rows:,} row{'s' * (rows.num_rows != 1)}"
 
 
 def _cell(value: object) -> str:
@@ -114,7 +121,7 @@ class TableWriter:
 
     def view(self, query: str, rows: pa.Table) -> None:
         """A table per query."""
-        self.console.print(rich_table(rows, f"{query}: {rows.num_rows:,} rows"))
+        self.console.print(rich_table(rows, f"{query}: {counted(rows)}"))
 
     def close(self) -> None:
         """Close the file, not standard output."""

@@ -132,7 +132,8 @@ def run(
     with ExitStack() as stack:
         session = stack.enter_context(penstock.connect(runner="inprocess", **options))
         app = App(session)
-        app.execute(text, Console())
+        # what SHOW and EXPLAIN print must not end up among JSON lines
+        app.execute(text, Console(stderr=format_ != "table"))
         sources = app.inputs(inputs)
         writer = open_writer(format_, out)
         stack.callback(writer.close)

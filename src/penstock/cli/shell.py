@@ -102,7 +102,7 @@ class Shell:
         """Prompt for lines; an error is shown and the next line asked for."""
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  (gives input() history and editing)
-        self.console.print(f"penstock {penstock.__version__}", r"\\help for help, \\quit to leave")
+        self.console.print(f"penstock {penstock.__version__}", r"\help for help, \quit to leave")
         gatherer = Gatherer()
         while True:
             try:
@@ -131,7 +131,7 @@ class Shell:
         statement = parse_statement(piece.text)
         if isinstance(statement, Select):
             name = self.session.query(piece.text).name
-            self.console.print(f"query [bold]{name}[/] is standing; \\\\watch {name} shows it")
+            self.console.print(f"query [bold]{name}[/] is standing; \\watch {name} shows it")
             return
         result = self.session.sql(piece.text)
         if isinstance(statement, CreateView):

@@ -18,7 +18,7 @@ LINKS = ("link0", "link1", "link2", "link3")
 DELAY_US = 2_000_000
 START_US = 1_704_067_200_000_000  # 2024-01-01 00:00:00
 PROTOCOLS = ("http", "dns", "smtp", "telnet", "nntp", "ftp", "ssh", "finger")
-_SHARES = (0.40, 0.22, 0.12, 0.10, 0.07, 0.04, 0.03, 0.02)
+SHARES = (0.40, 0.22, 0.12, 0.10, 0.07, 0.04, 0.03, 0.02)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Traffic:
         offset = link * self.hosts // 16
         src = (_zipf(generator, self.skew, self.hosts, count) + offset) % self.hosts
         dst = (_zipf(generator, self.skew, self.hosts, count) * 7 + link) % self.hosts
-        protocol = generator.choice(len(PROTOCOLS), count, p=_SHARES).astype(np.int32)
+        protocol = generator.choice(len(PROTOCOLS), count, p=SHARES).astype(np.int32)
         payload = np.minimum(generator.pareto(1.2, count) * 400 + 40, 1e9).astype(np.int64)
         duration = np.round(generator.exponential(3.0, count), 3)
         names = pa.array(PROTOCOLS)

@@ -1,0 +1,205 @@
+"""The command from outside: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.cli.main import main
+
+APP = """
+CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts DELAY 3;
+CREATE MATERIALIZED VIEW n AS SELECT k, count(*) AS n FROM s [RANGE 10] GROUP BY k;
+"""
+ROWS = [{"k": 1, "ts": 1}, {"k": 1, "ts": 4}, {"k": 2, "ts": 12}]
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.sql").write_text(APP)
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return tmp_path
+
+
+def penstock(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    return int(caught.value.code or 0)
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_run_prints_the_view_with_every_row_counted(
+    app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert penstock("run", "app.sql", "--input", "s=in.jsonl", "--format", "json") == 0
+    answer = sorted((row["k"], row["n"]) for row in lines(capsys))
+    assert answer == [(1, 1), (2, 1)]
+
+
+def test_run_prints_changes(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--input", "s=in.jsonl", "--output", "changes", "--format", "json"]
+    assert penstock("run", "app.sql", *arguments, "--batch-rows", "1") == 0
+    found = lines(capsys)
+    assert [(c["_time"], c["_change_type"], c["k"], c["n"]) for c in found] == [
+        (1, "insert", 1, 1),
+        (4, "update_preimage", 1, 1),
+        (4, "update_postimage", 1, 2),
+        (11, "update_preimage", 1, 2),
+        (11, "update_postimage", 1, 1),
+        (12, "insert", 2, 1),
+    ]
+
+
+def test_run_reads_from_clauses_and_writes_parquet(app: Path) -> None:
+    (app / "app.sql").write_text(APP.replace("DELAY 3", "FROM json OPTIONS (path '*.jsonl')"))
+    assert penstock("run", "app.sql", "--format", "parquet", "--out", "out", "--quiet") == 0
+    assert pq.read_table(app / "out" / "n.parquet").num_rows == 2
+
+
+def test_run_reads_standard_input_and_counts_what_is_kept_out(
+    app: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe(monkeypatch, "k,ts\n1,5\nx,6\n1\n")
+    assert penstock("run", "app.sql", "--input", "s=csv:-") == 0
+    captured = capsys.readouterr()
+    assert "n: 1 row" in captured.out
+    assert "s: 3 rows (0 late, 2 quarantined)" in captured.err
+
+
+def test_run_shows_changes_of_a_query_that_keeps_nothing(
+    app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (app / "app.sql").write_text(APP.split(";")[0] + "; SELECT k FROM s WHERE k > 1;")
+    assert penstock("run", "app.sql", "--input", "s=in.jsonl", "--format", "json") == 0
+    assert [(row["_change_type"], row["k"]) for row in lines(capsys)] == [("insert", 2)]
+
+
+def test_run_continues_from_a_checkpoint(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (app / "app.sql").write_text(
+        APP.replace("STREAM", "STREAM IF NOT EXISTS").replace("VIEW", "VIEW IF NOT EXISTS")
+    )
+    arguments = ["run", "app.sql", "--input", "s=in.jsonl", "--checkpoint", "cp"]
+    assert penstock(*arguments, "--quiet") == 0
+    with (app / "in.jsonl").open("a") as file:
+        file.write('{"k": 5, "ts": 20}\n')
+    capsys.readouterr()
+    assert penstock(*arguments, "--format", "json") == 0
+    captured = capsys.readouterr()
+    assert "s: 4 rows" in captured.err
+    assert [json.loads(line)["k"] for line in captured.out.splitlines()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["run", "none.sql"], 1, "PS-CLI-001"),
+        (["run", "app.sql", "--runner", "spark"], 1, "--runner inprocess"),
+        (["run", "app.sql", "--input", "t=in.jsonl"], 1, "declares no stream t"),
+        (["run", "app.sql", "--input", "s=none.csv"], 1, "PS-SRC-004"),
+        (["run", "app.sql", "--format", "parquet"], 1, "--out DIR"),
+        (["run", "app.sql", "--nonsense"], 2, "--nonsense"),
+        (["bench", "nonsense"], 2, ""),
+    ],
+)
+def test_mistakes_are_told(
+    app: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
+) -> None:
+    assert penstock(*arguments) == code
+    error = capsys.readouterr().err
+    assert says in error
+    assert "Traceback" not in error
+
+
+def test_a_wrong_statement_is_shown_in_its_line(
+    app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (app / "app.sql").write_text(APP + "SELECT nope FROM s [RANGE 5];\n")
+    assert penstock("run", "app.sql") == 1
+    error = capsys.readouterr().err
+    assert "app.sql:4:8" in error
+    assert "SELECT nope FROM s" in error
+
+
+def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe(monkeypatch, APP + "SELECT DISTINCT k FROM s [RANGE 5];")
+    assert penstock("explain", "-") == 0
+    out = capsys.readouterr().out
+    assert "group by" in out
+    assert "distinct" in out
+    assert "WKS" in out
+
+
+def test_shell_runs_piped_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe(
+        monkeypatch,
+        APP + '\\watch n\n\\push s [{"k": 7, "ts": 1}]\n\\advance s 5\n'
+        "\\view n\nSHOW STREAMS;\n\\stats\n\\help\n\\quit\nnever reached;",
+    )
+    assert penstock("sql") == 0
+    out = capsys.readouterr().out
+    assert "last changes" in out
+    assert "received" in out
+    assert "\\advance STREAM TIME" in out
+
+
+@pytest.mark.parametrize("line", ["\\nonsense", "\\push s {", "\\advance s", "\\view x", "SELEC;"])
+def test_shell_stops_at_the_first_error_of_a_pipe(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe(monkeypatch, APP + line + "\nSHOW STREAMS;\n")
+    assert penstock("sql") == 1
+    captured = capsys.readouterr()
+    assert "PS-" in captured.err
+    assert "received" not in captured.out
+
+
+def test_demo_runs_small(capsys: pytest.CaptureFixture[str]) -> None:
+    assert penstock("demo", "--rows", "4000", "--alerts", "40") == 0
+    assert "45 queries as 9 plans" in " ".join(capsys.readouterr().out.split())
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert penstock("--help") == 0
+    assert "CREATE STREAM clicks" in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_the_input_and_prints_the_answers(app: Path) -> None:
+    command = [sys.executable, "-m", "penstock.cli", "run", "app.sql"]
+    process = subprocess.Popen(
+        [*command, "--input", "s=-", "--output", "changes", "--format", "json"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("".join(json.dumps(row) + "\n" for row in ROWS))
+    process.stdin.flush()
+    first = process.stdout.readline()  # arrives while standard input is still open
+    assert json.loads(first)["k"] == 1
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "s: 3 rows" in errors
