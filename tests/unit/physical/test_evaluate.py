@@ -21,6 +21,7 @@ from penstock.logical.expr import Call, Column, Expr, Literal, Param
 from penstock.logical.udf import Udf
 from penstock.physical.context import Context, Failures
 from penstock.physical.evaluate import FUNCTIONS, EvaluationError, compile_expr
+from penstock.physical.expressions import numbers
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.convert import column_array, to_rows
@@ -426,6 +427,32 @@ LOW, HIGH = -(2**63), 2**63 - 1
 )  # fmt: skip
 def test_errors_name_exactly_the_bad_rows(world: World, expr: Expr, sql: str) -> None:
     assert bad_rows(world, expr) == where(world, sql)
+
+
+@pytest.mark.parametrize(
+    ("function", "exact"),
+    [
+        (numbers.add_checked, lambda a, b: a + b),
+        (numbers.sub_checked, lambda a, b: a - b),
+        (numbers.mul_checked, lambda a, b: a * b),
+    ],
+)
+def test_overflow_is_found_exactly(
+    function: Callable[[I64, I64], numbers.Checked], exact: Callable[[int, int], int]
+) -> None:
+    rng = random.Random(5)
+    pool = [0, 1, -1, 2, -2, 3, LOW, LOW + 1, HIGH, HIGH - 1, 2**31, 2**32, 2**62, -(2**62)]
+    pool += [3037000499, 3037000500, -3037000500, *(rng.randrange(LOW, HIGH) for _ in range(40))]
+    left = np.repeat(np.array(pool), len(pool))
+    right = np.tile(np.array(pool), len(pool))
+    values, bad = function(left, right)
+    assert bad is not None
+    for a, b, r, wrong in zip(*(v.tolist() for v in (left, right, values, bad)), strict=True):
+        true = exact(a, b)
+        assert wrong == (not LOW <= true <= HIGH), (a, b)
+        assert wrong or r == true
+    assert function(np.arange(5), np.array([3]))[1] is None
+    assert function(np.array([3]), np.arange(5))[0].tolist() == [exact(3, i) for i in range(5)]
 
 
 def test_what_is_not_needed_cannot_fail(world: World) -> None:

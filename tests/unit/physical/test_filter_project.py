@@ -63,7 +63,6 @@ def over(limit: int) -> Call:
     return Call(BOOLEAN, "gt", (A, Literal(BIGINT, limit)))
 
 
-
 PAIRS = delta(
     [
         (1, 1, 7, 5, 0), (1, -2, 7, 5, 0), (1, 2, 7, 9, 0),  # both stay

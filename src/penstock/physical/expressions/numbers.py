@@ -5,42 +5,43 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import I64, Bool
+from penstock.kernels import arithmetic as kernels
 from penstock.state.convert import F64
 
 Checked = tuple[I64, Bool | None]
 MIN, MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_SAFE = 1 << 31
 
 
 def add_checked(a: I64, b: I64) -> Checked:
     """Sum."""
-    r = a + b
+    a, b, r = _operands(a, b)
+    if not kernels.add_int64(a, b, r):
+        return r, None
     return r, ((a ^ r) & (b ^ r)) < 0
 
 
 def sub_checked(a: I64, b: I64) -> Checked:
     """Difference."""
-    r = a - b
+    a, b, r = _operands(a, b)
+    if not kernels.sub_int64(a, b, r):
+        return r, None
     return r, ((a ^ b) & (a ^ r)) < 0
 
 
 def mul_checked(a: I64, b: I64) -> Checked:
-    """Product. Only rows whose product is near or beyond 2⁶³ are looked at twice."""
-    r = a * b
-    if _small(a) and _small(b):
+    """Product."""
+    a, b, r = _operands(a, b)
+    if not kernels.mul_int64(a, b, r):
         return r, None
-    doubtful = np.abs(a.astype(np.float64) * b.astype(np.float64)) > 2.0**62
-    bad = np.zeros(r.shape[0], np.bool_)
-    if doubtful.any():
-        x, y = np.broadcast_to(a, r.shape)[doubtful], np.broadcast_to(b, r.shape)[doubtful]
-        with np.errstate(all="ignore"):
-            wrong = (r[doubtful] // x != y) | ((x == -1) & (y == MIN))
-        bad[doubtful] = wrong
-    return r, bad
+    bad = np.empty_like(r)
+    kernels.mul_bad(a, b, bad)
+    return r, bad != 0
 
 
-def _small(a: I64) -> bool:
-    return a.shape[0] == 0 or bool(a.min() > -_SAFE and a.max() < _SAFE)
+def _operands(a: I64, b: I64) -> tuple[I64, I64, I64]:
+    """Both operands as kernels want them, and room for the result."""
+    n = a.shape[0] if b.shape[0] == 1 else b.shape[0]
+    return np.ascontiguousarray(a), np.ascontiguousarray(b), np.empty(n, np.int64)
 
 
 def divide_away(a: I64, divisor: int) -> I64:

@@ -1,0 +1,73 @@
+"""Checked int64 arithmetic in one pass: the result, and how many rows overflowed.
+
+One output and no temporaries: fresh large arrays cost more (page faults) than the arithmetic.
+An operand of one element stands for all rows. The caller looks for the rows only if there are
+any. Products, sums and differences wrap in uint64: the compiler takes signed arithmetic not to
+overflow, and would remove the very tests for it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I64
+from penstock.kernels.jit import kernel
+
+_LEAST = np.iinfo(np.int64).min
+
+
+@kernel
+def add_int64(a: I64, b: I64, out: I64) -> int:
+    """Sum into `out`; the number of overflows."""
+    step_a, step_b = int(a.shape[0] > 1), int(b.shape[0] > 1)
+    wrong = 0
+    for i in range(out.shape[0]):
+        x, y = np.uint64(a[i * step_a]), np.uint64(b[i * step_b])
+        r = x + y
+        out[i] = np.int64(r)
+        wrong += int(np.int64(((x ^ r) & (y ^ r)) >> np.uint64(63)))
+    return wrong
+
+
+@kernel
+def sub_int64(a: I64, b: I64, out: I64) -> int:
+    """Difference into `out`; the number of overflows."""
+    step_a, step_b = int(a.shape[0] > 1), int(b.shape[0] > 1)
+    wrong = 0
+    for i in range(out.shape[0]):
+        x, y = np.uint64(a[i * step_a]), np.uint64(b[i * step_b])
+        r = x - y
+        out[i] = np.int64(r)
+        wrong += int(np.int64(((x ^ y) & (x ^ r)) >> np.uint64(63)))
+    return wrong
+
+
+@kernel
+def mul_overflows(x: int, y: int) -> bool:
+    """Whether x · y leaves int64. Only products near 2⁶³ are divided to find out."""
+    if abs(np.float64(x) * np.float64(y)) < 4.0e18:
+        return False
+    if (x == -1 and y == _LEAST) or (y == -1 and x == _LEAST):
+        return True
+    r = np.int64(np.uint64(x) * np.uint64(y))
+    return bool(r // x != y)
+
+
+@kernel
+def mul_int64(a: I64, b: I64, out: I64) -> int:
+    """Product into `out`; the number of overflows."""
+    step_a, step_b = int(a.shape[0] > 1), int(b.shape[0] > 1)
+    wrong = 0
+    for i in range(out.shape[0]):
+        x, y = a[i * step_a], b[i * step_b]
+        out[i] = np.int64(np.uint64(x) * np.uint64(y))
+        wrong += mul_overflows(x, y)
+    return wrong
+
+
+@kernel
+def mul_bad(a: I64, b: I64, out: I64) -> None:
+    """1 into `out` where the product overflows, else 0."""
+    step_a, step_b = int(a.shape[0] > 1), int(b.shape[0] > 1)
+    for i in range(out.shape[0]):
+        out[i] = mul_overflows(a[i * step_a], b[i * step_b])
