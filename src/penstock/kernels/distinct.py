@@ -13,8 +13,10 @@ import numpy as np
 
 from penstock.delta import I64, NEVER
 from penstock.kernels.jit import kernel
+from penstock.kernels.set_op import BLOCK, warm
 
 LARGEST, END, LIVE = 0, 1, 2
+SINK = 3  # of value 0: takes what reading ahead returns
 WORDS = 4
 
 
@@ -36,6 +38,8 @@ def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64, I6
     fresh = np.empty(rows, np.int64)
     n = m = p = 0
     for i in range(rows):
+        if i % BLOCK == 0:
+            val[0, SINK] = warm(ids, i, min(i + BLOCK, rows), val)
         v, t, e = ids[i], ts[i], exp[i]
         if val[v, LIVE] == 0:
             val[v, LIVE] = 1
@@ -70,6 +74,8 @@ def arrive_expiring(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64, I6
     fresh = np.empty(rows, np.int64)
     n = m = p = 0
     for i in range(rows):
+        if i % BLOCK == 0:
+            val[0, SINK] = warm(ids, i, min(i + BLOCK, rows), val)
         v, t, e = ids[i], ts[i], exp[i]
         if val[v, LIVE] == 0:
             val[v, LIVE] = 1
@@ -100,6 +106,8 @@ def settle_due(due: I64, now: int, explicit: bool, val: I64) -> tuple[I64, I64, 
     gone = np.empty(rows, np.int64)
     n = m = d = 0
     for i in range(rows):
+        if i % BLOCK == 0:
+            val[0, SINK] = warm(due, i, min(i + BLOCK, rows), val)
         v = due[i]
         if explicit:
             if val[v, LARGEST] <= now:
@@ -133,122 +141,3 @@ def merge_by_time(first: I64, second: I64) -> I64:
                 out[c, n] = second[j, c]
             j += 1
     return out
-
-
-# ---- expirations in order: values in a list by largest expiry ---------------------------
-BEFORE, AFTER = 1, 3  # chain words, plus 1; END is not needed when only the last end counts
-FIRST, LAST, FINGER, SINK = 0, 1, 2, 3  # registers, values plus 1
-REGS = 4
-_BLOCK = 64
-
-
-@kernel
-def _unchain(v: int, val: I64, regs: I64) -> None:
-    before, after = val[v, BEFORE], val[v, AFTER]
-    if before:
-        val[before - 1, AFTER] = after
-    else:
-        regs[FIRST] = after
-    if after:
-        val[after - 1, BEFORE] = before
-    else:
-        regs[LAST] = before
-    if regs[FINGER] == v + 1:
-        regs[FINGER] = before if before else after
-
-
-@kernel
-def _chain(v: int, val: I64, regs: I64) -> None:
-    """Insert by largest expiry, next to the last insertion: at the end when rows are in order."""
-    e = val[v, LARGEST]
-    before = regs[FINGER]
-    while before and val[before - 1, LARGEST] > e:
-        before = val[before - 1, BEFORE]
-    after = val[before - 1, AFTER] if before else regs[FIRST]
-    while after and val[after - 1, LARGEST] <= e:
-        before, after = after, val[after - 1, AFTER]
-    val[v, BEFORE] = before
-    val[v, AFTER] = after
-    if before:
-        val[before - 1, AFTER] = v + 1
-    else:
-        regs[FIRST] = v + 1
-    if after:
-        val[after - 1, BEFORE] = v + 1
-    else:
-        regs[LAST] = v + 1
-    regs[FINGER] = v + 1
-
-
-@kernel
-def _warm(ids: I64, start: int, stop: int, val: I64) -> int:
-    """Read values and their neighbours ahead, so that the misses overlap."""
-    total = 0
-    for i in range(start, stop):
-        total ^= val[ids[i], LIVE]
-    for i in range(start, stop):
-        v = ids[i]
-        total ^= val[max(val[v, BEFORE] - 1, 0), LIVE] ^ val[max(val[v, AFTER] - 1, 0), LIVE]
-    return total
-
-
-@kernel
-def renew_in_order(ts: I64, exp: I64, ids: I64, now: int, val: I64, regs: I64) -> tuple[I64, I64]:
-    """Apply arrivals and ends up to `now` in time order: emitted rows and the values gone."""
-    rows = ts.shape[0]
-    out = np.empty((2 * rows + 16, 4), np.int64)
-    gone = np.empty(rows + 16, np.int64)
-    n = d = 0
-    for i in range(rows + 1):
-        if i % _BLOCK == 0:
-            regs[SINK] = _warm(ids, i, min(i + _BLOCK, rows), val)
-        # at instant t what ends at t may still be renewed; after the last row nothing may
-        limit = ts[i] - 1 if i < rows else now
-        while regs[FIRST] and val[regs[FIRST] - 1, LARGEST] <= limit:
-            v = regs[FIRST] - 1
-            if d == gone.shape[0]:
-                gone = np.concatenate((gone, np.empty_like(gone)))
-            if n == out.shape[0]:
-                out = np.concatenate((out, np.empty_like(out)))
-            n = _put(out, n, v, val[v, LARGEST], NEVER, -1)
-            gone[d] = v
-            d += 1
-            val[v, LIVE] = 0
-            _unchain(v, val, regs)
-        if i == rows:
-            break
-        v = ids[i]
-        if val[v, LIVE] == 0:
-            val[v, LIVE] = 1
-            if n == out.shape[0]:
-                out = np.concatenate((out, np.empty_like(out)))
-            n = _put(out, n, v, ts[i], NEVER, 1)
-        elif val[v, LARGEST] < exp[i]:
-            _unchain(v, val, regs)
-        else:
-            continue
-        val[v, LARGEST] = exp[i]
-        _chain(v, val, regs)
-    return out[:n], _still_gone(gone[:d], val)
-
-
-@kernel
-def _still_gone(candidates: I64, val: I64) -> I64:
-    out = np.empty(candidates.shape[0], np.int64)
-    n = 0
-    for k in range(candidates.shape[0]):
-        if val[candidates[k], LIVE] == 0:
-            val[candidates[k], LIVE] = 1
-            out[n] = candidates[k]
-            n += 1
-    for k in range(n):
-        val[out[k], :] = 0
-    return out[:n]
-
-
-@kernel
-def unchain_all(ids: I64, val: I64, regs: I64) -> None:
-    """Take values out of the list and clean their words."""
-    for k in range(ids.shape[0]):
-        _unchain(ids[k], val, regs)
-        val[ids[k], :] = 0

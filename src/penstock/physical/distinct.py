@@ -1,9 +1,8 @@
 """DISTINCT: δ* on edges without −1 rows, δ on the others (Golab & Özsu 2005, §5.3.1).
 
-δ* stores distinct values only. Where rows expire in order and ends are −1 rows, the values
-lie in a list by largest expiry; else each value has its largest expiry, the scheduled end of
-what was last emitted, and one calendar entry that is moved on lazily. δ counts the rows of
-each value (Ghanem et al. §5.2, W-Distinct) and keeps their expirations.
+δ* stores distinct values only: largest expiry and scheduled end, with one calendar entry
+per value that is moved on lazily. δ counts the rows of each value (Ghanem et al. §5.2,
+W-Distinct) and keeps their expirations.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.set_op import Emit, ValueCounts
 from penstock.physical.signed import (
     alive,
-    emitted,
     ends,
     ids_of_lins,
     key_strings,
@@ -38,109 +36,66 @@ from penstock.state.keytable import KeyTable
 
 
 class StarState:
-    """δ*: words per distinct value."""
-
-    explicit = True
-
-    def __init__(self, scope: Scope, edge: Edge) -> None:
-        self.scope = scope
-        self._schema = edge.schema
-        self.keys = KeyTable(scope.scope("keys"), 2 + len(edge.schema))
-        scope.array("values", (32, star.WORDS))
-
-    def values(self) -> I64:
-        """The words of each value."""
-        return cast(I64, self.scope["values"])
-
-    def arrive(self, delta: Delta) -> tuple[Delta, I64]:
-        """The rows that count and their ids; afterwards there are words for every id."""
-        rows = alive(delta)
-        ids = row_ids(self.keys, rows)
-        self.scope.reserve("values", self.keys.capacity)
-        return rows, ids
-
-    def contents(self, clock: Clock) -> Delta:
-        """Every value once."""
-        ids = self.keys.live()
-        exp = None if self.explicit else self.values()[ids, star.END]
-        return live_rows(self.keys, ids, exp, clock)
-
-    def rows(self) -> int:
-        """Distinct values held."""
-        return len(self.keys)
-
-    def strings(self) -> list[StringColumns]:
-        """Where string codes are held."""
-        return key_strings(self.scope.scope("keys"), self._schema)
-
-
-class ListState(StarState):
-    """δ* where rows expire in order: the first of the list is the next to end."""
-
-    def __init__(self, scope: Scope, edge: Edge) -> None:
-        super().__init__(scope, edge)
-        scope.array("regs", star.REGS)
-
-    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Values that appear, and what ends by the clock."""
-        rows, ids = self.arrive(inputs[0])
-        out, gone = star.renew_in_order(
-            rows.ts, rows.exp, ids, clock.now, self.values(), cast(I64, self.scope["regs"])
-        )
-        result = emitted(self.keys, out)
-        self.keys.release(gone)
-        return result
-
-    def purge(self, lins: I64) -> None:
-        """Forget all values of these lineage ids."""
-        gone = ids_of_lins(self.keys, lins)
-        star.unchain_all(gone, self.values(), cast(I64, self.scope["regs"]))
-        self.keys.release(gone)
-
-    def structure(self) -> str:
-        """Hash of values, in a list by expiry."""
-        return "hash + FIFO"
-
-
-class CalendarState(StarState):
-    """δ* where rows expire in any order, or their ends must be foretold."""
+    """δ*: one entry per distinct value."""
 
     def __init__(self, scope: Scope, edge: Edge, explicit: bool) -> None:
-        super().__init__(scope, edge)
-        self.explicit = explicit
+        self._scope = scope
+        self._schema = edge.schema
+        self._explicit = explicit
+        self._keys = KeyTable(scope.scope("keys"), 2 + len(edge.schema))
         self._due = Calendar(scope.scope("due"), 1)
+        scope.array("values", (32, star.WORDS))
+
+    def _values(self) -> I64:
+        return cast(I64, self._scope["values"])
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Values that appear, and what ends by the clock."""
-        rows, ids = self.arrive(inputs[0])
-        values = self.values()
-        arrive = star.arrive_explicit if self.explicit else star.arrive_expiring
+        rows = alive(inputs[0])
+        ids = row_ids(self._keys, rows)
+        self._scope.reserve("values", self._keys.capacity)
+        values = self._values()
+        arrive = star.arrive_explicit if self._explicit else star.arrive_expiring
         out, past, fresh = arrive(rows.ts, rows.exp, ids, values)
         self._schedule(fresh)
         _, words = self._due.expire(clock.now)
-        late, again, gone = star.settle_due(words.reshape(-1), clock.now, self.explicit, values)
+        late, again, gone = star.settle_due(words.reshape(-1), clock.now, self._explicit, values)
         self._schedule(again)
-        result = row_delta(self.keys, *star.merge_by_time(out, _by_time(past, late)))
-        self.keys.release(gone)
+        result = row_delta(self._keys, *star.merge_by_time(out, _by_time(past, late)))
+        self._keys.release(gone)
         return result
 
     def _schedule(self, ids: I64) -> None:
-        end = self.values()[ids, star.END]
+        end = self._values()[ids, star.END]
         finite = end < NEVER
         if not bool(finite.all()):
             end, ids = end[finite], ids[finite]
         self._due.add(end, ids.reshape(-1, 1))
 
+    def contents(self, clock: Clock) -> Delta:
+        """Every value once."""
+        ids = self._keys.live()
+        exp = None if self._explicit else self._values()[ids, star.END]
+        return live_rows(self._keys, ids, exp, clock)
+
     def purge(self, lins: I64) -> None:
         """Forget all values of these lineage ids."""
-        gone = ids_of_lins(self.keys, lins)
+        gone = ids_of_lins(self._keys, lins)
         _, words = self._due.entries()
         self._due.filter(np.flatnonzero(~np.isin(words.reshape(-1), gone)))
-        self.values()[gone] = 0
-        self.keys.release(gone)
+        self._values()[gone] = 0
+        self._keys.release(gone)
+
+    def rows(self) -> int:
+        """Distinct values held."""
+        return len(self._keys)
+
+    def strings(self) -> list[StringColumns]:
+        """Where string codes are held."""
+        return key_strings(self._scope.scope("keys"), self._schema)
 
     def structure(self) -> str:
-        """Hash of values and the calendar of their ends."""
+        """Hash of values and their calendar."""
         return f"hash + {self._due.structure}"
 
 
@@ -164,13 +119,11 @@ class DistinctOp(Operator):
             raise PlanError("DISTINCT over rows that may be retracted has no known expiry")
         super().__init__((input_op,), _distinct_edge(edge, emit), scope)
         self._emit = emit
-        self._state: ListState | CalendarState | CountState
+        self._state: StarState | CountState
         if edge.negatives:
             self._state = CountState(scope, edge)
-        elif edge.fifo and emit == "explicit":
-            self._state = ListState(scope, edge)
         else:
-            self._state = CalendarState(scope, edge, emit == "explicit")
+            self._state = StarState(scope, edge, emit == "explicit")
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Consume the input up to the clock."""

