@@ -7,8 +7,10 @@ import sys
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("ci", deadline=None, suppress_health_check=list(HealthCheck))
-settings.register_profile("nightly", deadline=None, suppress_health_check=list(HealthCheck))
+for profile, examples in (("quick", 10), ("ci", 100), ("nightly", 5000)):
+    settings.register_profile(
+        profile, deadline=None, max_examples=examples, suppress_health_check=list(HealthCheck)
+    )
 settings.load_profile(os.environ.get("PENSTOCK_PROFILE", "ci"))
 
 

@@ -114,9 +114,11 @@ class _Run:
 
     def _drop(self, index: int, trace: Trace) -> None:
         handle = self.handles.pop(index)
+        told: list[Any] = []
+        handle.subscribe(told.append)
         handle.drop()
-        last = Observation(trace.world.step, changes_of(handle.changes()), None, dropped=True)
-        trace.seen[index].append(last)
+        changes = [change for table in told for change in changes_of(table)]
+        trace.seen[index].append(Observation(trace.world.step, changes, None, dropped=True))
 
     def _restore(self) -> None:
         image = self.session.snapshot()

@@ -218,7 +218,7 @@ class Plans:
 
     # ---- predicates ----------------------------------------------------------------------
     def _where(self, scope: Scope, depth: int) -> str:
-        conditions = [self._predicate(scope, 1) for _ in range(self.rng.choice((0, 0, 1, 1, 2)))]
+        conditions = [self._predicate(scope, 1) for _ in range(self.rng.choice((0, 0, 0, 1, 1, 2)))]
         if self._chance(0.18):
             conditions.append(self._subquery(scope, depth))
         self.rng.shuffle(conditions)
@@ -298,6 +298,6 @@ class Plans:
                   f"CASE WHEN {self._simple(scope)} THEN {x} ELSE {n} END", f"{x} % 3"),
             "L": (f"{x} + 1", f"coalesce({x}, {y})"),
             "D": (f"{x} / 2", f"{x} * 5e-1", f"coalesce({x}, 1e0)", f"{x} + {y}"),
-            "S": (f"upper({x})", f"{x} || 'z'", f"coalesce({x}, 'none')", f"concat({x}, {y})"),
+            "S": (f"upper({x})", f"{x} || 'z'", f"coalesce({x}, 'none')", f"{x} || {y}"),
         }  # fmt: skip
         return self.rng.choice(forms[type_])
