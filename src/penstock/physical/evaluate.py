@@ -106,7 +106,7 @@ class Compiled:
             return np.empty(0, np.bool_)
         vec = self._run(rows, params)
         true = both(vec.alive, vec.bools)
-        return true if true.shape[0] == n else np.broadcast_to(true, n)
+        return true if true.shape[0] == n else np.repeat(true, n)
 
     def _run(self, rows: I64, params: I64 | None) -> Vec:
         vec = self.node(Frame(rows, params, self.strings))

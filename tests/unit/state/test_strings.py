@@ -75,6 +75,15 @@ def test_huge_strings(table: StringTable) -> None:
     assert table.nbytes < 1_000_000
 
 
+def test_offsets_beyond_32_bits(table: StringTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = table.intern(pa.array(WORDS))
+    monkeypatch.setattr("penstock.state.strings._INT32_MAX", 100)
+    wide = table.decode(codes)
+    assert wide.type == pa.large_string()
+    assert wide.to_pylist() == WORDS
+    assert table.intern(wide).tolist() == codes.tolist()
+
+
 def test_order_is_that_of_the_bytes(table: StringTable) -> None:
     words = [*WORDS, "x" * 16 + "a", "x" * 16 + "b", "x" * 16]
     codes = np.array([table.code(w) for w in words])
