@@ -43,10 +43,18 @@ class Level(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The event-time interval of one step: instants in [before, now]; `before` may be revisited."""
+    """The event-time interval of one step: instants in [before, now]; `before` may be revisited.
+
+    With `at_commit` (EMIT ON COMMIT) everything in the step happens at `now`.
+    """
 
     before: int
     now: int
+    at_commit: bool = False
+
+    def instants(self, exp: I64) -> I64:
+        """When expirations at `exp` are felt."""
+        return np.full(exp.shape[0], self.now) if self.at_commit else exp
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,8 +129,7 @@ def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool]:
 
 def _convert_python(values: list[Any], target: pa.DataType) -> tuple[pa.Array, Bool]:
     try:
-        exact = not any(isinstance(v, bool) for v in values) or pa.types.is_boolean(target)
-        if exact:
+        if _is_exact(values, target):
             return pa.array(values, target), np.zeros(len(values), np.bool_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
         pass
@@ -142,6 +141,14 @@ def _convert_python(values: list[Any], target: pa.DataType) -> tuple[pa.Array, B
     half = len(values) // 2
     first, second = _convert_python(values[:half], target), _convert_python(values[half:], target)
     return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _is_exact(values: list[Any], target: pa.DataType) -> bool:
+    """Whether pyarrow converts without changing values: it cuts floats and takes bools as ints."""
+    kinds = {type(v) for v in values}
+    if bool in kinds and not pa.types.is_boolean(target):
+        return False
+    return not (pa.types.is_integer(target) and kinds - {int, type(None)})
 
 
 def _one_value(value: Any, target: pa.DataType) -> pa.Array | None:

@@ -114,7 +114,9 @@ class Engine:
             tables,
         )
         plan = planner.plan(block.node)
-        self.templates[block.key] = Template(block.key, plan, queries, streams, tables, scope)
+        self.templates[block.key] = Template(
+            block.key, plan, queries, streams, tables, scope, block.at_commit
+        )
         self._params[block.key] = block.params
         return {block.key}
 

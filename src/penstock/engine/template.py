@@ -26,6 +26,7 @@ class Template:
     streams: tuple[str, ...]
     tables: tuple[str, ...]
     scope: Scope
+    at_commit: bool
 
     def __post_init__(self) -> None:
         self.scope.array("clock", 2, fill=BEGINNING)
@@ -46,7 +47,7 @@ class Template:
         if not self.has_run:
             self.queries.settle()
         now = max(now, self.clock)
-        clock = Clock(self.clock if self.has_run else now, now)
+        clock = Clock(self.clock if self.has_run else now, now, self.at_commit)
         out: dict[Operator, Delta] = {}
         for operator in self.plan.operators[:-1]:
             out[operator] = operator.step([out[i] for i in operator.inputs], clock)

@@ -6,6 +6,7 @@ import numpy as np
 
 from penstock.delta import I8, I64
 from penstock.kernels.jit import kernel
+from penstock.kernels.rows import hash_key
 
 INSERT, DELETE, PREIMAGE, POSTIMAGE = 0, 1, 2, 3
 
@@ -59,3 +60,59 @@ def merge_changes(
                 out[c, k] = rows[c, i]
             i += 1
     return out, time, kind, who
+
+
+@kernel
+def _net(words: I64, kind: I8) -> I64:
+    """Positions left when every row is cancelled against an equal one of opposite kind."""
+    n = words.shape[0]
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1, np.int64)  # last row with this content that is not cancelled
+    older = np.full(n, -1, np.int64)
+    kept = np.ones(n, np.bool_)
+    for i in range(n):
+        pos = hash_key(words, i) & (size - 1)
+        while table[pos] >= 0:
+            same = True
+            for c in range(words.shape[1]):
+                if words[table[pos], c] != words[i, c]:
+                    same = False
+                    break
+            if same:
+                break
+            pos = (pos + 1) & (size - 1)
+        last = table[pos]
+        if last < 0:
+            table[pos] = i
+            continue
+        while last >= 0 and not kept[last]:
+            last = older[last]
+        leaving = kind[i] == DELETE or kind[i] == PREIMAGE
+        left = last >= 0 and (kind[last] == DELETE or kind[last] == PREIMAGE)
+        if last >= 0 and leaving != left:
+            kept[i] = False
+            kept[last] = False
+        else:
+            older[i] = last
+            table[pos] = i
+    return np.flatnonzero(kept)
+
+
+def net_changes(rows: I64, lin: I64, kind: I8) -> I64:
+    """Positions of the changes that are left after cancelling insertions against deletions."""
+    return _net(view_words(rows, lin, np.arange(lin.shape[0])), kind)
+
+
+def mend_pairs(kind: I8, kept: I64) -> I8:
+    """Kinds of the kept changes: an image without its partner is an insertion or deletion."""
+    out = kind[kept].copy()
+    pre = np.flatnonzero(kind == PREIMAGE)
+    there = np.zeros(kind.shape[0] + 1, np.bool_)
+    there[kept] = True
+    broken = np.zeros(kind.shape[0] + 1, np.bool_)
+    broken[pre] = broken[pre + 1] = there[pre] != there[pre + 1]
+    out[broken[kept] & (out == PREIMAGE)] = DELETE
+    out[broken[kept] & (out == POSTIMAGE)] = INSERT
+    return out

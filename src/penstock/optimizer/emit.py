@@ -12,6 +12,7 @@ from typing import Literal
 from penstock.logical.nodes import (
     Distinct,
     Filter,
+    GroupBy,
     Join,
     JoinKind,
     Node,
@@ -39,17 +40,24 @@ def choose_emit(node: Node, parent: Node | None, stats: Stats) -> Emit:
 
 
 def choose_emits(root: Node, stats: Stats) -> dict[Node, Emit]:
-    """The choice for every keyed operator of a plan; explicit where two uses disagree."""
+    """The choice for every keyed operator of a plan; explicit where two uses disagree.
+
+    An expiring Distinct renews its rows, so it is used only where a keyed operator above nets
+    the renewal away: no user sees a row leave and come at one instant.
+    """
     chosen: dict[Node, Emit] = {}
 
-    def visit(node: Node, parent: Node | None) -> None:
+    def visit(node: Node, parent: Node | None, netted: bool) -> None:
         if can_choose(node):
             mine = choose_emit(node, parent, stats)
+            if isinstance(node, Distinct) and not netted:
+                mine = "explicit"
             chosen[node] = mine if chosen.get(node, mine) == mine else "explicit"
+        netted = netted or can_choose(node) or isinstance(node, GroupBy)
         for child in node.inputs:
-            visit(child, consumer(node, parent))
+            visit(child, consumer(node, parent), netted)
 
-    visit(root, None)
+    visit(root, None, False)
     return chosen
 
 

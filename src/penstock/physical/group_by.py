@@ -118,7 +118,8 @@ class GroupByOp(Operator):
             found = self._store.cancel(delta.exp[minus], entries[minus])
             sign = sign.copy()
             sign[minus[found == 0]] = 0
-        return (*self._store.expire(clock.now), sign)
+        gone, words = self._store.expire(clock.now)
+        return clock.instants(gone), words, sign
 
     def _settle(self, events: e.Events, times: I64, counts: I64) -> tuple[Delta, I64]:
         """The changes of the touched groups, and which groups were found without rows."""

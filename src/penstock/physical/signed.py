@@ -93,6 +93,7 @@ class SignedInput:
         if self._store is None:
             return Arrivals(_NONE, _NONE, delta.ts, ids, step, delta.exp)
         gone, words = self._store.expire(clock.now)
+        gone = clock.instants(gone)
         return Arrivals(gone, words.reshape(-1), delta.ts, ids, step, delta.exp)
 
     def _apply_signed(self, delta: Delta, ids: I64) -> tuple[I64, Delta, I64]:

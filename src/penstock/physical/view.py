@@ -12,7 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.delta import I8, I64, Clock, Delta
-from penstock.kernels.changes import DELETE, kinds_of_signs, merge_changes, view_words
+from penstock.kernels.changes import (
+    DELETE,
+    kinds_of_signs,
+    mend_pairs,
+    merge_changes,
+    net_changes,
+    view_words,
+)
 from penstock.physical.expiry import choose
 from penstock.physical.operator import Operator, StringColumns
 from penstock.state.arena import Scope
@@ -45,7 +52,17 @@ class ViewOp(Operator):
         self._store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema))
 
     def changes(self, delta: Delta, clock: Clock) -> Changes:
-        """The changelog of this step, in time order, expirations first at each instant."""
+        """The changelog of this step: every change, or at commit the net change."""
+        changes = self._all_changes(delta, clock)
+        if not clock.at_commit or len(changes) == 0:
+            return changes
+        kept = net_changes(changes.rows, changes.qid, changes.kind)
+        time = np.full(kept.shape[0], clock.now)
+        kind = mend_pairs(changes.kind, kept)
+        return Changes(changes.rows[:, kept], time, kind, changes.qid[kept])
+
+    def _all_changes(self, delta: Delta, clock: Clock) -> Changes:
+        """The changelog in time order, expirations first at each instant."""
         if self._store is None:
             return Changes(delta.rows, delta.ts, kinds_of_signs(delta.sign), delta.lin)
         if len(delta):

@@ -1,0 +1,118 @@
+"""Admission: accepted + late + quarantined = received, whatever comes."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from penstock.delta import BEGINNING
+from penstock.engine.admission import admit
+from penstock.errors import DataError
+from penstock.schema import Field, Schema
+from penstock.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, decimal
+
+SCHEMA = Schema(
+    (
+        Field("k", INT),
+        Field("x", DOUBLE),
+        Field("s", STRING),
+        Field("flag", BOOLEAN),
+        Field("d", decimal(6, 2)),
+        Field("ts", BIGINT),
+    )
+)
+
+
+def run(data, watermark=BEGINNING, delay=0, ahead=None, wall=0, schema=SCHEMA):
+    got = admit(data, schema, "ts", delay, ahead, watermark, wall)
+    assert got.accepted.num_rows + got.late.num_rows + got.quarantined.num_rows == got.received
+    return got
+
+
+def test_good_rows_pass_and_move_the_watermark():
+    got = run([{"k": 1, "x": 1.5, "s": "a", "flag": True, "ts": 10}, {"k": None, "ts": 7}], delay=2)
+    assert got.ts.tolist() == [10, 7]
+    assert got.watermark == 8
+    assert got.accepted.column("s").to_pylist() == ["a", None]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"k": "abc", "ts": 1}, "k is not a valid INT"),
+        ({"k": 2**31, "ts": 1}, "k is not a valid INT"),
+        ({"k": 1.5, "ts": 1}, "k is not a valid INT"),
+        ({"k": True, "ts": 1}, "k is not a valid INT"),
+        ({"x": "zero", "ts": 1}, "x is not a valid DOUBLE"),
+        ({"flag": 3, "ts": 1}, "flag is not a valid BOOLEAN"),
+        ({"d": "12345.67", "ts": 1}, "d is not a valid DECIMAL(6,2)"),
+        ({"k": 1}, "ts is NULL"),
+        ({"k": 1, "ts": 2**63}, "ts is not a valid BIGINT"),
+    ],
+)
+def test_a_bad_row_is_quarantined_alone(row, reason):
+    got = run([{"k": 1, "ts": 3}, row, {"k": 2, "ts": 4}])
+    assert got.accepted.column("k").to_pylist() == [1, 2]
+    assert got.quarantined.column("_reason").to_pylist() == [reason]
+    assert got.watermark == 4
+
+
+def test_text_columns_are_read_as_their_types():
+    table = pa.table({"k": ["1", "x", "3"], "x": ["1e3", "2", "nan"], "ts": ["5", "6", "7"]})
+    got = run(table)
+    assert got.accepted.column("k").to_pylist() == [1, 3]
+    assert got.quarantined.num_rows == 1
+
+
+def test_late_rows_are_judged_by_the_watermark_at_the_start():
+    got = run([{"k": 1, "ts": 9}, {"k": 2, "ts": 10}, {"k": 3, "ts": 30}], watermark=10)
+    assert got.late.column("k").to_pylist() == [1]
+    assert got.late.column("_watermark").to_pylist() == [10]
+    assert got.watermark == 30
+
+
+def test_future_rows_move_no_clock():
+    schema = Schema((Field("k", INT), Field("ts", TIMESTAMP)))
+    now = 1_700_000_000_000_000
+    rows = [{"k": 1, "ts": dt.datetime(2023, 11, 14)}, {"k": 2, "ts": dt.datetime(2050, 1, 1)}]
+    got = run(rows, ahead=86_400_000_000, wall=now, schema=schema)
+    assert got.accepted.column("k").to_pylist() == [1]
+    assert "MAX AHEAD" in got.quarantined.column("_reason")[0].as_py()
+    assert got.watermark < now
+
+
+def test_frames_tables_batches_and_nothing_at_all():
+    frame = pd.DataFrame({"k": [1], "ts": [1]})
+    assert run(frame).accepted.num_rows == 1
+    assert run(pa.RecordBatch.from_pydict({"k": [1], "ts": [1]})).accepted.num_rows == 1
+    assert run([]).received == 0
+    assert (
+        run(pa.table({"k": pa.array([], pa.int32()), "ts": pa.array([], pa.int64())})).received == 0
+    )
+
+
+def test_whole_batches_that_do_not_fit_are_refused():
+    with pytest.raises(DataError, match="unknown column nope") as error:
+        run([{"nope": 1, "ts": 1}])
+    assert error.value.code == "PS-DATA-003"
+    doubled = pa.Table.from_arrays([pa.array([1]), pa.array([1])], names=["k", "k"])
+    with pytest.raises(DataError, match="comes twice"):
+        run(doubled)
+    with pytest.raises(DataError, match="cannot read rows"):
+        run(42)
+
+
+def test_malformed_text_is_kept_for_the_reader():
+    got = run([{"_malformed": "{broken", "ts": None}, {"k": 1, "ts": 1}])
+    assert got.quarantined.column("_reason").to_pylist() == ["malformed row"]
+    assert got.accepted.num_rows == 1
+
+
+def test_big_batch_with_one_bad_value():
+    values = [str(i) for i in range(5000)]
+    values[1234] = "oops"
+    got = run(pa.table({"k": values, "ts": np.arange(5000)}))
+    assert got.quarantined.num_rows == 1
+    assert got.accepted.num_rows == 4999
