@@ -12,6 +12,7 @@ from penstock.logical.nodes import Distinct, Filter, GroupBy, Node, Project
 from penstock.sql.aggregate_calls import AggregateCalls, AggregateRef, aggregate_name
 from penstock.sql.complain import misnamed, only, unsupported
 from penstock.sql.expressions import Binder
+from penstock.sql.projections import project
 from penstock.sql.scopes import Context, Scope
 
 
@@ -59,7 +60,7 @@ class Grouping:
         if condition is not None and having is not None:
             node = Filter(node, above.rewrite(condition, having))
         exprs = tuple(above.rewrite(expr, item.ast) for expr, item in chosen)
-        return Project(node, exprs, tuple(item.name for item in self.items))
+        return project(node, exprs, tuple(item.name for item in self.items))
 
     def _keys(self, group: exp.Group | None) -> list[Expr]:
         if group is None:

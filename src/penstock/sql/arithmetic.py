@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from penstock.errors import Place, TypeError_
+from penstock.errors import TypeError_
 from penstock.logical.expr import Call, Expr, Literal
-from penstock.sql.coercion import FreeParam, coerce, computing_type, untyped
+from penstock.sql.coercion import FreeParam, Where, coerce, computing_type, untyped
+from penstock.sql.dialect import place_of
 from penstock.sql.literals import as_number, from_decimal, negated
 from penstock.types import BIGINT, DATE, DOUBLE, INTERVAL, TIMESTAMP, Kind, SqlType, decimal
 
 _INT64 = 1 << 63
 
 
-def arithmetic(fn: str, left: Expr, right: Expr, place: Place | None) -> Expr:
+def arithmetic(fn: str, left: Expr, right: Expr, node: Where) -> Expr:
     """`left` fn `right`, with operands cast to what the operation computes in."""
-    left, right = _typed(fn, left, right, place)
+    left, right = _typed(fn, left, right, node)
     folded = _fold(fn, left, right)
     if folded is not None:
         return folded
@@ -28,21 +29,21 @@ def arithmetic(fn: str, left: Expr, right: Expr, place: Place | None) -> Expr:
         a, b = (b, b) if a.kind is Kind.NULL else (a, a)
     if not (a.is_numeric and b.is_numeric) and not (nulls and a.kind is Kind.NULL):
         raise TypeError_(
-            f"{left.type} and {right.type} cannot be combined by {fn}", place=place,
+            f"{left.type} and {right.type} cannot be combined by {fn}", place=place_of(node),
             remedy="CAST the operands to numbers, or use INTERVAL with times",
         )  # fmt: skip
     if fn == "div" or a.is_float or b.is_float or not a.is_numeric:
         return Call(DOUBLE, fn, (coerce(left, DOUBLE), coerce(right, DOUBLE)))
     if a == b == BIGINT:
         return Call(BIGINT, fn, (coerce(left, BIGINT), coerce(right, BIGINT)))
-    return _decimal(fn, left, right, place)
+    return _decimal(fn, left, right, node)
 
 
-def _typed(fn: str, left: Expr, right: Expr, place: Place | None) -> tuple[Expr, Expr]:
+def _typed(fn: str, left: Expr, right: Expr, node: Where) -> tuple[Expr, Expr]:
     """Parameters take the type their partner computes in."""
     free = [isinstance(e, FreeParam) for e in (left, right)]
     if all(free):
-        raise untyped(left, place)
+        raise untyped(left, node)
     if free[0]:
         left = coerce(left, computing_type(right.type))
     if free[1]:
@@ -50,13 +51,13 @@ def _typed(fn: str, left: Expr, right: Expr, place: Place | None) -> tuple[Expr,
     return left, right
 
 
-def _decimal(fn: str, left: Expr, right: Expr, place: Place | None) -> Expr:
+def _decimal(fn: str, left: Expr, right: Expr, node: Where) -> Expr:
     scales = [e.type.scale for e in (left, right)]
     if fn == "mul":
         if sum(scales) > 18:
             raise TypeError_(
                 f"a product with {sum(scales)} digits after the point is beyond DECIMAL(18)",
-                code="PS-TYPE-003", place=place, remedy="CAST one side to DOUBLE",
+                code="PS-TYPE-003", place=place_of(node), remedy="CAST one side to DOUBLE",
             )  # fmt: skip
         sides = tuple(_as_decimal(e, e.type.scale) for e in (left, right))
         return Call(decimal(18, sum(scales)), fn, sides)
@@ -87,15 +88,17 @@ def _temporal(fn: str, left: Expr, right: Expr) -> Expr | None:
     return None
 
 
-def negative(expr: Expr, place: Place | None) -> Expr:
+def negative(expr: Expr, node: Where) -> Expr:
     """Minus `expr`."""
     if isinstance(expr, Literal) and (literal := negated(expr)) is not None:
         return literal
     if isinstance(expr, FreeParam):
-        raise untyped(expr, place)
+        raise untyped(expr, node)
     if not expr.type.is_numeric:
         raise TypeError_(
-            f"minus needs a number, this is {expr.type}", place=place, remedy="CAST it to a number"
+            f"minus needs a number, this is {expr.type}",
+            place=place_of(node),
+            remedy="CAST it to a number",
         )
     to = computing_type(expr.type)
     return Call(to, "neg", (coerce(expr, to),))

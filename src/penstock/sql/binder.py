@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.logical.nodes import Node, Project
+from penstock.logical.nodes import Node
 from penstock.sql.catalog import Catalog, ParamSpec
 from penstock.sql.coercion import Params
 from penstock.sql.dialect import place_of
-from penstock.sql.scopes import Context, Scope
+from penstock.sql.projections import named
+from penstock.sql.scopes import Context
 from penstock.sql.select import QueryBinder
 
 
@@ -59,7 +60,4 @@ def _distinctly_named(node: Node) -> Node:
             shown = f"{name}_{number}"
             taken.add(shown.lower())
         fresh.append(shown)
-    if isinstance(node, Project):
-        return replace(node, names=tuple(fresh))
-    exprs = tuple(n.expr for n in Scope.of("", node).names)
-    return Project(node, exprs, tuple(fresh))
+    return named(node, fresh)

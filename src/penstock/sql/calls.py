@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from penstock.errors import Place
 from penstock.logical.expr import Call, Expr, Literal
 from penstock.logical.functions import (
     AGGREGATE_ALIASES,
@@ -23,7 +22,6 @@ from penstock.logical.udf import Udf
 from penstock.sql import coercion
 from penstock.sql.arithmetic import arithmetic
 from penstock.sql.complain import OTHER, misnamed, mistyped, unsupported
-from penstock.sql.dialect import place_of
 from penstock.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Kind, SqlType
 
 if TYPE_CHECKING:
@@ -91,9 +89,8 @@ def _builtin(signature: Signature, args: list[Expr], node: exp.Expr) -> Expr:
             node, f"{signature.name} does not take {len(args)} arguments",
             f"it takes {', '.join(a.value for a in signature.args)}", "PS-TYPE-005",
         )  # fmt: skip
-    place = place_of(node)
     same = [i for i in range(len(args)) if signature.arg(i) is Arg.SAME]
-    for i, unified in zip(same, coercion.unify([args[i] for i in same], place) if same else [],
+    for i, unified in zip(same, coercion.unify([args[i] for i in same], node) if same else [],
                           strict=True):  # fmt: skip
         args[i] = unified
     args = [_argument(signature, i, a, node) if i not in same else a for i, a in enumerate(args)]
@@ -104,7 +101,7 @@ def _shaped(signature: Signature, args: list[Expr], node: exp.Expr) -> Expr:
     """Special rules of single functions, after the general ones."""
     name = signature.name
     if name == "mod":
-        return arithmetic("mod", args[0], args[1], place_of(node))
+        return arithmetic("mod", args[0], args[1], node)
     if name in (*_WHOLE, "sign") and args[0].type.kind is Kind.DECIMAL:
         args[0] = coercion.coerce(args[0], DOUBLE)
     if name in _WHOLE and args[0].type.is_integer and len(args) == 1:
@@ -173,16 +170,15 @@ def _udf(udf: Udf, args: list[Expr], node: exp.Expr) -> Expr:
             node, f"{udf.name} takes {len(udf.arguments)} arguments, not {len(args)}",
             f"it takes ({', '.join(map(str, udf.arguments))})", "PS-TYPE-005",
         )  # fmt: skip
-    place = place_of(node)
-    cast = tuple(_widened(a, t, udf, place) for a, t in zip(args, udf.arguments, strict=True))
+    cast = tuple(_widened(a, t, node) for a, t in zip(args, udf.arguments, strict=True))
     return Call(udf.result, f"udf:{udf.name}", cast)
 
 
-def _widened(arg: Expr, to: SqlType, udf: Udf, place: Place | None) -> Expr:
+def _widened(arg: Expr, to: SqlType, node: exp.Expr) -> Expr:
     if not isinstance(arg, coercion.FreeParam):
         common = coercion.common_type(arg.type, to)
         if common is None or (common != to and not (arg.type.is_numeric and to.is_numeric)):
-            return coercion.cast(arg, to, place)
+            return coercion.cast(arg, to, node)
     return coercion.coerce(arg, to)
 
 

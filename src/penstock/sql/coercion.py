@@ -11,11 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from penstock.errors import Place, TypeError_
+from sqlglot import exp
+
+from penstock.errors import TypeError_
 from penstock.logical.expr import Call, Expr, Literal, Param, walk
+from penstock.sql.dialect import place_of
 from penstock.sql.literals import cast_literal, convert
 from penstock.types import BIGINT, BOOLEAN, DOUBLE, NULL, TIMESTAMP, Kind, SqlType, decimal
 
+Where = exp.Expr | None
+"""The tree an expression was written as: only errors look up its place."""
 FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _TEMPORAL = (Kind.DATE, Kind.TIMESTAMP)
 
@@ -86,15 +91,17 @@ def coerce(expr: Expr, to: SqlType) -> Expr:
     return Call(to, "cast", (expr,))
 
 
-def _mismatch(a: SqlType, b: SqlType, place: Place | None) -> TypeError_:
+def _mismatch(a: SqlType, b: SqlType, node: Where) -> TypeError_:
     if a.is_string or b.is_string:
         other = b if a.is_string else a
         return TypeError_(
-            f"a STRING cannot be compared with a {other}", code="PS-TYPE-002", place=place,
+            f"a STRING cannot be compared with a {other}", code="PS-TYPE-002", place=place_of(node),
             remedy=f"CAST one side, for example CAST(x AS {other})",
         )  # fmt: skip
     return TypeError_(
-        f"{a} and {b} have no common type", place=place, remedy="CAST one side to the other's type"
+        f"{a} and {b} have no common type",
+        place=place_of(node),
+        remedy="CAST one side to the other's type",
     )
 
 
@@ -105,18 +112,18 @@ def _adapted(literal: Literal, to: SqlType) -> bool:
     return convert(literal, to) is not None
 
 
-def unify(exprs: Sequence[Expr], place: Place | None) -> list[Expr]:
+def unify(exprs: Sequence[Expr], node: Where) -> list[Expr]:
     """All of `exprs` in their common type."""
     constants = [e for e in exprs if isinstance(e, Literal)]
     typed = [e.type for e in exprs if not isinstance(e, Literal | FreeParam)]
     types = typed or [e.type for e in constants]
     if not types:
-        raise untyped(exprs[0], place)
+        raise untyped(exprs[0], node)
 
     def merge(a: SqlType, b: SqlType) -> SqlType:
         common = common_type(a, b)
         if common is None:
-            raise _mismatch(a, b, place)
+            raise _mismatch(a, b, node)
         return common
 
     target = reduce(merge, types)
@@ -126,11 +133,11 @@ def unify(exprs: Sequence[Expr], place: Place | None) -> list[Expr]:
     return [coerce(e, target) for e in exprs]
 
 
-def untyped(expr: Expr, place: Place | None) -> TypeError_:
+def untyped(expr: Expr, node: Where) -> TypeError_:
     """The complaint about a parameter of unknown type."""
     return TypeError_(
         f"the type of ${getattr(expr, 'name', '')} is not known here", code="PS-TYPE-004",
-        place=place, remedy="write CAST($name AS type)",
+        place=place_of(node), remedy="write CAST($name AS type)",
     )  # fmt: skip
 
 
@@ -139,21 +146,21 @@ def has_column(expr: Expr) -> bool:
     return any(not isinstance(e, Literal | Param | FreeParam | Call) for e in walk(expr))
 
 
-def compare(fn: str, left: Expr, right: Expr, place: Place | None) -> Expr:
+def compare(fn: str, left: Expr, right: Expr, node: Where) -> Expr:
     """A comparison in the common type; what varies stands on the left."""
     if not has_column(left) and has_column(right):
         fn, left, right = FLIPPED[fn], right, left
-    left, right = unify((left, right), place)
+    left, right = unify((left, right), node)
     return Call(BOOLEAN, fn, (left, right))
 
 
-def boolean(expr: Expr, place: Place | None) -> Expr:
+def boolean(expr: Expr, node: Where) -> Expr:
     """`expr` as a condition."""
     if isinstance(expr, FreeParam) or expr.type.kind is Kind.NULL:
         return coerce(expr, BOOLEAN)
     if expr.type != BOOLEAN:
         raise TypeError_(
-            f"a condition is needed, this is {expr.type}", place=place,
+            f"a condition is needed, this is {expr.type}", place=place_of(node),
             remedy="compare it with something",
         )  # fmt: skip
     return expr
@@ -164,12 +171,12 @@ def computing_type(type_: SqlType) -> SqlType:
     return BIGINT if type_.is_integer else DOUBLE if type_.is_float else type_
 
 
-def cast(expr: Expr, to: SqlType, place: Place | None) -> Expr:
+def cast(expr: Expr, to: SqlType, node: Where) -> Expr:
     """CAST(expr AS to)."""
     if isinstance(expr, FreeParam) or expr.type == to:
         return coerce(expr, to)
     if isinstance(expr, Literal):
-        return cast_literal(expr, to, place)
+        return cast_literal(expr, to, place_of(node))
     a, b = expr.type, to
     castable = (
         a.kind is Kind.NULL
@@ -181,7 +188,7 @@ def cast(expr: Expr, to: SqlType, place: Place | None) -> Expr:
     )
     if not castable:
         raise TypeError_(
-            f"a {a} cannot be cast to {b}", place=place,
+            f"a {a} cannot be cast to {b}", place=place_of(node),
             remedy="use epoch(x) for the seconds of a time, or cast through STRING",
         )  # fmt: skip
     return Call(to, "cast", (expr,))

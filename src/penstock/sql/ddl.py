@@ -156,14 +156,13 @@ def columns(cursor: Cursor) -> Schema:
 
 def _type(cursor: Cursor) -> SqlType:
     place = cursor.place()
-    name = cursor.name("a type")
+    name = "DOUBLE" if cursor.accept("DOUBLE PRECISION") else cursor.name("a type")
     numbers: list[int] = []
     if cursor.accept("("):
         numbers.append(cursor.integer())
         if cursor.accept(","):
             numbers.append(cursor.integer())
         cursor.expect(")")
-    cursor.accept("PRECISION")
     return type_named(name, tuple(numbers), place)
 
 

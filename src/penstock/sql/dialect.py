@@ -81,15 +81,15 @@ class Penstock(Dialect):
             cursor = Cursor(self._tokens[self._index :], self.text)
             spec = parse_window(cursor)
             self._advance(cursor.at)
+            if self._window() is not None:
+                raise SqlSyntaxError(
+                    "a relation has two windows", place=spec.place, remedy="keep one of them"
+                )
             return spec
 
         def _note(self, node: Any, spec: WindowSpec | None) -> None:
             if spec is None or node is None:
                 return
-            if "window" in node.meta:
-                raise SqlSyntaxError(
-                    "a relation has two windows", place=spec.place, remedy="keep one of them"
-                )
             node.meta["window"] = spec
 
         def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:
@@ -190,7 +190,7 @@ def _syntax_error(error: ParseError, parser: Penstock.Parser, place: Place) -> S
     )
 
 
-def place_of(node: exp.Expr) -> Place | None:
+def place_of(node: exp.Expr | None) -> Place | None:
     """Where the first token of `node` stands, as far as known."""
-    found = [p for n in node.walk() if (p := n.meta.get("at"))]
+    found = [p for n in node.walk() if (p := n.meta.get("at"))] if node is not None else []
     return min(found, key=lambda p: (p.line, p.column)) if found else None

@@ -11,14 +11,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.errors import Place
 from penstock.logical.expr import Call, Expr, Literal, walk
 from penstock.sql import coercion
 from penstock.sql.aggregate_calls import AggregateCalls
 from penstock.sql.arithmetic import arithmetic, negative
 from penstock.sql.calls import bind_call, bind_extract
 from penstock.sql.complain import OTHER, SUBQUERY, misnamed, mistyped, only, unsupported
-from penstock.sql.dialect import place_of
 from penstock.sql.literals import literal_of, type_of
 from penstock.sql.scopes import Context, Outer, Scope
 from penstock.types import BOOLEAN, STRING
@@ -66,12 +64,12 @@ class Binder:
         """A finished expression: every parameter in it has a type."""
         expr = self.partial(node)
         if any(isinstance(e, coercion.FreeParam) for e in walk(expr)):
-            raise coercion.untyped(expr, place_of(node))
+            raise coercion.untyped(expr, node)
         return expr
 
     def condition(self, node: exp.Expr) -> Expr:
         """A finished expression of type BOOLEAN."""
-        return coercion.boolean(self.partial(node), place_of(node))
+        return coercion.boolean(self.partial(node), node)
 
     def partial(self, node: exp.Expr) -> Expr:
         """An expression that may be a bare parameter without a type yet."""
@@ -81,10 +79,10 @@ class Binder:
             return literal
         if type(node) in _COMPARISONS:
             left, right = self.partial(node.this), self.partial(node.expression)
-            return coercion.compare(_COMPARISONS[type(node)], left, right, place_of(node))
+            return coercion.compare(_COMPARISONS[type(node)], left, right, node)
         if type(node) in _ARITHMETIC:
             left, right = self.partial(node.this), self.partial(node.expression)
-            return arithmetic(_ARITHMETIC[type(node)], left, right, place_of(node))
+            return arithmetic(_ARITHMETIC[type(node)], left, right, node)
         handler = _HANDLERS.get(type(node))
         if handler is None:
             raise _refusal(node)
@@ -174,7 +172,7 @@ def _is(binder: Binder, node: Any) -> Expr:
 
 def _not_distinct(binder: Binder, node: Any) -> Expr:
     left, right = binder.partial(node.this), binder.partial(node.expression)
-    equal = coercion.compare("eq", left, right, place_of(node))
+    equal = coercion.compare("eq", left, right, node)
     assert isinstance(equal, Call)
     empty = [Call(BOOLEAN, "is_null", (side,)) for side in equal.args]
     both = Call(BOOLEAN, "and", (empty[0], empty[1]))
@@ -188,9 +186,9 @@ def _distinct_from(binder: Binder, node: Any) -> Expr:
 
 def _between(binder: Binder, node: Any) -> Expr:
     only(node, "this", "low", "high")
-    value, place = binder.partial(node.this), place_of(node)
-    low = coercion.compare("ge", value, binder.partial(node.args["low"]), place)
-    high = coercion.compare("le", value, binder.partial(node.args["high"]), place)
+    value = binder.partial(node.this)
+    low = coercion.compare("ge", value, binder.partial(node.args["low"]), node)
+    high = coercion.compare("le", value, binder.partial(node.args["high"]), node)
     return Call(BOOLEAN, "and", (low, high))
 
 
@@ -198,11 +196,11 @@ def _in(binder: Binder, node: Any) -> Expr:
     if node.args.get("query"):
         raise _refusal(node)
     only(node, "this", "expressions")
-    value, place = binder.partial(node.this), place_of(node)
+    value = binder.partial(node.this)
     items = [binder.partial(item) for item in node.expressions]
     if not all(isinstance(i, Literal) for i in items) or not coercion.has_column(value):
-        return _any_equal(value, items, place)
-    value, *unified = coercion.unify((value, *items), place)
+        return _any_equal(value, items, node)
+    value, *unified = coercion.unify((value, *items), node)
     present = [i for i in unified if isinstance(i, Literal) and i.value is not None]
     result: Expr = Call(BOOLEAN, "in", (value, *present)) if present else Literal(BOOLEAN, False)
     if len(present) < len(unified):  # x IN (…, NULL) is true or unknown
@@ -210,10 +208,10 @@ def _in(binder: Binder, node: Any) -> Expr:
     return result
 
 
-def _any_equal(value: Expr, items: list[Expr], place: Place | None) -> Expr:
+def _any_equal(value: Expr, items: list[Expr], node: exp.Expr) -> Expr:
     result: Expr | None = None
     for item in items:
-        equal = coercion.compare("eq", value, item, place)
+        equal = coercion.compare("eq", value, item, node)
         result = equal if result is None else Call(BOOLEAN, "or", (result, equal))
     assert result is not None
     return result
@@ -239,7 +237,7 @@ def _like(fn: str) -> Callable[[Binder, Any], Expr]:
 
 
 def _neg(binder: Binder, node: Any) -> Expr:
-    return negative(binder.partial(node.this), place_of(node))
+    return negative(binder.partial(node.this), node)
 
 
 def _concat(binder: Binder, node: Any) -> Expr:
@@ -261,7 +259,7 @@ def _case(binder: Binder, node: Any) -> Expr:
             conditions.append(binder.condition(branch.this))
         else:
             test = binder.partial(branch.this)
-            conditions.append(coercion.compare("eq", subject, test, place_of(branch)))
+            conditions.append(coercion.compare("eq", subject, test, branch))
         values.append(binder.partial(branch.args["true"]))
     return _choice(binder, node, conditions, values, node.args.get("default"))
 
@@ -276,14 +274,14 @@ def _choice(
     binder: Binder, node: Any, conditions: list[Expr], values: list[Expr], default: Any
 ) -> Expr:
     otherwise = binder.partial(default if default is not None else exp.Null())
-    *values, otherwise = coercion.unify((*values, otherwise), place_of(node))
+    *values, otherwise = coercion.unify((*values, otherwise), node)
     args = [a for pair in zip(conditions, values, strict=True) for a in pair]
     return Call(otherwise.type, "case", (*args, otherwise))
 
 
 def _cast(binder: Binder, node: Any) -> Expr:
     only(node, "this", "to", "_type")
-    return coercion.cast(binder.partial(node.this), type_of(node.to), place_of(node))
+    return coercion.cast(binder.partial(node.this), type_of(node), node)
 
 
 def _function(binder: Binder, node: Any) -> Expr:
@@ -295,7 +293,7 @@ def _filtered(binder: Binder, node: Any) -> Expr:
     inner = node.this
     if not isinstance(inner, exp.Anonymous):
         raise _refusal(inner)
-    return bind_call(binder, inner.name, inner.expressions, inner, node.expression.this)
+    return bind_call(binder, inner.name, inner.expressions, node, node.expression.this)
 
 
 def _extract(binder: Binder, node: Any) -> Expr:

@@ -9,12 +9,13 @@ from typing import Any
 from sqlglot import exp
 
 from penstock.logical.expr import Call, Expr, conjuncts
-from penstock.logical.nodes import JoinKind, Node, Project
+from penstock.logical.nodes import JoinKind, Node
 from penstock.sql import coercion
 from penstock.sql.complain import OTHER, misnamed, mistyped, only, unsupported
 from penstock.sql.dialect import place_of
 from penstock.sql.expressions import Binder
 from penstock.sql.joins import ONE_SIDED, From, Leaf, Tree
+from penstock.sql.projections import named
 from penstock.sql.relations import named_relation, refuse_relation, window_of, windowed
 from penstock.sql.scopes import Context, Name, Scope
 
@@ -147,7 +148,7 @@ def _merge(
     a, b = left.scope.find(column), right.scope.shifted(left.tree.width).find(column)
     if a is None or b is None:
         raise (left.scope if a is None else right.scope).unknown(column)
-    equal = coercion.compare("eq", a, b, place_of(join))
+    equal = coercion.compare("eq", a, b, join)
     tree.conditions.append(equal)
     shown: Expr = b if tree.kind is JoinKind.RIGHT else a
     if tree.kind is JoinKind.FULL:
@@ -175,5 +176,4 @@ def renamed(node: Node, alias: Any, ast: exp.Expr) -> Node:
             ast, f"{len(names)} column names for {len(node.schema)} columns",
             "name every column", "PS-TYPE-005",
         )  # fmt: skip
-    exprs = tuple(n.expr for n in Scope.of("", node).names)
-    return Project(node, exprs, tuple(names))
+    return named(node, names)

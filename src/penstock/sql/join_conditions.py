@@ -40,7 +40,7 @@ def plain(expr: Expr) -> Expr:
 def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
     """Sort conjuncts over left (`width` columns) + right.
 
-    With `fixed_right` the right side cannot get computed columns (an NRR is joined as it is).
+    With `fixed_right` (an NRR) the right side gets no computed columns and there is no band.
     """
     result = Conditions()
     for condition in conditions:
@@ -54,7 +54,7 @@ def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
             if pair not in result.equi:
                 result.equi.append(pair)
             continue
-        band = _band(condition, width)
+        band = None if fixed_right else _band(condition, width)
         merged = _merge(result.band, band) if band is not None else None
         if merged is None:
             result.residual.append(condition)

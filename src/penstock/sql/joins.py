@@ -13,6 +13,7 @@ from penstock.logical.expr import Column, Expr, columns_of, conjunction, params_
 from penstock.logical.nodes import Filter, Join, JoinKind, Node, Project, TableScan
 from penstock.sql.complain import NRR
 from penstock.sql.join_conditions import split
+from penstock.sql.projections import columns, outputs
 
 ONE_SIDED = (JoinKind.SEMI, JoinKind.ANTI)
 
@@ -114,13 +115,6 @@ def _mirrored(left: Node, right: Node, kind: JoinKind, conditions: list[Expr]) -
     return columns(node, [*range(other, other + wide), *range(other)])
 
 
-def columns(node: Node, indices: list[int]) -> Node:
-    """The chosen columns of a relation."""
-    fields = [node.schema[i] for i in indices]
-    exprs = tuple(Column(f.type, i, f.name) for f, i in zip(fields, indices, strict=True))
-    return Project(node, exprs, tuple(f.name for f in fields))
-
-
 def _join(left: Node, right: Node, kind: JoinKind, conditions: list[Expr]) -> Node:
     above: list[Expr] = []
     if kind is JoinKind.INNER:  # parameters are matched above the join
@@ -152,7 +146,6 @@ def _with_keys(node: Node, keys: list[Expr]) -> tuple[Node, list[int]]:
     indices = [k.index if isinstance(k, Column) else width + computed.index(k) for k in keys]
     if not computed:
         return node, indices
-    fields = enumerate(node.schema)
-    exprs = (*(Column(f.type, i, f.name) for i, f in fields), *computed)
+    exprs = (*outputs(node), *computed)
     names = (*node.schema.names, *(f"_key{i}" for i in range(len(computed))))
     return Project(node, exprs, names), indices

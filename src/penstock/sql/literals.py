@@ -63,11 +63,12 @@ def type_named(name: str, numbers: tuple[int, ...], place: Place | None) -> SqlT
     return _NAMES[upper]
 
 
-def type_of(node: exp.DataType) -> SqlType:
+def type_of(cast: exp.Cast) -> SqlType:
     """The type a CAST names."""
+    node = cast.to
     name = node.this.value if isinstance(node.this, exp.DType) else str(node.this)
     numbers = tuple(int(p.name) for p in node.expressions if p.name.isdigit())
-    return type_named(name, numbers, place_of(node))
+    return type_named(name, numbers, place_of(cast))
 
 
 def number(text: str, place: Place | None) -> Literal:
@@ -133,7 +134,7 @@ def literal_of(node: exp.Expr) -> Literal | None:
         return negated(inner) if inner is not None else None
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
         inner = literal_of(node.this)
-        return cast_literal(inner, type_of(node.to), place_of(node)) if inner else None
+        return cast_literal(inner, type_of(node), place_of(node)) if inner else None
     return None
 
 

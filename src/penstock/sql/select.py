@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.logical.expr import Call, Column, Expr, conjunction, conjuncts, walk
-from penstock.logical.nodes import Distinct, Filter, Node, Project, SetKind, SetOp
+from penstock.logical.expr import Column, Expr, conjunction, conjuncts, walk
+from penstock.logical.nodes import Distinct, Filter, Node, SetKind, SetOp
 from penstock.sql import coercion
 from penstock.sql.aggregates import Grouping, Item, is_aggregated
 from penstock.sql.complain import OTHER, misnamed, mistyped, only, unsupported
@@ -15,6 +15,7 @@ from penstock.sql.dialect import place_of
 from penstock.sql.expressions import Binder
 from penstock.sql.from_clause import Ctes, FromBinder, renamed
 from penstock.sql.joins import absorb, build, is_nrr, nrr_refusal
+from penstock.sql.projections import outputs, project, typed
 from penstock.sql.scopes import Context, Outer, Scope
 from penstock.sql.subqueries import (
     Inner,
@@ -23,7 +24,6 @@ from penstock.sql.subqueries import (
     is_predicate,
     refuse_correlation,
 )
-from penstock.types import INT, Kind
 
 _REFUSED = {
     "order": ("PS-SQL-010", "ORDER BY is not supported", "sort the view where it is read"),
@@ -70,7 +70,7 @@ class QueryBinder:
             node = node.this
         if not isinstance(node, exp.Select):
             plan = self.query(node)
-            return Inner(plan, _outputs(plan), ())
+            return Inner(plan, outputs(plan), ())
         return self._with(node)._select(node, outer, exists)
 
     def _with(self, node: exp.Expr) -> QueryBinder:
@@ -101,12 +101,11 @@ class QueryBinder:
                 "select the same number of columns on both sides", "PS-TYPE-005",
             )  # fmt: skip
         columns = [
-            coercion.unify((a, b), place_of(node))
-            for a, b in zip(_outputs(left), _outputs(right), strict=True)
+            coercion.unify((a, b), node) for a, b in zip(outputs(left), outputs(right), strict=True)
         ]
         sides = (
-            _aligned(left, [a for a, _ in columns]),
-            _aligned(right, [b for _, b in columns]),
+            project(left, tuple(a for a, _ in columns), left.schema.names),
+            project(right, tuple(b for _, b in columns), right.schema.names),
         )
         return SetOp(*sides, _SET_KINDS[type(node)], all=node.args.get("distinct") is False)
 
@@ -137,7 +136,7 @@ class QueryBinder:
             plan = project(plan, exprs, tuple(item.name for item in items))
         if distinct is not None:
             plan = Distinct(plan)
-        return Inner(plan, _outputs(plan), ())
+        return Inner(plan, outputs(plan), ())
 
     def _where(self, node: exp.Select, source: Any, outer: Scope | None) -> tuple[Node, list[Expr]]:
         """FROM and WHERE: join conditions, a filter, subqueries; and what is correlated."""
@@ -228,28 +227,3 @@ def _default_name(item: Any, position: int, scope: Scope) -> str:
         found = scope.find(item)
         return found.name if isinstance(found, Column) and found.name else item.name
     return item.name.lower() if isinstance(item, exp.Anonymous) else f"col{position}"
-
-
-def _outputs(node: Node) -> tuple[Expr, ...]:
-    return tuple(Column(f.type, i, f.name) for i, f in enumerate(node.schema))
-
-
-def _aligned(node: Node, exprs: list[Expr]) -> Node:
-    return project(node, tuple(exprs), node.schema.names)
-
-
-def project(node: Node, exprs: tuple[Expr, ...], names: tuple[str, ...]) -> Node:
-    """A projection, left out where it would change nothing."""
-    if exprs == _outputs(node) and names == node.schema.names:
-        return node
-    return Project(node, exprs, names)
-
-
-def typed(node: Node) -> Node:
-    """Columns that are nothing but NULL get a type."""
-    if all(t.kind is not Kind.NULL for t in node.schema.types):
-        return node
-    exprs = tuple(
-        Call(INT, "cast", (e,)) if e.type.kind is Kind.NULL else e for e in _outputs(node)
-    )
-    return Project(node, exprs, node.schema.names)

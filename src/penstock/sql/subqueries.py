@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from penstock.errors import Place
 from penstock.logical.expr import Call, Column, Expr, Literal, remap, transform
 from penstock.logical.nodes import Filter, JoinKind, Node, SetKind, SetOp
 from penstock.sql import coercion
@@ -68,7 +67,7 @@ class SubqueryBinder:
         bound = self.queries.correlated(inner.args["query"], self.scope, exists=False)
         values = self._values(inner, bound)
         if not negated:
-            equal = self._equal(node, values, bound, place)
+            equal = self._equal(node, values, bound, inner)
             conditions = [*equal, *_over(bound.correlation, node)]
             return join(node, bound.node, JoinKind.SEMI, conditions, place)
         if len(values) > 1:
@@ -76,7 +75,7 @@ class SubqueryBinder:
                 inner, CORRELATED, "NOT IN of several columns is not supported",
                 "write NOT EXISTS with an equality for each column",
             )  # fmt: skip
-        return self._not_in(node, values[0], bound, place)
+        return self._not_in(node, values[0], bound, inner)
 
     def _values(self, node: exp.In, bound: Inner) -> list[Expr]:
         """What stands to the left of IN."""
@@ -89,18 +88,17 @@ class SubqueryBinder:
         binder = Binder(self.scope, self.queries.context)
         return [binder.partial(item) for item in items]
 
-    def _equal(
-        self, node: Node, values: list[Expr], bound: Inner, place: Place | None
-    ) -> list[Expr]:
+    def _equal(self, node: Node, values: list[Expr], bound: Inner, ast: exp.Expr) -> list[Expr]:
         width = len(node.schema)
         outputs = [remap(y, lambda i: i + width) for y in bound.outputs]
         pairs = zip(values, outputs, strict=True)
-        return [coercion.compare("eq", x, y, place) for x, y in pairs]
+        return [coercion.compare("eq", x, y, ast) for x, y in pairs]
 
-    def _not_in(self, node: Node, x: Expr, bound: Inner, place: Place | None) -> Node:
+    def _not_in(self, node: Node, x: Expr, bound: Inner, ast: exp.Expr) -> Node:
         """Three ways to fail: a match, a NULL on the right, a NULL on the left."""
         correlation = _over(bound.correlation, node)
-        equal = self._equal(node, [x], bound, place)
+        equal = self._equal(node, [x], bound, ast)
+        place = place_of(ast)
         if isinstance(x, coercion.FreeParam):
             x = x.owner.reference(x.name)
         known = Filter(node, Call(BOOLEAN, "is_not_null", (x,)))
