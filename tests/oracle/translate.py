@@ -54,6 +54,7 @@ class _Scan:
     out: list[str] = field(default_factory=list)
     references: dict[tuple[str, Window | None], Reference] = field(default_factory=dict)
     drivers: list[list[str]] = field(default_factory=lambda: [[]])
+    outer: list[Window | None] = field(default_factory=lambda: [None])
     pending_on: str = ""
 
     def run(self) -> str:
@@ -70,8 +71,12 @@ class _Scan:
             self.drivers[-1] = []
         elif token == "(":
             self.drivers.append([])
+            self.outer.append(self._window_behind(i) or self.outer[-1])
         elif token == ")":
             self.drivers.pop()
+            if self.outer.pop() and self._text(self._next(i)).startswith("["):
+                self.out.append(token)
+                return self._next(i) + 1
         elif upper == "ON" and self.pending_on:
             self.out.append(f"ON {self.pending_on} AND")
             self.pending_on = ""
@@ -87,6 +92,19 @@ class _Scan:
         while i < len(self.tokens) and self.tokens[i].isspace():
             i += 1
         return i
+
+    def _window_behind(self, i: int) -> Window | None:
+        """The window of the subquery that opens at `i`.
+
+        Time windows commute with selections, so it goes to the streams inside.
+        """
+        depth = 0
+        for j in range(i, len(self.tokens)):
+            depth += {"(": 1, ")": -1}.get(self.tokens[j], 0)
+            if depth == 0:
+                behind = self._text(self._next(j))
+                return parse_window(behind[1:-1]) if behind.startswith("[") else None
+        return None
 
     def _text(self, i: int) -> str:
         return self.tokens[i] if i < len(self.tokens) else ""
@@ -106,7 +124,7 @@ class _Scan:
             window = parse_window(self.tokens[after][1:-1])
             after = self._next(after)
         elif name in self.streams:
-            window = Window("unbounded")
+            window = self.outer[-1] or Window("unbounded")
         if self._text(after).upper() == "AS":
             after = self._next(after)
         alias = self._text(after)

@@ -105,6 +105,9 @@ class Plans:
             other, columns = self._source(depth)
             word = self.rng.choice(("SEMI", "ANTI"))
             return f"{text} {word} JOIN {other} ON {self._on(scope, columns)}", scope
+        if kind < 0.62:
+            other, columns = self._source(0)
+            return f"{text} CROSS JOIN {other}", scope + columns
         word = self.rng.choice(("JOIN", "JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
         text, scope = self._joined(text, scope, word, depth)
         if self._chance(0.25):
@@ -118,6 +121,8 @@ class Plans:
 
     def _source(self, depth: int) -> tuple[str, Scope]:
         alias = self._name()
+        if self._chance(0.04):
+            return self._windowed(alias)
         if depth > 0 and self._chance(0.22):
             signature = self.rng.choice(("II", "IL", "IS", "IID"))
             body = self.relation(signature, depth - 1)
@@ -126,6 +131,16 @@ class Plans:
         self.streams.add(stream)
         columns = [Col(f"{alias}.{n}", LETTERS[t]) for n, t in STREAMS[stream].columns]
         return f"{stream} [{self.window()}] {alias}", columns
+
+    def _windowed(self, alias: str) -> tuple[str, Scope]:
+        """A time window over a subquery without state."""
+        stream, inner = self.rng.choice(sorted(STREAMS)), self._name()
+        self.streams.add(stream)
+        scope = [Col(f"{inner}.{n}", LETTERS[t]) for n, t in STREAMS[stream].columns]
+        items = self._items("IL", scope)
+        body = f"SELECT {items} FROM {stream} {inner} WHERE {self._simple(scope)}"
+        window = self.rng.choice(("RANGE 3", "RANGE 6", "NOW", "RANGE 4 SLIDE 2"))
+        return f"({body}) [{window}] {alias}", self._columns(alias, "IL")
 
     def window(self, slide: bool = True) -> str:
         """A random window."""
@@ -141,12 +156,17 @@ class Plans:
             return f"PARTITION BY k ROWS {self.rng.randint(1, 2)}"
         return "UNBOUNDED" if self.unbounded and self._chance(0.4) else "NOW"
 
-    def _with_table(self, text: str, scope: Scope) -> tuple[str, Scope]:
+    def _table(self) -> tuple[str, Scope]:
         self.tables.add("t")
         alias = self._name()
-        columns = [Col(f"{alias}.{n}", LETTERS[t]) for n, t in TABLES["t"].columns]
+        return f"t {alias}", [Col(f"{alias}.{n}", LETTERS[t]) for n, t in TABLES["t"].columns]
+
+    def _with_table(self, text: str, scope: Scope) -> tuple[str, Scope]:
+        table, columns = self._table()
         word = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
-        return f"{text} {word} t {alias} ON {self._on(scope, columns)}", scope + columns
+        if self._chance(0.2):
+            return f"{table} {word} {text} ON {self._on(columns, scope)}", columns + scope
+        return f"{text} {word} {table} ON {self._on(scope, columns)}", scope + columns
 
     def _with_nrr(self) -> tuple[str, Scope]:
         # A sliding boundary delays a row after its arrival; an NRR asks when it arrived.
@@ -183,13 +203,16 @@ class Plans:
     # ---- aggregation ---------------------------------------------------------------------
     def _grouped(self, signature: str, text: str, scope: Scope, where: str) -> str:
         keys = [c for c in scope if c.type in "IS"]
+        if self._chance(0.1):
+            keys = [Col(f"{self._pick(scope, 'I')} % 2", "I")]
         self.rng.shuffle(keys)
         keys = keys[: self.rng.choice((0, 1, 1, 1, 2))]
         columns = [self._aggregate_or_key(t, scope, keys) for t in signature]
         items = [f"{text} AS c{i}" for i, text in enumerate(columns)]
         by = f" GROUP BY {', '.join(k.text for k in keys)}" if keys else ""
-        having = f" HAVING {self._having(scope)}" if keys and self._chance(0.3) else ""
-        return f"SELECT {', '.join(items)} FROM {text}{where}{by}{having}"
+        having = f" HAVING {self._having(scope)}" if self._chance(0.3 if keys else 0.1) else ""
+        distinct = "DISTINCT " if self._chance(0.05) else ""
+        return f"SELECT {distinct}{', '.join(items)} FROM {text}{where}{by}{having}"
 
     def _aggregate_or_key(self, type_: str, scope: Scope, keys: Scope) -> str:
         own = [k.text for k in keys if k.type == type_]
@@ -201,7 +224,8 @@ class Plans:
         number = self._pick(scope, "I")
         if type_ == "L":
             distinct = "DISTINCT " if self._chance(0.3) else ""
-            call = self.rng.choice(("count(*)", f"count({distinct}{number})", f"sum({number})"))
+            calls = ("count(*)", f"count({distinct}{number})", f"sum({distinct}{number})")
+            call = self.rng.choice(calls)
         elif type_ == "D":
             fn = self.rng.choice(("avg", "stddev", "median", "sum"))
             arg = self._pick(scope, "D")
@@ -234,16 +258,17 @@ class Plans:
 
     def _simple(self, scope: Scope) -> str:
         x, n = self._pick(scope, "I"), self.rng.randint(0, 4)
-        kind = self.rng.randrange(11)
-        if kind == 10 and self._has(scope, "S"):
+        kind = self.rng.randrange(14)
+        if kind == 13 and self._has(scope, "S"):
             text = self._pick(scope, "S")
-            return self.rng.choice((f"{text} LIKE 'a%'", f"{text} = 'b'", f"{text} <> ''"))
-        if kind == 9 and self._has(scope, "D"):
+            return self.rng.choice((f"{text} LIKE 'a%'", f"{text} = 'b'", f"{text} > ''"))
+        if kind == 12 and self._has(scope, "D"):
             return f"{self._pick(scope, 'D')} > {self.rng.choice(('1e-1', '2e-1', '15e-1'))}"
         forms = (
             f"{x} BETWEEN {n - 2} AND {n}", f"{x} IN ({n}, {n - 1}, 7)", f"{x} IS NULL",
             f"{x} IS NOT NULL", f"{x} % 2 = {n % 2}", f"{x} + {self._pick(scope, 'I')} > {n}",
-            f"{x} NOT IN ({n}, {n + 1})",
+            f"{x} NOT IN ({n}, {n + 1})", f"{x} IS NOT DISTINCT FROM {self._pick(scope, 'I')}",
+            f"{x} IS DISTINCT FROM {n}",
         )  # fmt: skip
         if kind < len(forms):
             return forms[kind]
@@ -256,7 +281,9 @@ class Plans:
         x = self._pick(scope, "I")
         if self._chance(0.3) and depth > 0:
             return f"{x} {negation}IN ({self.relation('I', depth - 1)})"
-        source, columns = self._source(0)
+        source, columns = self._table() if self._chance(0.15) else self._source(0)
+        if self._chance(0.05):
+            return f"{negation}EXISTS (SELECT 1 FROM {source} WHERE {self._simple(columns)})"
         if self._chance(0.4):
             value = self._pick(columns, "I")
             where = f" WHERE {self._correlated(scope, columns)}" if self._chance(0.4) else ""
@@ -295,7 +322,9 @@ class Plans:
         n = self.rng.randint(0, 3)
         forms = {
             "I": (f"{x} + {n}", f"coalesce({x}, {n})", f"{x} * 2 - {y}", f"abs({x})", f"-{x}",
-                  f"CASE WHEN {self._simple(scope)} THEN {x} ELSE {n} END", f"{x} % 3"),
+                  f"CASE WHEN {self._simple(scope)} THEN {x} ELSE {n} END", f"{x} % 3",
+                  f"greatest({x}, {y})", f"least({x}, {n})", f"nullif({x}, {y})",
+                  f"CASE {x} WHEN {n} THEN {y} WHEN 1 THEN 7 END"),
             "L": (f"{x} + 1", f"coalesce({x}, {y})"),
             "D": (f"{x} / 2", f"{x} * 5e-1", f"coalesce({x}, 1e0)", f"{x} + {y}"),
             "S": (f"upper({x})", f"{x} || 'z'", f"coalesce({x}, 'none')", f"{x} || {y}"),
