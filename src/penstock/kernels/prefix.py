@@ -68,25 +68,9 @@ def _pend(val: I64, slots: I64, v: int, s: int) -> None:
 
 
 @kernel
-def _retracted(val: I64, slots: I64, v: int, exp: int) -> int:
-    """A row with this expiry that was in the answer and left at this very instant."""
-    s = val[v, PEND]
-    while s:
-        flags = slots[s, FLAGS]
-        if flags & GONE and flags & WAS and slots[s, EXP] == exp:
-            return s
-        s = slots[s, LINK]
-    return 0
-
-
-@kernel
 def insert(val: I64, slots: I64, regs: I64, v: int, exp: int) -> None:
     """Add a row behind those that expire no later; inside the prefix it is in the answer."""
-    s = _retracted(val, slots, v, exp)
-    if s:
-        slots[s, FLAGS] &= ~GONE
-    else:
-        s = _new(slots, regs, exp)
+    s = _new(slots, regs, exp)
     before, after = val[v, TAIL], 0
     while before and slots[before, EXP] > exp:
         after = before
@@ -143,7 +127,7 @@ def expire_head(val: I64, slots: I64, regs: I64, v: int) -> None:
 
 @kernel
 def remove(val: I64, slots: I64, regs: I64, v: int, exp: int) -> None:
-    """Take out a row with this expiry before its time."""
+    """Take out a row with this expiry before its time: the last, which may be of this instant."""
     s = val[v, TAIL]
     while slots[s, EXP] > exp:
         s = slots[s, PREV]

@@ -99,7 +99,8 @@ class SignedInput:
     def _apply_signed(self, delta: Delta, ids: I64) -> tuple[I64, Delta, I64]:
         minus = delta.sign < 0
         if bool(minus.any()):
-            # at one instant additions first: a list must hold what is taken from it
+            # at one instant additions first: a list must hold what is taken from it, and
+            # then takes back what has not been shown yet
             order = np.lexsort((minus, delta.ts))
             delta, ids, minus = delta.take(order), ids[order], minus[order]
         step = np.where(minus, np.int64(-1), np.int64(1))

@@ -89,6 +89,13 @@ def test_changes_of_one_instant_are_netted() -> None:
     assert 0 < op.premature_share() < 1
 
 
+def test_a_row_taken_and_given_back_at_one_instant_is_not_shown() -> None:
+    op = make(Arena(), ("str", "wks"), 1, SetKind.EXCEPT, True, "expiring")
+    left = [(1, 9, 1, 0, (7,)), (2, 9, -1, 0, (7,)), (2, 9, 1, 0, (7,)), (3, 9, -1, 0, (7,))]
+    assert run(op, left, [], 20) == [(1, 9, 1, 0, (7,)), (3, 9, -1, 0, (7,))]
+    assert op.rows() == 0
+
+
 def test_only_except_all_can_expire() -> None:
     for kind, all_ in OPS:
         if (kind, all_) != (SetKind.EXCEPT, True):
