@@ -40,8 +40,9 @@ class Accumulators:
         self._ctx = ctx
         self._level = level
         scope.array("state", (16, plan.state_width))
-        for name, keep, text, words in _POOLS:
-            if plan.users(keep, text):
+        self._users = {p[0]: plan.users(p[1], p[2]) for p in _POOLS if plan.users(p[1], p[2])}
+        for name, _, _, words in _POOLS:
+            if name in self._users:
                 scope.array(name, (16, words))
         self._distinct = tuple(a for a in plan.aggs if a.distinct)
         if self._distinct:
@@ -122,11 +123,10 @@ class Accumulators:
 
     def _make_room(self, arrivals: int) -> None:
         """A node for every arrival and aggregate of each pool."""
-        for name, keep, text, _ in _POOLS:
-            users = len(self._plan.users(keep, text))
-            if users:
-                used, free = self._arr(name)[0, [deque.USED, deque.FREED]]
-                self._scope.reserve(name, 1 + int(used) + max(0, arrivals * users - int(free)))
+        for name, users in self._users.items():
+            pool = self._arr(name)
+            used, free = int(pool[0, deque.USED]), int(pool[0, deque.FREED])
+            self._scope.reserve(name, 1 + used + max(0, arrivals * len(users) - free))
 
     def _fail(self, a: AggPlan, lins: I64) -> None:
         """Queries whose sum cannot be shown fail; the others go on."""
@@ -137,9 +137,9 @@ class Accumulators:
     def clear(self, groups: I64) -> None:
         """Free the nodes that `groups` hold."""
         state = self._arr("state")
-        for name, keep, text, _ in _POOLS:
-            for a in self._plan.users(keep, text):
-                if keep is Keep.DEQUE:
+        for name, users in self._users.items():
+            for a in users:
+                if a.keep is Keep.DEQUE:
                     deque.clear_deques(self._arr(name), state, groups, a.place.at)
                 else:
                     multiset.clear_multisets(self._arr(name), state, groups, a.place.at)
@@ -158,7 +158,5 @@ class Accumulators:
         found = [("state", tuple(a.place.at + 1 for a in best))]
         if any(a.text for a in self._distinct):
             found.append(("distinct/keys", (_TEXT,)))
-        for name, keep, text, _ in _POOLS:
-            if text and self._plan.users(keep, text):
-                found.append((name, (0,)))
+        found += [(name, (0,)) for name in self._users if name.startswith("text")]
         return found
