@@ -152,7 +152,7 @@ def _is_exact(values: list[Any], target: pa.DataType) -> bool:
 
 
 def _one_value(value: Any, target: pa.DataType) -> pa.Array | None:
-    if isinstance(value, bool) and not pa.types.is_boolean(target):
+    if isinstance(value, bool) != pa.types.is_boolean(target) and not isinstance(value, str):
         return None
     try:
         return pa.array([value]).cast(target)

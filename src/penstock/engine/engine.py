@@ -129,10 +129,13 @@ class Engine:
     def _take_dropqueries(self, block: b.DropQueries, output: b.Output) -> set[int]:
         template = self.templates[block.template]
         output.changes.append((block.template, template.drop(block.qids)))
+        self._free_if_unused(template)
+        return set()
+
+    def _free_if_unused(self, template: Template) -> None:
         if len(template.queries) == 0:
             template.scope.free()
-            del self.templates[block.template], self._params[block.template]
-        return set()
+            del self.templates[template.key], self._params[template.key]
 
     def _take_drop(self, block: b.Drop, output: b.Output) -> set[int]:
         for found in (self.sources.pop(block.name, None), self.tables.pop(block.name, None)):
@@ -156,6 +159,7 @@ class Engine:
             output.failures += failed
             qids = np.array([f.qid for f in failed], np.int64)
             template.purge(qids)
+            self._free_if_unused(template)
             changes = changes.take(np.flatnonzero(~np.isin(changes.qid, qids)))
         if len(changes):
             output.changes.append((template.key, changes))

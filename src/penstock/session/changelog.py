@@ -53,7 +53,7 @@ class Changelog:
 
     def add(self, number: int, changes: Changes, strings: StringTable) -> Batch:
         """Convert and keep the changes of a step."""
-        batch = Batch(number, changes.qid, self._arrow(number, changes, strings))
+        batch = Batch(number, changes.qid, self.arrow(number, changes, strings))
         self.batches.append(batch)
         self.rows += len(changes)
         while self.rows > self.limit and len(self.batches) > 1:
@@ -61,7 +61,8 @@ class Changelog:
             self.first += 1
         return batch
 
-    def _arrow(self, number: int, changes: Changes, strings: StringTable) -> pa.Table:
+    def arrow(self, number: int, changes: Changes, strings: StringTable) -> pa.Table:
+        """Changes as an Arrow table, without the query's name."""
         n = len(changes)
         time: pa.Array = pa.array(changes.time)
         if n and changes.time[0] == BEGINNING:
@@ -79,15 +80,15 @@ class Changelog:
         """Absolute index after the last batch."""
         return self.first + len(self.batches)
 
-    def read(self, qid: int, name: str, start: int, alone: bool) -> pa.Table:
-        """Changes of one query from batch `start` on (`alone`: the template has no other)."""
+    def read(self, qid: int, name: str, start: int) -> pa.Table:
+        """Changes of one query from batch `start` on."""
         if start < self.first:
             raise DataError(
                 f"changes of {name} were dropped: more than {self.limit:,} rows were waiting",
                 code="PS-DATA-004",
                 remedy="call changes() more often, subscribe(), or raise keep_changes in connect()",
             )
-        parts = [b.table if alone else _of(b, qid) for b in self.batches[start - self.first :]]
+        parts = [_of(b, qid) for b in self.batches[start - self.first :]]
         return label(parts, name, change_schema(self.schema, self.unit_time))
 
     def forget(self, before: int) -> None:

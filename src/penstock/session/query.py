@@ -20,13 +20,14 @@ class Query:
     >>> q.view(), q.changes()  # doctest: +SKIP
     """
 
-    __slots__ = ("_initial", "_read", "_session", "name")
+    __slots__ = ("_final", "_initial", "_read", "_session", "name")
 
     def __init__(self, session: Session, name: str, read: int, initial: pa.Table | None) -> None:
         self._session = session
         self.name = name
         self._read = read
         self._initial = initial
+        self._final: pa.Table | None = None  # what a dropped query has left to read
 
     def __repr__(self) -> str:
         return f"Query({self.name!r}, {self.status})"
@@ -41,7 +42,10 @@ class Query:
         return self._session._view(self.name)
 
     def changes(self) -> pa.Table:
-        """The changes of the answer since the last call."""
+        """The changes of the answer since the last call; a dropped query's last ones once more."""
+        if self._final is not None:
+            left, self._final = self._final, self._final.slice(0, 0)
+            return left
         return self._session._changes(self)
 
     def subscribe(self, callback: Callback) -> None:

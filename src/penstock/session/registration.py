@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64
+from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
 from penstock.optimizer.emit import choose_emits
+from penstock.physical.view import Changes
 from penstock.schema import Schema
 from penstock.session import compile as compiling
 from penstock.session import names as lookup
-from penstock.session.changelog import Changelog, change_schema
+from penstock.session.changelog import CHANGE_TYPES, Changelog
 from penstock.session.compile import Compiled, compile_select
 from penstock.session.query import Query
 from penstock.session.values import literal_rows
 from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
 from penstock.sql import statements as st
-from penstock.state.convert import to_arrow, to_rows
+from penstock.state.convert import to_rows
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -103,6 +104,7 @@ def add_queries(
     if order:
         chosen = np.ascontiguousarray(rows[:, order])
         output = session._apply([*blocks, b.AddQueries(info.key, chosen, history)], defer=True)
+        enter_template(session, info)
         qids = dict(zip((keys[i] for i in order), output.added[0].tolist(), strict=True))
     else:
         output, qids = None, {}
@@ -128,29 +130,28 @@ def handles_for(
     for key, name in zip(keys, names, strict=True):
         known = session._registry.qid_of(key)
         qid = qids[key] if known is None else known
-        initial = None
-        if known is not None and key not in qids:
-            initial = initial_rows(session, info, qid, clock)
-        session._registry.add_query(QueryInfo(name, text, info.key, qid, key, clock, history))
+        query = QueryInfo(name, text, info.key, qid, key, clock, history)
+        session._registry.add_query(query)
+        shared = known is not None and key not in qids
+        initial = held_rows(session, query, "insert") if shared else None
         handle = Query(session, name, log.end, initial)
         session._handles[name] = handle
         handles.append(handle)
     return handles
 
 
-def initial_rows(session: Session, info: TemplateInfo, qid: int, clock: int) -> pa.Table | None:
-    """What a row of Q that others already use holds, as insertions at the clock."""
-    if info.monotonic:
-        return None
-    rows = session._engine.view(info.key, qid)
-    n = rows.shape[1]
-    time: pa.Array = pa.array(np.full(n, clock), mask=np.full(n, clock == BEGINNING))
-    schema = change_schema(info.template.schema, info.unit_time)
-    kind = pa.array(["insert"] * n).dictionary_encode().cast(schema.field(1).type)
-    meta = [kind, time.cast(schema.field(2).type), pa.array(np.full(n, session._engine.batch)),
-            pa.array(np.arange(n))]  # fmt: skip
-    columns = to_arrow(rows, info.template.schema, session._engine.strings)
-    return pa.Table.from_arrays([*meta, *columns], names=schema.names[1:])
+def held_rows(session: Session, info: QueryInfo, change: str) -> pa.Table:
+    """What a query's row of Q holds, as insertions or deletions at the clock."""
+    template = session._registry.templates[info.template]
+    rows = session._engine.view(info.template, info.qid)
+    clock = session._engine.templates[info.template].clock
+    n = 0 if template.monotonic else rows.shape[1]
+    kind = CHANGE_TYPES.index(change).as_py()
+    changes = Changes(
+        rows[:, :n], np.full(n, clock), np.full(n, kind, np.int8), np.full(n, info.qid)
+    )
+    log = session._changelogs[info.template]
+    return log.arrow(session._engine.batch, changes, session._engine.strings)
 
 
 def check_history(session: Session, compiled: Compiled) -> None:
@@ -172,15 +173,19 @@ def check_history(session: Session, compiled: Compiled) -> None:
 def template_for(
     session: Session, compiled: Compiled, at_commit: bool
 ) -> tuple[TemplateInfo, list[b.Block]]:
-    """The template of a query, and the block that makes it when it is new."""
+    """The template of a query, and the block that makes it when it does not run."""
     info = session._registry.find_template(compiled.template, at_commit)
-    if info is not None:
+    if info is not None and info.key in session._engine.templates:
         return info, []
-    info = new_template(session, compiled, at_commit)
-    block = b.AddTemplate(info.key, info.plan, info.params, at_commit, info.emits)
+    info = info or new_template(session, compiled, at_commit)
+    return info, [b.AddTemplate(info.key, info.plan, info.params, at_commit, info.emits)]
+
+
+def enter_template(session: Session, info: TemplateInfo) -> None:
+    """Put a template that the engine has taken into the registry."""
     session._registry.add_template(info)
-    session._changelogs[info.key] = Changelog(info.plan.schema, info.unit_time, session._keep)
-    return info, [block]
+    log = Changelog(info.plan.schema, info.unit_time, session._keep)
+    session._changelogs.setdefault(info.key, log)
 
 
 def new_template(session: Session, compiled: Compiled, at_commit: bool) -> TemplateInfo:

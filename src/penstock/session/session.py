@@ -45,6 +45,7 @@ from penstock.sql.catalog import (
 from penstock.sql.parser import parse_script, parse_statement
 from penstock.state.convert import to_arrow, to_rows
 
+_FEW_READERS = 64  # with more, the changelog is kept up to its limit
 _DAY_US = 86_400_000_000
 _BATCH_ROWS = 50_000
 
@@ -152,18 +153,14 @@ class Session:
         with self._lock:
             info = self._query_info(query.name)
             log = self._changelogs[info.template]
-            alone = len(self._engine.templates[info.template].queries) == 1 if (
-                info.template in self._engine.templates
-            ) else False  # fmt: skip
-            alone = alone and log.end - query._read <= len(log.batches) and info.failure is None
-            table = log.read(info.qid, query.name, query._read, alone)
+            table = log.read(info.qid, query.name, query._read)
             if query._initial is not None:
                 first = label([query._initial], query.name, table.schema)
                 table, query._initial = pa.concat_tables([first, table]), None
             query._read = log.end
-            if alone:
-                log.forget(min(self._handles[n]._read for n in self._registry.members(
-                    info.template, info.qid)))  # fmt: skip
+            readers = self._registry.of_template(info.template)
+            if len(readers) <= _FEW_READERS:
+                log.forget(min(self._handles[q.name]._read for q in readers))
             return table
 
     def _status(self, name: str) -> str:
@@ -193,10 +190,9 @@ class Session:
                     code="PS-NAME-003",
                     remedy=f"DROP SINK {dependants[0]} first",
                 )
-            last = len(self._registry.members(info.template, info.qid)) == 1
-            if last and info.failure is None and info.template in self._engine.templates:
-                qids = np.array([info.qid])
-                self._apply([b.DropQueries(info.template, qids)])
+            handle = self._handles[name]
+            if info.failure is None:
+                handle._final = self._retract(info, handle)
             self._registry.remove_query(name)
             self._subscribers.pop(name, None)
             self._handles.pop(name, None)
@@ -206,6 +202,15 @@ class Session:
             if gone and not self._registry.of_template(info.template):
                 self._registry.forget_template(info.template)
                 del self._changelogs[info.template]
+
+    def _retract(self, info: QueryInfo, handle: Query) -> pa.Table:
+        """Take the query out of the engine unless others share its row; its last changes."""
+        if len(self._registry.members(info.template, info.qid)) == 1:
+            self._apply([b.DropQueries(info.template, np.array([info.qid]))])
+            return self._changes(handle)
+        unread = self._changes(handle)
+        held = registration.held_rows(self, info, "delete")
+        return pa.concat_tables([unread, label([held], info.name, unread.schema)])
 
     def _explain_query(self, name: str) -> str:
         info = self._query_info(name)
@@ -302,7 +307,7 @@ class Session:
             log = self._changelogs[info.template]
             fresh = [x for x in log.batches[-len(output.changes) :] if x.number == output.batch]
             start = log.end - len(fresh)
-            table = log.read(info.qid, name, start, False)
+            table = log.read(info.qid, name, start)
             if table.num_rows:
                 for callback in self._subscribers.get(name, []):
                     callback(table)

@@ -57,6 +57,7 @@ class Registry:
     _by_node: dict[tuple[Node, bool], int] = field(default_factory=dict)
     _rows: dict[RowKey, tuple[int, int]] = field(default_factory=dict)  # qid, subscribers
     _members: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    _by_template: dict[int, dict[str, QueryInfo]] = field(default_factory=dict)
 
     def find_template(self, node: Node, at_commit: bool) -> TemplateInfo | None:
         """The template with this logical plan."""
@@ -90,6 +91,7 @@ class Registry:
                 remedy="choose another name, or drop the query first",
             )
         self.queries[info.name] = info
+        self._by_template.setdefault(info.template, {})[info.name] = info
         _, subscribers = self._rows.get(info.row, (info.qid, 0))
         self._rows[info.row] = (info.qid, subscribers + 1)
         self._members.setdefault((info.template, info.qid), []).append(info.name)
@@ -97,6 +99,7 @@ class Registry:
     def remove_query(self, name: str) -> bool:
         """Forget a query; whether its row of Q has no subscriber left."""
         info = self.queries.pop(name)
+        del self._by_template[info.template][name]
         members = self._members[info.template, info.qid]
         members.remove(name)
         _, subscribers = self._rows[info.row]
@@ -110,6 +113,7 @@ class Registry:
         """Drop a template that has no queries."""
         info = self.templates.pop(key)
         del self._by_node[info.template, info.at_commit]
+        self._by_template.pop(key, None)
 
     def members(self, template: int, qid: int) -> list[str]:
         """Names of the queries served by a row of Q."""
@@ -117,4 +121,4 @@ class Registry:
 
     def of_template(self, key: int) -> list[QueryInfo]:
         """The queries of a template."""
-        return [q for q in self.queries.values() if q.template == key]
+        return list(self._by_template.get(key, {}).values())
