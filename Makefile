@@ -1,4 +1,5 @@
 # Every target does its own set-up in .venv; `make` alone lists them.
+# PYTEST_ARGS="-n 2 -x" goes to pytest, PROFILE=nightly to the property tests.
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -7,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
-PYTEST := $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: help setup demo test check lint types unit golden property bench docs clean
 
@@ -27,8 +28,10 @@ $(STAMP): pyproject.toml constraints.txt tools/find-python
 	@echo "==> installing pinned dependencies"
 	@$(BIN)/python -m pip install --quiet -c constraints.txt setuptools
 	@$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e '.[dev]'
-	@echo "==> compiling kernels (once; kept in the numba cache)"
-	@if [[ -f src/penstock/warm.py ]]; then $(BIN)/python -m penstock.warm; fi
+	@if [[ -f src/penstock/warm.py ]]; then \
+	  echo "==> compiling kernels (once; kept in a cache)"; \
+	  $(BIN)/python -m penstock.warm; \
+	fi
 	@touch $@
 
 demo: setup ## 200,000 rows of network traffic, 1,005 standing queries

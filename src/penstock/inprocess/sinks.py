@@ -173,15 +173,16 @@ class _ConsoleSink:
     def write(self, changes: pa.Table, batch: int) -> None:
         if not changes.num_rows:
             return
-        table = Table(title=f"{self.name}, batch {batch}", title_justify="left")
+        self.console.print(f"[bold]{self.name}, batch {batch}[/]", highlight=False)
+        table = Table()
         for column in changes.column_names:
             table.add_column("" if column == "_change_type" else column)
         for row in changes.slice(0, self.rows).to_pylist():
             row["_change_type"] = _SIGNS.get(str(row.get("_change_type")), "")
             table.add_row(*(str(row[column]) for column in changes.column_names))
-        if changes.num_rows > self.rows:
-            table.caption = f"and {changes.num_rows - self.rows} more changes"
         self.console.print(table)
+        if changes.num_rows > self.rows:
+            self.console.print(f"and {changes.num_rows - self.rows} more changes")
 
     def close(self) -> None:
         """Nothing is held."""
