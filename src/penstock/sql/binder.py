@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from penstock.logical.nodes import Node
 from penstock.sql.catalog import Catalog, ParamSpec
-from penstock.sql.coercion import Params
+from penstock.sql.coercion import Params, untyped
 from penstock.sql.dialect import place_of
 from penstock.sql.projections import named
 from penstock.sql.scopes import Context
@@ -28,6 +28,9 @@ def bind(query: exp.Expr, catalog: Catalog) -> Bound:
     """The plan of a query over the relations of a catalog; output names are distinct."""
     params = Params(_parameter_names(query))
     node = QueryBinder(Context(catalog, params), {}).relation(query)
+    for parameter in query.find_all(exp.Parameter):
+        if parameter.name not in params.types:
+            raise untyped(params.reference(parameter.name), parameter)
     specs = tuple(ParamSpec(name, params.types[name]) for name in params.names)
     return Bound(_distinctly_named(node), specs)
 

@@ -42,6 +42,7 @@ class Penstock(Dialect):
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: SqlglotParser.FUNCTION_PARSERS[name] for name in _KEPT
         }
+        STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {}
         text: Text
 
         def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:

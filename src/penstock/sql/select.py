@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from penstock.errors import SqlSyntaxError
 from penstock.logical.expr import Column, Expr, conjunction, conjuncts, walk
 from penstock.logical.nodes import Distinct, Filter, Node, SetKind, SetOp
 from penstock.sql import coercion
@@ -112,6 +113,10 @@ class QueryBinder:
     # ---- SELECT ----------------------------------------------------------------------
     def _select(self, node: exp.Select, outer: Scope | None, exists: bool) -> Inner:
         only(node, *_CLAUSES)
+        if not node.expressions:
+            raise SqlSyntaxError(
+                "a SELECT without a select list", place=place_of(node), remedy="name columns, or *"
+            )
         if node.args.get("from_") is None:
             raise unsupported(
                 node, "PS-SQL-023", "a SELECT without FROM is not a standing query",

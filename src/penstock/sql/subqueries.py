@@ -128,7 +128,7 @@ def refuse_correlation(node: exp.Expr, correlation: list[Expr]) -> None:
     if correlation:
         raise unsupported(
             node, CORRELATED,
-            "a subquery with GROUP BY, DISTINCT or a set operation cannot use outer columns",
+            "a subquery with GROUP BY or aggregates cannot use outer columns",
             "join with it in FROM: (SELECT key, … GROUP BY key) AS x ON x.key = …",
         )  # fmt: skip
 

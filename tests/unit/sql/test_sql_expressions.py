@@ -205,6 +205,7 @@ SELECT = "SELECT * FROM r [NOW] WHERE "
         ("name LIKE name", "PS-TYPE-010", "1:29"),
         ("a = 1 AND $x = $y", "PS-TYPE-004", "1:39"),
         ("$x IS NULL", "PS-TYPE-004", "1:29"),
+        ("EXISTS (SELECT a $x FROM u [NOW])", "PS-TYPE-004", "1:46"),
         ("CAST('x' AS INT) = a", "PS-TYPE-006", "1:29"),
         ("a = 99999999999999999999", "PS-TYPE-006", "1:33"),
         ("CAST(ts AS BIGINT) = 1", "PS-TYPE-001", "1:29"),

@@ -262,6 +262,7 @@ def test_stars() -> None:
         ("SELECT * FROM (SELECT k FROM r [NOW] LIMIT 1) x", "PS-SQL-011", "1:44"),
         ("WITH RECURSIVE x AS (SELECT k FROM u) SELECT * FROM x", "PS-SQL-013", "1:16"),
         ("SELECT 1", "PS-SQL-023", "1:8"),
+        ("SELECT FROM r", "PS-SQL-001", "1:1"),
         ("SELECT DISTINCT ON (k) k FROM u", "PS-SQL-024", "1:21"),
         ("SELECT * EXCLUDE (k) FROM u", "PS-SQL-024", "1:19"),
         ("SELECT k FROM u UNION SELECT k, v FROM u", "PS-TYPE-005", "1:8"),
