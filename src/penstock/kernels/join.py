@@ -1,10 +1,10 @@
 """Window-join kernels: one pass over the merged events of both sides, one pass that gathers.
 
-A side is two row-major matrices, `links` [next in chain, exp], small so that walks stay in
-cache, and `state` [exp, lin, NULL bits, columns…], and the head of each chain, newest first.
-Rows of a batch are appended before the pass and become visible when their event links them,
-so a pair is found once, by its later part (Ghanem §5.5). The first probe that meets an expired
-row unlinks it.
+A side is a log of rows: `exp`, row-major `state` [lin, NULL bits, columns…] and chains, newest
+row first (`head`, `next`: 32 bits each, so that walks stay in cache). Rows of a batch are appended
+before the pass and become visible when their event links them, so a pair is found once, by its
+later part (Ghanem §5.5). A log in order of `exp` is alive from some row on and a walk stops
+there; otherwise a walk unlinks the expired rows it meets.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.delta import I8, I64
 from penstock.kernels.jit import kernel
 
-NEXT, DIES = 0, 1
-EXP, LIN, NULLS, COLUMNS = 0, 1, 2, 3
+I32 = NDArray[np.int32]
+
+LIN, NULLS, COLUMNS = 0, 1, 2
 REMOVED = -3
-"""In NEXT: the row was retracted."""
+"""In `next`: the row was retracted."""
 USED, FIRST, REMOVALS, DISORDERED, LAST_EXP, CREDIT = 0, 1, 2, 3, 4, 5
 """Registers of a side (`state/join_side.py`)."""
 INT_BAND, FLOAT_BAND = 1, 2
@@ -44,12 +46,15 @@ class Events(NamedTuple):
 
 
 class Chains(NamedTuple):
-    """Stored rows of one side. `ordered`: rows were appended in order of exp."""
+    """The log of one side: `used` rows, in order of exp if `ordered`, none alive before `first`."""
 
-    links: I64
+    next: I32
+    exp: I64
     state: I64
-    head: I64
+    head: I32
     regs: I64
+    used: int
+    first: int
     ordered: bool
     link: bool
     probe: bool
@@ -73,7 +78,7 @@ class Found(NamedTuple):
     """Pairs by event: `events` (k × 4: slot·2 + is right, ts, sign, pairs), and the partners."""
 
     events: I64
-    partners: I64
+    partners: I32
 
 
 @kernel
@@ -101,35 +106,52 @@ def partner_range(value: int, low: int, high: int, is_left: bool) -> tuple[int, 
 
 
 @kernel
-def _walk(
-    chain: int, ts: int, links: I64, head: I64, ordered: bool, out: I64, n: int
-) -> int:  # fmt: skip
-    """Append the live rows of `chain` to `out` at n; the new n, or −1 when it is full."""
+def _advance(first: int, ts: int, exp: I64, used: int) -> int:
+    """The first row of an ordered log that is alive at `ts`."""
+    while first < used and exp[first] <= ts:
+        first += 1
+    return first
+
+
+@kernel
+def _walk_ordered(row: int, first: int, following: I32, out: I32, n: int) -> int:
+    """Append the chain from `row` back to `first` to `out` at n; the new n, −1 when it is full."""
     room = out.shape[0]
-    row = head[chain]
-    before = -1
+    while row >= first:
+        if n == room:
+            return -1
+        out[n] = row
+        n += 1
+        row = following[row]
+    return n
+
+
+@kernel
+def _walk_any(
+    chain: int, ts: int, head: I32, following: I32, exp: I64, out: I32, n: int
+) -> int:  # fmt: skip
+    """Append the live rows of `chain` to `out` at n, unlink others; the new n, −1 when full."""
+    room = out.shape[0]
+    row, before = head[chain], -1
     while row >= 0:
-        following = links[row, NEXT]
-        if links[row, DIES] > ts:
+        after = following[row]
+        if exp[row] > ts:
             if n == room:
                 return -1
             out[n] = row
             n += 1
             before = row
+        elif before < 0:
+            head[chain] = after
         else:
-            if ordered:
-                following = -1
-            if before < 0:
-                head[chain] = following
-            else:
-                links[before, NEXT] = following
-        row = following
+            following[before] = after
+        row = after
     return n
 
 
 @kernel
 def _fits(
-    own: int, lin: int, is_left: bool, state: I64, start: int, out: I64, n: int, test: Test
+    own: int, lin: int, is_left: bool, state: I64, start: int, out: I32, n: int, test: Test
 ) -> int:
     """Keep of out[start:n] the rows that pass `test` with the event's value and lineage."""
     column = test.right_column if is_left else test.left_column
@@ -160,63 +182,56 @@ def _fits(
 
 
 @kernel
-def _unlink_equal(
-    chain: int, rows: I64, i: int, exp: int, lin: int, links: I64, state: I64, head: I64
-) -> int:
-    """Unlink the newest stored row equal to column i of `rows`; its slot, or −1."""
-    row = head[chain]
-    before = -1
+def _retract(ev: Events, i: int, own: Chains) -> int:
+    """Unlink the newest stored row equal to event i; its slot, or −1."""
+    state, rows, chain = own.state, ev.rows, ev.ids[i]
+    row, before = own.head[chain], -1
     while row >= 0:
-        same = state[row, EXP] == exp and state[row, LIN] == lin
+        same = own.exp[row] == ev.exp[i] and state[row, LIN] == ev.lin[i]
         for c in range(rows.shape[0]):
             same = same and state[row, NULLS + c] == rows[c, i]
         if same:
             if before < 0:
-                head[chain] = links[row, NEXT]
+                own.head[chain] = own.next[row]
             else:
-                links[before, NEXT] = links[row, NEXT]
-            links[row, NEXT] = REMOVED
+                own.next[before] = own.next[row]
+            own.next[row] = REMOVED
+            own.regs[REMOVALS] += 1
             return int(row)
         before = row
-        row = links[row, NEXT]
+        row = own.next[row]
     return -1
 
 
 @kernel
-def _grown(array: I64) -> I64:
-    new = np.empty(2 * array.shape[0] + 16, np.int64)
-    new[: array.shape[0]] = array
-    return new
-
-
-@kernel
-def _retract(ev: Events, i: int, own: Chains) -> int:
-    """Unlink the row that event i takes back; its slot, or −1."""
-    lines = (own.links, own.state, own.head)
-    slot = _unlink_equal(ev.ids[i], ev.rows, i, ev.exp[i], ev.lin[i], *lines)
-    if slot >= 0:
-        own.regs[REMOVALS] += 1
-    return slot
-
-
-@kernel
 def _probe(
-    ev: Events, i: int, is_left: bool, other: Chains, test: Test, out: I64, n: int
+    ev: Events, i: int, is_left: bool, other: Chains, first: int, test: Test, out: I32, n: int
 ) -> int:  # fmt: skip
     """All partners of event i appended to `out` at n; the new n, or −1 when it is full."""
     start = n
-    if ev.probes.shape[1] == 0:
-        n = _walk(ev.ids[i], ev.ts[i], other.links, other.head, other.ordered, out, n)
-    else:
-        for p in range(ev.probes.shape[1]):
-            chain = ev.probes[i, p]
-            if chain >= 0 and n >= 0:
-                n = _walk(chain, ev.ts[i], other.links, other.head, other.ordered, out, n)
+    chains = max(1, ev.probes.shape[1])
+    for p in range(chains):
+        chain = ev.probes[i, p] if ev.probes.shape[1] else ev.ids[i]
+        if chain < 0:
+            continue
+        if other.ordered:
+            n = _walk_ordered(other.head[chain], first, other.next, out, n)
+        else:
+            n = _walk_any(chain, ev.ts[i], other.head, other.next, other.exp, out, n)
+        if n < 0:
+            return n
     if n > start and (test.kind or test.tagged):
         column = test.left_column if is_left else test.right_column
         value = ev.rows[1 + column, i] if test.kind else 0
         n = _fits(value, ev.lin[i], is_left, other.state, start, out, n, test)
     return n
+
+
+@kernel
+def _grown(array: I32) -> I32:
+    new = np.empty(2 * array.shape[0] + 16, np.int32)
+    new[: array.shape[0]] = array
+    return new
 
 
 @kernel
@@ -227,11 +242,13 @@ def join_events(
     # Arrays are taken out of their tuples once: in the loop that would count references.
     l_ts, l_exp, l_sign, l_ids, l_slots = left.ts, left.exp, left.sign, left.ids, left.slots
     r_ts, r_exp, r_sign, r_ids, r_slots = right.ts, right.exp, right.sign, right.ids, right.slots
-    l_links, l_head, r_links, r_head = ls.links, ls.head, rs.links, rs.head
+    l_next, l_head, l_log, l_used, l_first = ls.next, ls.head, ls.exp, ls.used, ls.first
+    r_next, r_head, r_log, r_used, r_first = rs.next, rs.head, rs.exp, rs.used, rs.first
     nl, nr = l_ts.shape[0], r_ts.shape[0]
     simple = test.kind == 0 and test.tagged == 0 and left.probes.shape[1] == 0
+    simple = simple and ls.ordered and rs.ordered
     events = np.empty((nl + nr, 4), np.int64)
-    out = np.empty(guess, np.int64)
+    out = np.empty(guess, np.int32)
     used, n, i, j = 0, 0, 0, 0
     while i < nl or j < nr:
         is_left = j == nr or (
@@ -240,34 +257,36 @@ def join_events(
         start = n
         if is_left:
             chain, slot, ts, exp, sign = l_ids[i], l_slots[i], l_ts[i], l_exp[i], l_sign[i]
+            r_first = _advance(r_first, ts, r_log, r_used)
             if chain >= 0:
                 if sign < 0:
                     slot = _retract(left, i, ls)
                 elif ls.link:
-                    l_links[slot, NEXT] = l_head[chain]
+                    l_next[slot] = l_head[chain]
                     l_head[chain] = slot
                 while slot >= 0 and exp > ts and ls.probe:
                     if simple:
-                        n = _walk(chain, ts, r_links, r_head, rs.ordered, out, start)
+                        n = _walk_ordered(r_head[chain], r_first, r_next, out, start)
                     else:
-                        n = _probe(left, i, True, rs, test, out, start)
+                        n = _probe(left, i, True, rs, r_first, test, out, start)
                     if n >= 0:
                         break
                     out = _grown(out)
             i += 1
         else:
             chain, slot, ts, exp, sign = r_ids[j], r_slots[j], r_ts[j], r_exp[j], r_sign[j]
+            l_first = _advance(l_first, ts, l_log, l_used)
             if chain >= 0:
                 if sign < 0:
                     slot = _retract(right, j, rs)
                 elif rs.link:
-                    r_links[slot, NEXT] = r_head[chain]
+                    r_next[slot] = r_head[chain]
                     r_head[chain] = slot
                 while slot >= 0 and exp > ts and rs.probe:
                     if simple:
-                        n = _walk(chain, ts, l_links, l_head, ls.ordered, out, start)
+                        n = _walk_ordered(l_head[chain], l_first, l_next, out, start)
                     else:
-                        n = _probe(right, j, False, ls, test, out, start)
+                        n = _probe(right, j, False, ls, l_first, test, out, start)
                     if n >= 0:
                         break
                     out = _grown(out)
@@ -282,37 +301,58 @@ def join_events(
 
 
 @kernel
-def gather_pairs(found: Found, left: I64, right: I64, tagged: int) -> tuple[I64, I64, I64, I8, I64]:
-    """The rows of all pairs, column-major, with ts, exp, sign and lin."""
-    n = found.partners.shape[0]
-    wl, wr = left.shape[1] - COLUMNS, right.shape[1] - COLUMNS
-    rows = np.empty((1 + wl + wr, n), np.int64)
-    ts, exp, lin = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    sign = np.empty(n, np.int8)
+def _spread(found: Found) -> tuple[I32, I32, I64, I8]:
+    """Left slot, right slot, ts and sign of each pair."""
+    events, partners = found.events, found.partners
+    n = partners.shape[0]
+    a, b = np.empty(n, np.int32), np.empty(n, np.int32)
+    ts, sign = np.empty(n, np.int64), np.empty(n, np.int8)
     k = 0
-    for e in range(found.events.shape[0]):
-        slot = found.events[e, 0] >> 1
-        is_left = (found.events[e, 0] & 1) == 0
-        when, what = found.events[e, 1], np.int8(found.events[e, 2])
-        for _ in range(found.events[e, 3]):
-            partner = found.partners[k]
-            if is_left:
-                a, b = slot, partner
-            else:
-                a, b = partner, slot
-            rows[0, k] = left[a, NULLS] | (right[b, NULLS] << wl)
-            for c in range(wl):
-                rows[1 + c, k] = left[a, COLUMNS + c]
-            for c in range(wr):
-                rows[1 + wl + c, k] = right[b, COLUMNS + c]
+    for e in range(events.shape[0]):
+        slot, when, what = np.int32(events[e, 0] >> 1), events[e, 1], np.int8(events[e, 2])
+        is_left = (events[e, 0] & 1) == 0
+        for _ in range(events[e, 3]):
+            a[k] = slot if is_left else partners[k]
+            b[k] = partners[k] if is_left else slot
             ts[k] = when
             sign[k] = what
-            exp[k] = min(left[a, EXP], right[b, EXP])
-            if tagged == LEFT_TAGGED:
-                lin[k] = left[a, LIN]
-            elif tagged == RIGHT_TAGGED:
-                lin[k] = right[b, LIN]
-            else:
-                lin[k] = min(left[a, LIN], right[b, LIN])
             k += 1
+    return a, b, ts, sign
+
+
+@kernel
+def _take(state: I64, slots: I32, column: int, out: I64) -> None:
+    for k in range(slots.shape[0]):
+        out[k] = state[slots[k], column]
+
+
+@kernel
+def gather_pairs(
+    found: Found, ls: Chains, rs: Chains, tagged: int
+) -> tuple[I64, I64, I64, I8, I64]:  # fmt: skip
+    """The rows of all pairs, column-major, with ts, exp, sign and lin.
+
+    One column at a time: many output streams at once are slower than rereading the slots.
+    """
+    left, right, left_exp, right_exp = ls.state, rs.state, ls.exp, rs.exp
+    a, b, ts, sign = _spread(found)
+    n = a.shape[0]
+    wl, wr = left.shape[1] - COLUMNS, right.shape[1] - COLUMNS
+    rows = np.empty((1 + wl + wr, n), np.int64)
+    exp, lin = np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(n):
+        exp[k] = min(left_exp[a[k]], right_exp[b[k]])
+    if tagged == LEFT_TAGGED:
+        _take(left, a, LIN, lin)
+    elif tagged == RIGHT_TAGGED:
+        _take(right, b, LIN, lin)
+    else:
+        for k in range(n):
+            lin[k] = min(left[a[k], LIN], right[b[k], LIN])
+    for k in range(n):
+        rows[0, k] = left[a[k], NULLS] | (right[b[k], NULLS] << wl)
+    for c in range(wl):
+        _take(left, a, COLUMNS + c, rows[1 + c])
+    for c in range(wr):
+        _take(right, b, COLUMNS + c, rows[1 + wl + c])
     return rows, ts, exp, sign, lin

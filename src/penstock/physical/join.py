@@ -120,7 +120,7 @@ class JoinOp(Operator):
         guess = 64 + 8 * (left.ts.shape[0] + right.ts.shape[0])
         ls, rs = self._left.chains(link=link), self._right.chains(link=link)
         found = join_events(left, right, ls, rs, test, self._right_first, guess)
-        out = Delta(*gather_pairs(found, ls.state, rs.state, self._tagged))
+        out = Delta(*gather_pairs(found, ls, rs, self._tagged))
         if self._residual is None or not len(out):
             return out
         return out.take(passing(out, self._residual, self._ctx.failures, self.edge.level))

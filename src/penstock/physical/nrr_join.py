@@ -15,7 +15,6 @@ import numpy as np
 from penstock.delta import I64, Clock, Delta
 from penstock.kernels.join import (
     COLUMNS,
-    EXP,
     LEFT_TAGGED,
     LIN,
     NULLS,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from penstock.physical.context import Context
     from penstock.physical.evaluate import Compiled
 
-_NONE = np.empty(0, np.int64)
 _ARRIVALS = 0  # register: rows of the stream ever remembered
 
 
@@ -90,25 +88,33 @@ class NrrJoinOp(Operator):
         ids[stream.sign < 0] = -1
         self._table.reserve(self._keys.capacity)
         slots = self._table.append(table, table_ids)
-        packed = np.ascontiguousarray(np.vstack((stream.exp, stream.lin, stream.rows)).T)
+        arrivals = self._passing_by(stream)
         found = join_events(
             self._events(stream, ids, np.arange(len(stream))),
             self._events(table, table_ids, slots),
-            Chains(np.empty((0, 2), np.int64), packed, _NONE, _NONE, True, False, True),
+            arrivals,
             self._table.chains(probe=False),
             self._test,
             True,
             64 + 2 * len(stream),
         )
-        return self._results(found, packed)
+        return self._results(found, arrivals)
+
+    @staticmethod
+    def _passing_by(stream: Delta) -> Chains:
+        """The batch in the form of a side that is probed by nobody."""
+        packed = np.ascontiguousarray(np.vstack((stream.lin, stream.rows)).T)
+        no_chains = np.empty(0, np.int32)
+        arrays = (no_chains, stream.exp, packed, no_chains, np.empty(0, np.int64))
+        return Chains(*arrays, 0, 0, True, False, True)
 
     @staticmethod
     def _events(delta: Delta, ids: I64, slots: I64) -> Events:
         probes = np.empty((len(delta), 0), np.int64)
         return Events(delta.ts, delta.exp, delta.lin, delta.sign, ids, slots, probes, delta.rows)
 
-    def _results(self, found: Found, packed: I64) -> tuple[Delta, I64]:
-        out = Delta(*gather_pairs(found, packed, self._table.state, LEFT_TAGGED))
+    def _results(self, found: Found, arrivals: Chains) -> tuple[Delta, I64]:
+        out = Delta(*gather_pairs(found, arrivals, self._table.chains(), LEFT_TAGGED))
         owner = np.repeat(found.events[:, 0] >> 1, found.events[:, 3])
         if self._residual is None:
             return out, owner
@@ -123,15 +129,13 @@ class NrrJoinOp(Operator):
         slots = side.append(entries, ids[owner])
         first = np.searchsorted(owner, np.arange(len(stream) + 1))
         chains = side.chains()
-        emitted = remember(
-            stream.ts, stream.sign, ids, first, slots,
-            chains.links, chains.state, chains.head, chains.regs,
-        )  # fmt: skip
-        matrix = gather_rows(side.state, np.ascontiguousarray(emitted[:, 0]))
+        emitted = remember(stream.ts, stream.sign, ids, first, slots, chains)
+        taken = np.ascontiguousarray(emitted[:, 0])
+        matrix = gather_rows(side.state, taken)
         return Delta(
             np.ascontiguousarray(matrix[NULLS:-2]),
             emitted[:, 1].copy(),
-            matrix[EXP],
+            side.exp[taken],
             emitted[:, 2].astype(np.int8),
             matrix[LIN],
         )

@@ -17,13 +17,11 @@ from penstock.kernels.jit import kernel
 from penstock.kernels.join import (
     COLUMNS,
     CREDIT,
-    DIES,
     DISORDERED,
-    EXP,
     FIRST,
+    I32,
     LAST_EXP,
     LIN,
-    NEXT,
     NULLS,
     REMOVALS,
     REMOVED,
@@ -34,13 +32,14 @@ from penstock.kernels.rows import gather_rows
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
 
+_LOG = ("next", "exp", "rows", "chain")
 _SMALL = 64  # below this many dead rows compaction is not worth a call
 _STEP_CREDIT = 1024  # rows a step without insertions may pay for scanning
 
 
 @kernel
 def append_rows(
-    links: I64, state: I64, chain: I64, count: I64, regs: I64,
+    following: I32, log_exp: I64, state: I64, chain: I64, count: I64, regs: I64,
     rows: I64, exp: I64, lin: I64, sign: I8, ids: I64,
 ) -> I64:  # fmt: skip
     """Append the + rows that have a chain (not yet linked); the slot of each row or −1."""
@@ -52,9 +51,8 @@ def append_rows(
         if sign[i] < 0 or ids[i] < 0:
             slots[i] = -1
             continue
-        links[used, NEXT] = -1
-        links[used, DIES] = exp[i]
-        state[used, EXP] = exp[i]
+        following[used] = -1
+        log_exp[used] = exp[i]
         state[used, LIN] = lin[i]
         for c in range(width):
             state[used, NULLS + c] = rows[c, i]
@@ -72,13 +70,13 @@ def append_rows(
 
 
 @kernel
-def count_dead(links: I64, regs: I64, now: int) -> int:
+def count_dead(following: I32, exp: I64, regs: I64, now: int) -> int:
     """Rows known to be dead at `now`: exact in order, else only when a scan is paid for."""
     used = regs[USED]
     if regs[DISORDERED] == 0:
         first = regs[FIRST]
-        while first < used and (links[first, DIES] <= now or links[first, NEXT] == REMOVED):
-            if links[first, NEXT] == REMOVED:
+        while first < used and (exp[first] <= now or following[first] == REMOVED):
+            if following[first] == REMOVED:
                 regs[REMOVALS] -= 1
             first += 1
         regs[FIRST] = first
@@ -88,14 +86,14 @@ def count_dead(links: I64, regs: I64, now: int) -> int:
     regs[CREDIT] = 0
     dead = 0
     for row in range(used):
-        if links[row, DIES] <= now or links[row, NEXT] == REMOVED:
+        if exp[row] <= now or following[row] == REMOVED:
             dead += 1
     return dead
 
 
 @kernel
 def compact_rows(
-    links: I64, state: I64, chain: I64, head: I64, count: I64, regs: I64, now: int
+    following: I32, exp: I64, state: I64, chain: I64, head: I32, count: I64, regs: I64, now: int
 ) -> I64:
     """Drop dead rows, keep order, rebuild chains; the chains of the dropped rows."""
     used = regs[USED]
@@ -104,7 +102,7 @@ def compact_rows(
         head[chain[row]] = -1
     gone, kept, last, disordered = 0, 0, BEGINNING, 0
     for row in range(used):
-        if links[row, DIES] <= now or links[row, NEXT] == REMOVED:
+        if exp[row] <= now or following[row] == REMOVED:
             dropped[gone] = chain[row]
             count[chain[row]] -= 1
             gone += 1
@@ -113,12 +111,12 @@ def compact_rows(
             state[kept, c] = state[row, c]
         own = chain[row]
         chain[kept] = own
-        links[kept, NEXT] = head[own]
-        links[kept, DIES] = state[kept, EXP]
+        exp[kept] = exp[row]
+        following[kept] = head[own]
         head[own] = kept
-        if state[kept, EXP] < last:
+        if exp[kept] < last:
             disordered = 1
-        last = max(last, state[kept, EXP])
+        last = max(last, exp[kept])
         kept += 1
     state[kept:used] = 0  # no stale string codes
     regs[USED], regs[FIRST], regs[REMOVALS] = kept, 0, 0
@@ -147,10 +145,11 @@ class JoinSide:
 
     def __init__(self, scope: Scope, columns: int) -> None:
         self.scope = scope
-        scope.array("links", (64, 2))
+        scope.array("next", 64, np.int32)
+        scope.array("exp", 64)
         scope.array("rows", (64, COLUMNS + columns))
         scope.array("chain", 64)
-        scope.array("head", 32, fill=-1)
+        scope.array("head", 32, np.int32, fill=-1)
         scope.array("count", 32)
         if "regs" not in scope:
             scope.array("regs", 8)[LAST_EXP] = BEGINNING
@@ -159,9 +158,14 @@ class JoinSide:
         return cast(I64, self.scope[name])
 
     @property
-    def links(self) -> I64:
-        """Next row in its chain and exp of each logged row."""
-        return self._arr("links")
+    def next(self) -> I32:
+        """The next older row in the chain of each logged row."""
+        return cast(I32, self.scope["next"])
+
+    @property
+    def exp(self) -> I64:
+        """The expiry of each logged row."""
+        return self._arr("exp")
 
     @property
     def state(self) -> I64:
@@ -174,9 +178,9 @@ class JoinSide:
         return self._arr("chain")
 
     @property
-    def head(self) -> I64:
+    def head(self) -> I32:
         """The newest row of each chain."""
-        return self._arr("head")
+        return cast(I32, self.scope["head"])
 
     @property
     def disordered(self) -> bool:
@@ -199,32 +203,35 @@ class JoinSide:
     def append(self, delta: Delta, ids: I64) -> I64:
         """Log the + rows that have a chain; the slot of each row of `delta`, or −1."""
         need = int(self._arr("regs")[USED]) + len(delta)
-        for name in ("links", "rows", "chain"):
+        for name in _LOG:
             self.scope.reserve(name, need)
-        arrays = (self.links, self.state, self.chain, self.count, self._arr("regs"))
-        return append_rows(*arrays, delta.rows, delta.exp, delta.lin, delta.sign, ids)
+        log = (self.next, self.exp, self.state, self.chain, self.count, self._arr("regs"))
+        return append_rows(*log, delta.rows, delta.exp, delta.lin, delta.sign, ids)
 
     def chains(self, *, link: bool = True, probe: bool = True) -> Chains:
         """The side for a kernel: whether its events link rows and search the other side."""
-        arrays = (self.links, self.state, self.head, self._arr("regs"))
-        return Chains(*arrays, not self.disordered, link, probe)
+        regs = self._arr("regs")
+        arrays = (self.next, self.exp, self.state, self.head, regs)
+        span = (int(regs[USED]), int(regs[FIRST]))
+        return Chains(*arrays, *span, not self.disordered, link, probe)
 
     def live(self, now: int) -> I64:
         """Slots of the rows alive at `now`, in order of arrival."""
-        log = self.links[: self._arr("regs")[USED]]
-        return np.flatnonzero((log[:, DIES] > now) & (log[:, NEXT] != REMOVED))
+        used = self._arr("regs")[USED]
+        return np.flatnonzero((self.exp[:used] > now) & (self.next[:used] != REMOVED))
 
     def delta(self, slots: I64, now: int) -> Delta:
         """The rows at `slots` as + rows of the instant `now`."""
         matrix = gather_rows(self.state, slots)
         n = slots.shape[0]
-        return Delta(matrix[NULLS:], np.full(n, now), matrix[EXP], np.ones(n, np.int8), matrix[LIN])
+        plus = np.ones(n, np.int8)
+        return Delta(matrix[NULLS:], np.full(n, now), self.exp[slots], plus, matrix[LIN])
 
     def tidy(self, now: int) -> I64:
         """Compact when the dead outnumber the living; chains that lost rows."""
         regs = self._arr("regs")
         regs[CREDIT] += _STEP_CREDIT
-        dead = count_dead(self.links, regs, now)
+        dead = count_dead(self.next, self.exp, regs, now)
         if dead < _SMALL or 2 * dead <= regs[USED]:
             return np.empty(0, np.int64)
         return self._compact(now)
@@ -235,25 +242,28 @@ class JoinSide:
         gone: Bool = np.isin(log[:, LIN], lins)
         if not gone.any():
             return np.empty(0, np.int64)
-        self.links[np.flatnonzero(gone), NEXT] = REMOVED
+        self.next[np.flatnonzero(gone)] = REMOVED
         return self._compact(BEGINNING)
 
     def renumber(self, old: I64, new_of: I64) -> None:
         """Chains `old` are now numbered `new_of[old]`; all others have no rows."""
         for name, fill in (("head", -1), ("count", 0)):
-            array = np.full(max(32, old.shape[0]), fill, np.int64)
-            array[new_of[old]] = self._arr(name)[old]
+            before = self.scope[name]
+            array = np.full(max(32, old.shape[0]), fill, before.dtype)
+            array[new_of[old]] = before[old]
             self.scope[name] = array
         used = self._arr("regs")[USED]
         self.chain[:used] = new_of[self.chain[:used]]
 
     def _compact(self, now: int) -> I64:
         regs = self._arr("regs")
-        dropped = compact_rows(self.links, self.state, self.chain, self.head, self.count, regs, now)
+        dropped = compact_rows(
+            self.next, self.exp, self.state, self.chain, self.head, self.count, regs, now
+        )
         room = max(64, 2 * int(regs[USED]))
         if 2 * room < self.state.shape[0]:
-            for name in ("links", "rows", "chain"):
-                self.scope[name] = self._arr(name)[:room].copy()
+            for name in _LOG:
+                self.scope[name] = self.scope[name][:room].copy()
         return dropped
 
 

@@ -119,8 +119,8 @@ class Twin:
 
     def pair(self, left: Row, right: Row):
         (a, a_exp, a_lin), (b, b_exp, b_lin) = left, right
-        for l, r in self.equi:
-            if a[l] is None or a[l] != b[r]:
+        for x, y in self.equi:
+            if a[x] is None or a[x] != b[y]:
                 return None
         if self.band is not None:
             x, y = a[self.band.left_column], b[self.band.right_column]
@@ -380,4 +380,4 @@ def test_describes_itself() -> None:
         Schema((Field("s", STRING), Field("x", BIGINT), Field("u", STRING))),
         Pattern.WKS, Level.EPOCH, True, False,
     )  # fmt: skip
-    assert [(s.array, s.columns) for s in op.strings()] == [("join/right/rows", (3, 5))]
+    assert [(s.array, s.columns) for s in op.strings()] == [("join/right/rows", (2, 4))]
