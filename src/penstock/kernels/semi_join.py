@@ -178,6 +178,7 @@ def net_semi_explicit(
             v = values[j]
             val[v, MARK] = 0
             now = val[v, COUNT] if (key[val[v, KEY] - 1, RIGHTS] > 0) != anti else 0
+            regs[PREMATURE] += max(min(val[v, SHOWN], val[v, COUNT]) - now, 0)
             out, n = _repeat(out, n, v, t, now - val[v, SHOWN])
             val[v, SHOWN] = now
         for j in range(q):

@@ -14,7 +14,7 @@ from penstock.delta import I64, NEVER
 from penstock.kernels.jit import kernel
 
 EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = 0, 1, 2, 3
-LEFT_GONE, LEFT, RIGHT_GONE, RIGHT = 0, 1, 2, 3
+LEFT_GONE, LEFT = 0, 1  # streams; then those of the right
 C_LEFT, C_RIGHT, C_BEFORE, C_MARK = 0, 1, 2, 3
 WORDS = 4
 PREMATURE, NATURAL, SINK = 0, 1, 2
@@ -96,17 +96,19 @@ def net_counts(
                     touched[m] = v
                     m += 1
                 if s == LEFT_GONE:
-                    regs[NATURAL] += v1 > v2
-                elif s == RIGHT and step[p] > 0:
-                    regs[PREMATURE] += v1 > v2
+                    val[v, C_MARK] += 1  # ends up to this many are natural
                 val[v, s >> 1] += step[p]
                 p += 1
             pos[s] = p
         for k in range(m):
             v = touched[k]
-            val[v, C_MARK] = 0
             v1, v2 = val[v, C_LEFT], val[v, C_RIGHT]
             change = multiplicity(kind, v1, v2) - val[v, C_BEFORE]
+            if change < 0:
+                natural = min(-change, val[v, C_MARK] - 1)
+                regs[NATURAL] += natural
+                regs[PREMATURE] -= change + natural
+            val[v, C_MARK] = 0
             for _ in range(abs(change)):
                 out[n, 0] = v
                 out[n, 1] = t

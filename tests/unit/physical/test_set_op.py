@@ -86,7 +86,7 @@ def test_changes_of_one_instant_are_netted() -> None:
     op = make(Arena(), ("wks", "wks"), 1, SetKind.EXCEPT, True, "explicit")
     left, right = [(1, 9, 1, 0, (7,))] * 3, [(1, 9, 1, 0, (7,))] * 2
     assert run(op, left, right, 20) == [(1, NEVER, 1, 0, (7,)), (9, NEVER, -1, 0, (7,))]
-    assert 0 < op.premature_share() < 1
+    assert op.premature_share() == 0.0
 
 
 def test_a_row_taken_and_given_back_at_one_instant_is_not_shown() -> None:
@@ -109,3 +109,12 @@ def test_edges() -> None:
         assert (out.pattern, out.expiring, out.negatives) == (pattern, False, True)
     out = make(Arena(), ("wks", "wks"), 1, SetKind.EXCEPT, True, "expiring").edge
     assert (out.pattern, out.expiring, out.negatives) == (Pattern.STR, True, True)
+
+
+@pytest.mark.parametrize("emit", ["explicit", "expiring"])
+def test_both_ways_to_leave_count_premature_ends(emit: str) -> None:
+    op = make(Arena(), ("wks", "wks"), 1, SetKind.EXCEPT, True, emit)
+    left = [(t, t + 10, 1, 0, (t,)) for t in range(8)]
+    right = [(9, 19, 1, 0, (t,)) for t in (5, 6)]
+    run(op, left, right, 40)
+    assert op.premature_share() == pytest.approx(2 / 8)
