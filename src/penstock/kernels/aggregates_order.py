@@ -9,9 +9,18 @@ from __future__ import annotations
 
 from penstock.delta import I64
 from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, show_null
-from penstock.kernels.deque import leave, push, push_string
+from penstock.kernels.deque import BACK, leave, push, push_string
 from penstock.kernels.jit import kernel
-from penstock.kernels.multiset import SIZE, greatest, insert_key, least, nth, remove_key
+from penstock.kernels.multiset import (
+    SIZE,
+    descend,
+    descend_text,
+    greatest,
+    insert_key,
+    least,
+    nth,
+    remove_key,
+)
 from penstock.kernels.strings import U8, compare_strings
 from penstock.kernels.sums import float_order, to_bits, to_float
 
@@ -78,11 +87,17 @@ def deque_pass(ev: Events, place: Place, state: I64, pool: I64, floats: bool, fl
     for m in range(ev.event_ends.shape[0]):
         while e < ev.event_ends[m]:
             if (words[e, VALID] >> agg) & 1:
-                key = to_key(words[e, slot], floats, flip)
+                g, key = words[e, GROUP], to_key(words[e, slot], floats, flip)
                 if steps[e] > 0:
-                    push(pool, state, words[e, GROUP], at, key)
+                    back = push(pool, state[g, at + 1], key)
+                    state[g, at + 1] = back
+                    if pool[back, BACK] == 0:
+                        state[g, at] = back
                 elif steps[e] < 0:
-                    leave(pool, state, words[e, GROUP], at, key)
+                    front = leave(pool, state[g, at], key)
+                    state[g, at] = front
+                    if front == 0:
+                        state[g, at + 1] = 0
             e += 1
         while t < ev.touch_ends[m]:
             front = state[ev.touch_groups[t], at]
@@ -107,9 +122,16 @@ def text_deque_pass(
             if (words[e, VALID] >> agg) & 1:
                 g, code = words[e, GROUP], words[e, slot]
                 if steps[e] > 0:
-                    push_string(pool, state, g, at, code, flip, starts, lengths, heap)
+                    back = state[g, at + 1]
+                    back = push_string(pool, back, code, flip, starts, lengths, heap)
+                    state[g, at + 1] = back
+                    if pool[back, BACK] == 0:
+                        state[g, at] = back
                 elif steps[e] < 0:
-                    leave(pool, state, g, at, code)
+                    front = leave(pool, state[g, at], code)
+                    state[g, at] = front
+                    if front == 0:
+                        state[g, at + 1] = 0
             e += 1
         while t < ev.touch_ends[m]:
             front = state[ev.touch_groups[t], at]
@@ -147,10 +169,15 @@ def tree_pass(
         while e < ev.event_ends[m]:
             if (words[e, VALID] >> agg) & 1:
                 g, key = words[e, GROUP], to_key(words[e, slot], floats, False)
+                root = state[g, at]
+                if text:
+                    depth = descend_text(pool, root, key, starts, lengths, heap, path)
+                else:
+                    depth = descend(pool, root, key, path)
                 if steps[e] > 0:
-                    insert_key(pool, state, g, at, key, text, starts, lengths, heap, path)
+                    state[g, at] = insert_key(pool, root, key, depth, path)
                 elif steps[e] < 0:
-                    remove_key(pool, state, g, at, key, text, starts, lengths, heap, path)
+                    state[g, at] = remove_key(pool, root, depth, path)
             e += 1
         while t < ev.touch_ends[m]:
             root = state[ev.touch_groups[t], at]

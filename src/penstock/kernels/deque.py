@@ -20,19 +20,6 @@ WORDS = 4
 
 
 @kernel
-def new_node(pool: I64) -> int:
-    """A node from the free list, or a fresh one (the pool must have room)."""
-    node = pool[0, FREE]
-    if node != 0:
-        pool[0, FREE] = pool[node, NEXT]
-        pool[0, FREED] -= 1
-    else:
-        node = pool[0, USED] + 1
-        pool[0, USED] = node
-    return int(node)
-
-
-@kernel
 def free_node(pool: I64, node: int) -> None:
     """Give a node back."""
     pool[node, KEY] = 0
@@ -42,24 +29,27 @@ def free_node(pool: I64, node: int) -> None:
 
 
 @kernel
-def _link(pool: I64, state: I64, g: int, at: int, back: int, key: int) -> None:
-    """Append `key` behind node `back` (0: the deque is empty)."""
-    node = new_node(pool)
+def append_node(pool: I64, back: int, key: int) -> int:
+    """A new last node behind `back` (0: the first). The pool must have room."""
+    node = pool[0, FREE]
+    if node != 0:
+        pool[0, FREE] = pool[node, NEXT]
+        pool[0, FREED] -= 1
+    else:
+        node = pool[0, USED] + 1
+        pool[0, USED] = node
     pool[node, KEY] = key
     pool[node, COUNT] = 1
     pool[node, BACK] = back
     pool[node, NEXT] = 0
     if back != 0:
         pool[back, NEXT] = node
-    else:
-        state[g, at] = node
-    state[g, at + 1] = node
+    return int(node)
 
 
 @kernel
-def push(pool: I64, state: I64, g: int, at: int, key: int) -> None:
-    """A row with `key` came."""
-    back = state[g, at + 1]
+def push(pool: I64, back: int, key: int) -> int:
+    """A row with `key` came; returns the new last node (the front too if none is before it)."""
     while back != 0 and pool[back, KEY] < key:
         before = pool[back, BACK]
         free_node(pool, back)
@@ -67,18 +57,15 @@ def push(pool: I64, state: I64, g: int, at: int, key: int) -> None:
     if back != 0 and pool[back, KEY] == key:
         pool[back, COUNT] += 1
         pool[back, NEXT] = 0
-        state[g, at + 1] = back
-    else:
-        _link(pool, state, g, at, back, key)
+        return back
+    return append_node(pool, back, key)
 
 
 @kernel
 def push_string(
-    pool: I64, state: I64, g: int, at: int, code: int, flip: int,
-    starts: I64, lengths: I64, heap: U8,
-) -> None:  # fmt: skip
-    """A row with the string `code` came; with `flip` the least string is kept in front."""
-    back = state[g, at + 1]
+    pool: I64, back: int, code: int, flip: bool, starts: I64, lengths: I64, heap: U8
+) -> int:
+    """The same for the string `code`; with `flip` the least string is kept in front."""
     while back != 0:
         order = compare_strings(pool[back, KEY], code, starts, lengths, heap)
         if order <= 0 if flip else order >= 0:
@@ -89,27 +76,23 @@ def push_string(
     if back != 0 and pool[back, KEY] == code:
         pool[back, COUNT] += 1
         pool[back, NEXT] = 0
-        state[g, at + 1] = back
-    else:
-        _link(pool, state, g, at, back, code)
+        return back
+    return append_node(pool, back, code)
 
 
 @kernel
-def leave(pool: I64, state: I64, g: int, at: int, key: int) -> None:
-    """The oldest row, whose key is `key`, left."""
-    front = state[g, at]
+def leave(pool: I64, front: int, key: int) -> int:
+    """The oldest row, whose key is `key`, left; returns the new front, 0 when none is left."""
     if front == 0 or pool[front, KEY] != key:
-        return
+        return front
     pool[front, COUNT] -= 1
     if pool[front, COUNT] > 0:
-        return
+        return front
     after = pool[front, NEXT]
-    state[g, at] = after
     if after != 0:
         pool[after, BACK] = 0
-    else:
-        state[g, at + 1] = 0
     free_node(pool, front)
+    return int(after)
 
 
 @kernel

@@ -19,7 +19,7 @@ USED, FREE, FREED, MADE = 1, 2, 3, 4
 """Registers in slot 0: highest node ever used, first free node, free nodes, nodes ever made."""
 WORDS = 6
 DEPTH = 512
-"""Length of the path scratch; a treap of 2⁶⁰ nodes is expected to be far shallower."""
+"""Length of the path scratch; a treap that fits in memory is far shallower."""
 
 
 @kernel
@@ -76,87 +76,93 @@ def _lift(pool: I64, node: int, side: int) -> int:
 
 
 @kernel
-def _compare(a: int, b: int, text: bool, starts: I64, lengths: I64, heap: U8) -> int:
-    if a == b:
-        return 0
-    if text:
-        return compare_strings(a, b, starts, lengths, heap)
-    return -1 if a < b else 1
-
-
-@kernel
-def _hang(pool: I64, state: I64, g: int, at: int, parent: int, old: int, new: int) -> None:
-    """Put `new` where `old` hangs below `parent` (0: the root)."""
+def _hang(pool: I64, root: int, parent: int, old: int, new: int) -> int:
+    """Put `new` where `old` hangs below `parent` (0: the root); returns the root."""
     if parent == 0:
-        state[g, at] = new
-    elif pool[parent, LEFT] == old:
-        pool[parent, LEFT] = new
-    else:
-        pool[parent, RIGHT] = new
+        return new
+    pool[parent, LEFT if pool[parent, LEFT] == old else RIGHT] = new
+    return root
 
 
 @kernel
-def insert_key(
-    pool: I64, state: I64, g: int, at: int, key: int, text: bool,
-    starts: I64, lengths: I64, heap: U8, path: I64,
-) -> None:  # fmt: skip
-    """Add `key` once to the multiset rooted at state[g, at]."""
-    node, depth, side = state[g, at], 0, LEFT
-    while node != 0:
-        pool[node, SIZE] += 1
-        order = _compare(key, pool[node, KEY], text, starts, lengths, heap)
-        if order == 0:
-            pool[node, COUNT] += 1
-            return
+def descend(pool: I64, root: int, key: int, path: I64) -> int:
+    """Where the number `key` is or belongs: path[: depth + 1] from the root; returns depth.
+
+    The last node of the path is the one with `key`, or 0; then path[depth + 1] is the side
+    of its parent on which it belongs.
+    """
+    node, depth, side = root, 0, LEFT
+    while node != 0 and pool[node, KEY] != key:
         path[depth] = node
         depth += 1
+        side = LEFT if key < pool[node, KEY] else RIGHT
+        node = pool[node, side]
+    path[depth] = node
+    path[depth + 1] = side
+    return depth
+
+
+@kernel
+def descend_text(
+    pool: I64, root: int, code: int, starts: I64, lengths: I64, heap: U8, path: I64
+) -> int:
+    """The same for a string."""
+    node, depth, side = root, 0, LEFT
+    while node != 0 and pool[node, KEY] != code:
+        path[depth] = node
+        depth += 1
+        order = compare_strings(code, pool[node, KEY], starts, lengths, heap)
         side = LEFT if order < 0 else RIGHT
         node = pool[node, side]
-    fresh = _new(pool, key)
+    path[depth] = node
+    path[depth + 1] = side
+    return depth
+
+
+@kernel
+def insert_key(pool: I64, root: int, key: int, depth: int, path: I64) -> int:
+    """Add `key` once, after `descend` found its place; returns the root."""
+    for i in range(depth):
+        pool[path[i], SIZE] += 1
+    node = path[depth]
+    if node != 0:
+        pool[node, COUNT] += 1
+        pool[node, SIZE] += 1
+        return root
+    node = _new(pool, key)
     if depth == 0:
-        state[g, at] = fresh
-        return
-    pool[path[depth - 1], side] = fresh
-    while depth > 0 and pool[path[depth - 1], RANK] < pool[fresh, RANK]:
+        return int(node)
+    pool[path[depth - 1], path[depth + 1]] = node
+    while depth > 0 and pool[path[depth - 1], RANK] < pool[node, RANK]:
         depth -= 1
         parent = path[depth]
         above = path[depth - 1] if depth > 0 else 0
-        _lift(pool, parent, LEFT if pool[parent, LEFT] == fresh else RIGHT)
-        _hang(pool, state, g, at, above, parent, fresh)
+        _lift(pool, parent, LEFT if pool[parent, LEFT] == node else RIGHT)
+        root = _hang(pool, root, above, parent, node)
+    return root
 
 
 @kernel
-def remove_key(
-    pool: I64, state: I64, g: int, at: int, key: int, text: bool,
-    starts: I64, lengths: I64, heap: U8, path: I64,
-) -> bool:  # fmt: skip
-    """Take `key` once out of the multiset; False (and nothing done) when it is not there."""
-    node, depth = state[g, at], 0
-    while node != 0:
-        order = _compare(key, pool[node, KEY], text, starts, lengths, heap)
-        if order == 0:
-            break
-        path[depth] = node
-        depth += 1
-        node = pool[node, LEFT if order < 0 else RIGHT]
+def remove_key(pool: I64, root: int, depth: int, path: I64) -> int:
+    """Take what `descend` found out once (nothing when it found none); returns the root."""
+    node = path[depth]
     if node == 0:
-        return False
-    for i in range(depth):
+        return root
+    for i in range(depth + 1):
         pool[path[i], SIZE] -= 1
-    pool[node, SIZE] -= 1
     pool[node, COUNT] -= 1
     if pool[node, COUNT] > 0:
-        return True
+        return root
     parent = path[depth - 1] if depth > 0 else 0
     while pool[node, LEFT] != 0 and pool[node, RIGHT] != 0:
         left, right = pool[node, LEFT], pool[node, RIGHT]
         up = _lift(pool, node, LEFT if pool[left, RANK] > pool[right, RANK] else RIGHT)
-        _hang(pool, state, g, at, parent, node, up)
+        root = _hang(pool, root, parent, node, up)
         parent = up
     child = pool[node, LEFT] if pool[node, LEFT] != 0 else pool[node, RIGHT]
-    _hang(pool, state, g, at, parent, node, child)
+    root = _hang(pool, root, parent, node, child)
     _free(pool, node)
-    return True
+    return root
 
 
 @kernel

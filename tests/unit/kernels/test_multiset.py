@@ -14,14 +14,21 @@ PATH = np.empty(ms.DEPTH, np.int64)
 
 
 def change(insert: bool, pool: np.ndarray, state: np.ndarray, g: int, key: int, text: bool) -> None:
-    function = ms.insert_key if insert else ms.remove_key
-    function(pool, state, g, 0, key, text, *TABLE.arrays(), PATH)
+    root = int(state[g, 0])
+    if text:
+        depth = ms.descend_text(pool, root, key, *TABLE.arrays(), PATH)
+    else:
+        depth = ms.descend(pool, root, key, PATH)
+    if insert:
+        state[g, 0] = ms.insert_key(pool, root, key, depth, PATH)
+    else:
+        state[g, 0] = ms.remove_key(pool, root, depth, PATH)
 
 
-def depth(pool: np.ndarray, node: int) -> int:
+def height(pool: np.ndarray, node: int) -> int:
     if node == 0:
         return 0
-    return 1 + max(depth(pool, int(pool[node, ms.LEFT])), depth(pool, int(pool[node, ms.RIGHT])))
+    return 1 + max(height(pool, int(pool[node, side])) for side in (ms.LEFT, ms.RIGHT))
 
 
 def test_like_sorted_lists() -> None:
@@ -56,7 +63,7 @@ def test_sorted_input_keeps_it_shallow() -> None:
     pool, state = np.zeros((n + 1, ms.WORDS), np.int64), np.zeros((1, 1), np.int64)
     for key in range(n):
         change(True, pool, state, 0, key, False)
-    assert depth(pool, int(state[0, 0])) < 60
+    assert height(pool, int(state[0, 0])) < 60
     for key in range(0, n, 2):
         change(False, pool, state, 0, key, False)
     assert [ms.nth(pool, int(state[0, 0]), i) for i in (0, 1, 5000)] == [1, 3, 10001]
