@@ -51,9 +51,10 @@ def best_pass(
     """Min or max of rows that never leave."""
     words, shown = ev.words, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
+    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
     e = t = 0
-    for m in range(ev.event_ends.shape[0]):
-        while e < ev.event_ends[m]:
+    for m in range(event_ends.shape[0]):
+        while e < event_ends[m]:
             if (words[e, VALID] >> agg) & 1 and ev.steps[e] > 0:
                 g, key = words[e, GROUP], words[e, slot]
                 better = state[g, at] == 0
@@ -67,8 +68,8 @@ def best_pass(
                     state[g, at + 1] = key
                 state[g, at] += 1
             e += 1
-        while t < ev.touch_ends[m]:
-            g = ev.touch_groups[t]
+        while t < touch_ends[m]:
+            g = groups[t]
             if state[g, at] == 0:
                 show_null(shown, t, agg)
             elif text:
@@ -83,9 +84,10 @@ def deque_pass(ev: Events, place: Place, state: I64, pool: I64, floats: bool, fl
     """Min or max of numbers whose rows leave in the order they came."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
+    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
     e = t = 0
-    for m in range(ev.event_ends.shape[0]):
-        while e < ev.event_ends[m]:
+    for m in range(event_ends.shape[0]):
+        while e < event_ends[m]:
             if (words[e, VALID] >> agg) & 1:
                 g, key = words[e, GROUP], to_key(words[e, slot], floats, flip)
                 if steps[e] > 0:
@@ -99,8 +101,8 @@ def deque_pass(ev: Events, place: Place, state: I64, pool: I64, floats: bool, fl
                     if front == 0:
                         state[g, at + 1] = 0
             e += 1
-        while t < ev.touch_ends[m]:
-            front = state[ev.touch_groups[t], at]
+        while t < touch_ends[m]:
+            front = state[groups[t], at]
             if front == 0:
                 show_null(shown, t, agg)
             else:
@@ -116,9 +118,10 @@ def text_deque_pass(
     """Min or max of strings whose rows leave in the order they came."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
+    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
     e = t = 0
-    for m in range(ev.event_ends.shape[0]):
-        while e < ev.event_ends[m]:
+    for m in range(event_ends.shape[0]):
+        while e < event_ends[m]:
             if (words[e, VALID] >> agg) & 1:
                 g, code = words[e, GROUP], words[e, slot]
                 if steps[e] > 0:
@@ -133,8 +136,8 @@ def text_deque_pass(
                     if front == 0:
                         state[g, at + 1] = 0
             e += 1
-        while t < ev.touch_ends[m]:
-            front = state[ev.touch_groups[t], at]
+        while t < touch_ends[m]:
+            front = state[groups[t], at]
             if front == 0:
                 show_null(shown, t, agg)
             else:
@@ -164,9 +167,10 @@ def tree_pass(
     """Min, max or median of rows that leave in any order."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
+    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
     e = t = 0
-    for m in range(ev.event_ends.shape[0]):
-        while e < ev.event_ends[m]:
+    for m in range(event_ends.shape[0]):
+        while e < event_ends[m]:
             if (words[e, VALID] >> agg) & 1:
                 g, key = words[e, GROUP], to_key(words[e, slot], floats, False)
                 root = state[g, at]
@@ -179,8 +183,8 @@ def tree_pass(
                 elif steps[e] < 0:
                     state[g, at] = remove_key(pool, root, depth, path)
             e += 1
-        while t < ev.touch_ends[m]:
-            root = state[ev.touch_groups[t], at]
+        while t < touch_ends[m]:
+            root = state[groups[t], at]
             if root == 0:
                 show_null(shown, t, agg)
             elif want == LEAST:

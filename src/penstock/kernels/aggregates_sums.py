@@ -36,14 +36,15 @@ def count_pass(ev: Events, place: Place, state: I64) -> None:
     """Rows that count."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, at = place.agg, place.at
+    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
     e = t = 0
-    for m in range(ev.event_ends.shape[0]):
-        while e < ev.event_ends[m]:
+    for m in range(event_ends.shape[0]):
+        while e < event_ends[m]:
             if (words[e, VALID] >> agg) & 1:
                 state[words[e, GROUP], at] += steps[e]
             e += 1
-        while t < ev.touch_ends[m]:
-            shown[t, 1 + agg] = state[ev.touch_groups[t], at]
+        while t < touch_ends[m]:
+            shown[t, 1 + agg] = state[groups[t], at]
             t += 1
 
 
@@ -57,9 +58,10 @@ def wide_pass(
     """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
+    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
     e = t = n_failed = 0
-    for m in range(ev.event_ends.shape[0]):
-        while e < ev.event_ends[m]:
+    for m in range(event_ends.shape[0]):
+        while e < event_ends[m]:
             if (words[e, VALID] >> agg) & 1:
                 g = words[e, GROUP]
                 state[g, at] += steps[e]
@@ -68,8 +70,8 @@ def wide_pass(
                 elif steps[e] < 0:
                     subtract_wide(state, g, at + 1, words[e, slot])
             e += 1
-        while t < ev.touch_ends[m]:
-            g = ev.touch_groups[t]
+        while t < touch_ends[m]:
+            g = groups[t]
             if state[g, at] == 0:
                 show_null(shown, t, agg)
             elif average:
@@ -119,14 +121,15 @@ def float_pass(ev: Events, place: Place, state: I64, average: bool) -> None:
     """Sum or average of floats."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
+    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
     e = t = 0
-    for m in range(ev.event_ends.shape[0]):
-        while e < ev.event_ends[m]:
+    for m in range(event_ends.shape[0]):
+        while e < event_ends[m]:
             if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
                 update_float(state, words[e, GROUP], at, to_float(words[e, slot]), steps[e])
             e += 1
-        while t < ev.touch_ends[m]:
-            g = ev.touch_groups[t]
+        while t < touch_ends[m]:
+            g = groups[t]
             n = state[g, at] + state[g, at + 1] + state[g, at + 2] + state[g, at + 3]
             if n == 0:
                 show_null(shown, t, agg)
@@ -157,16 +160,17 @@ def spread_pass(ev: Events, place: Place, state: I64, floats: bool, scale: float
     """Sample standard deviation: NULL for fewer than two values, NaN when one is not finite."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
+    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
     e = t = 0
-    for m in range(ev.event_ends.shape[0]):
-        while e < ev.event_ends[m]:
+    for m in range(event_ends.shape[0]):
+        while e < event_ends[m]:
             if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
                 bits = words[e, slot]
                 value = to_float(bits) if floats else float(bits)
                 update_spread(state, words[e, GROUP], at, value, steps[e])
             e += 1
-        while t < ev.touch_ends[m]:
-            g = ev.touch_groups[t]
+        while t < touch_ends[m]:
+            g = groups[t]
             n = state[g, at]
             if n < 2:
                 show_null(shown, t, agg)
