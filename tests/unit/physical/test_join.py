@@ -381,3 +381,24 @@ def test_describes_itself() -> None:
         Pattern.WKS, Level.EPOCH, True, False,
     )  # fmt: skip
     assert [(s.array, s.columns) for s in op.strings()] == [("join/right/rows", (2, 4))]
+
+
+@pytest.mark.parametrize("kind", ["windows", "weak", "left tagged"])
+@pytest.mark.parametrize("condition", ["equi", "band", "cross"])
+def test_does_not_depend_on_batches(kind: str, condition: str) -> None:
+    equi, band, residual, band_type = CONDITIONS[condition]
+    run = Run(*KINDS[kind], equi, band, residual, band_type=band_type)
+    rng = np.random.default_rng(11)
+    types = (BIGINT,) * 3
+    streams = [make_stream(rng, side, 12, 40, types, 15) for side in KINDS[kind]]
+    seen = []
+    for together in (1, 3, 12):
+        op, out = run.build(Arena()), Counter()
+        for start in range(0, 12, together):
+            parts = [[r for rows in s[start : start + together] for r in rows] for s in streams]
+            deltas = [to_delta(part, types) for part in parts]
+            got = op.step(deltas, Clock(10 * start, 10 * (start + together)))
+            out.update(from_delta(got, types * 2))
+        seen.append(out)
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0]
