@@ -78,6 +78,10 @@ class Oracle:
             self._points = sorted(p for p in ends if p < FOREVER)
         return self._points
 
+    def only(self, points: list[int]) -> None:
+        """Ask for these points alone (instead of every one at which something may change)."""
+        self._points = sorted(set(points))
+
     def at(self, at: int) -> Counter[Values]:
         """The answer at a point."""
         if not self._bags:

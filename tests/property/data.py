@@ -25,10 +25,12 @@ FLOATS = (0.1, 0.2, 0.3, 1.5, -2.0, 1e6, 0.0)
 WORDS = ("a", "b", "ab", "")
 
 
-def value(rng: Random, name: str, type_: str) -> object:
-    """A value of a column's small domain; one in nine is NULL."""
+def value(rng: Random, name: str, type_: str, wide: bool = False) -> object:
+    """A value of a column's small (or wide) domain; one in nine is NULL."""
     if rng.random() < 1 / 9:
         return None
+    if wide:
+        return _wide_value(rng, name, type_)
     if type_ == "DOUBLE":
         return rng.choice(FLOATS)
     if type_ == "STRING":
@@ -36,15 +38,25 @@ def value(rng: Random, name: str, type_: str) -> object:
     return rng.randrange(4) if name == "k" else rng.randrange(-1, 5)
 
 
-def row(rng: Random, definition: StreamDef, ts: int) -> Values:
+def _wide_value(rng: Random, name: str, type_: str) -> object:
+    if type_ == "DOUBLE":
+        return round(rng.gauss(0, 100), 3)
+    if type_ == "STRING":
+        return f"word{rng.randrange(300)}"
+    return rng.randrange(40) if name == "k" else rng.randrange(-20, 30)
+
+
+def row(rng: Random, definition: StreamDef, ts: int, wide: bool = False) -> Values:
     """A row at `ts`."""
     return tuple(
-        ts if name == definition.time else value(rng, name, type_)
+        ts if name == definition.time else value(rng, name, type_, wide)
         for name, type_ in definition.columns
     )
 
 
-def batches(rng: Random, streams: list[StreamDef], count: int) -> list[Push]:
+def batches(
+    rng: Random, streams: list[StreamDef], count: int, wide: bool = False
+) -> list[Push]:
     """About `count` rows of the streams, cut into batches; disorder mostly within DELAY."""
     arrivals: list[tuple[float, str, Values]] = []
     for definition in streams:
@@ -54,14 +66,13 @@ def batches(rng: Random, streams: list[StreamDef], count: int) -> list[Push]:
         for _ in range(max(1, count // len(streams))):
             ts += rng.choice(GAPS)
             when = ts + skew + rng.uniform(0, definition.delay + extra)
-            arrivals.append((when, definition.name, row(rng, definition, ts)))
+            arrivals.append((when, definition.name, row(rng, definition, ts, wide)))
     arrivals.sort(key=lambda a: a[0])
-    return list(_cut(rng, arrivals))
+    return _cut(rng, arrivals, count // 4 if wide else rng.choice((2, 5, 9, 30)))
 
 
-def _cut(rng: Random, arrivals: list[tuple[float, str, Values]]) -> list[Push]:
+def _cut(rng: Random, arrivals: list[tuple[float, str, Values]], size: int) -> list[Push]:
     pushes: list[Push] = []
-    size = rng.choice((2, 5, 9, 30))
     at = 0
     while at < len(arrivals):
         chunk = arrivals[at : at + rng.randint(1, size)]
@@ -87,7 +98,9 @@ def _changes_of_table(rng: Random, table: TableDef) -> Action:
     return Update(table.name, rng.randrange(4), value(rng, *second))
 
 
-def session(rng: Random, streams: set[str], tables: set[str], count: int) -> Scenario:
+def session(
+    rng: Random, streams: set[str], tables: set[str], count: int, wide: bool = False
+) -> Scenario:
     """A session over these streams and tables with about `count` rows.
 
     Half of the sessions bring all clocks together before a table changes; in the others a
@@ -104,7 +117,7 @@ def session(rng: Random, streams: set[str], tables: set[str], count: int) -> Sce
             actions.append(Insert(table.name, tuple(rows)))
     newest = -100
     together = rng.random() < 0.5
-    for push in batches(rng, chosen, count):
+    for push in batches(rng, chosen, count, wide):
         actions.append(push)
         at = STREAMS[push.stream].names.index("ts")
         newest = max(newest, *(int(str(r[at])) for r in push.rows))

@@ -34,6 +34,7 @@ class Plans:
     streams: set[str] = field(default_factory=set)
     tables: set[str] = field(default_factory=set)
     unbounded: bool = True
+    scale: int = 1
     names: int = 0
 
     # ---- entry ---------------------------------------------------------------------------
@@ -146,12 +147,12 @@ class Plans:
         """A random window."""
         kind = self.rng.random()
         if kind < 0.5:
-            return f"RANGE {self.rng.choice((1, 2, 3, 4, 5, 8))}"
+            return f"RANGE {self.scale * self.rng.choice((1, 2, 3, 4, 5, 8))}"
         if kind < 0.65 and slide:
-            step = self.rng.randint(1, 4)
-            return f"RANGE {step + self.rng.choice((0, 0, 1, 3, 4))} SLIDE {step}"
+            step = self.rng.randint(1, 4) * self.scale
+            return f"RANGE {step + self.rng.choice((0, 0, 1, 3, 4)) * self.scale} SLIDE {step}"
         if kind < 0.77:
-            return f"ROWS {self.rng.randint(1, 4)}"
+            return f"ROWS {self.rng.randint(1, 4) * self.scale}"
         if kind < 0.89:
             return f"PARTITION BY k ROWS {self.rng.randint(1, 2)}"
         return "UNBOUNDED" if self.unbounded and self._chance(0.4) else "NOW"

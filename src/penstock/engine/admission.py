@@ -53,7 +53,7 @@ def admit(
     raw = as_columns(data, schema)
     n = len(next(iter(raw.values()))) if raw else 0
     reasons: Reasons = np.full(n, "", object)
-    _note(reasons, _present(raw.pop(MALFORMED, None), n), "malformed row")
+    _note(reasons, _present(raw.get(MALFORMED), n), "malformed row")
     arrays = []
     for column in schema:
         values, bad = convert(raw.get(column.name), column, n)
@@ -173,6 +173,8 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
         if not pa.types.is_string(values.type):
             return pa.nulls(n, target), _numpy(known)
     try:
+        if pa.types.is_timestamp(target) and pa.types.is_string(values.type):
+            return _read_times(values), np.zeros(n, np.bool_)
         return values.cast(target), np.zeros(n, np.bool_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         if n <= 1:
@@ -181,6 +183,14 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
     first = _cast_leniently(values[:half], target)
     second = _cast_leniently(values[half:], target)
     return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _read_times(text: pa.Array) -> pa.Array:
+    """Timestamps written with or without a zone; a zone is turned into UTC."""
+    try:
+        return text.cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return text.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
 
 
 def _present(values: Any, n: int) -> Bool:

@@ -1,8 +1,11 @@
 """Calendar kernels: a circular array of partitions by expiry (Golab & Özsu 2005, §5.3.2, Fig. 7).
 
-Partition of an entry: (exp div width) mod partitions; entries of later laps share partitions
-and are told apart by their `exp`. Each partition is a chain in insertion order. The last
-element of `heads`/`tails` is the chain of entries that never expire.
+Partition of an entry: (exp >> shift) mod partitions; entries of later laps share partitions and
+are told apart by their `exp`. A partition is a list of blocks of slots in insertion order, so
+adding writes at few places and expiring reads in sequence. The last partition holds the
+entries that never expire.
+
+`parts` has one row per partition: first block, last block, entries in the last block, entries.
 """
 
 from __future__ import annotations
@@ -12,108 +15,79 @@ import numpy as np
 from penstock.delta import I64
 from penstock.kernels.jit import kernel
 
-COUNT, USED, FREE, WIDTH, DAY, TUNED = 0, 1, 2, 3, 4, 5
-FREED = np.iinfo(np.int64).min  # `exp` of a slot that is not in use
+COUNT, BLOCKS, FREE, SHIFT, DAY, TUNED = 0, 1, 2, 3, 4, 5
+FIRST, LAST, FILL, SIZE = 0, 1, 2, 3
+NO_DAY = np.iinfo(np.int64).min  # nothing expired yet
 _NEVER = np.iinfo(np.int64).max
+_SHORT = 24  # entries sorted by insertion
 
 
 @kernel
-def _partition(exp: int, width: int, heads: I64) -> int:
+def _partition(exp: int, shift: int, parts: I64) -> int:
     if exp == _NEVER:
-        return heads.shape[0] - 1
-    return (exp // width) & (heads.shape[0] - 2)
+        return parts.shape[0] - 1
+    return (exp >> shift) & (parts.shape[0] - 2)
+
+
+@kernel
+def _next_slot(p: int, block: int, nxt: I64, free: I64, parts: I64, regs: I64) -> int:
+    """A slot at the end of partition p; blocks are there."""
+    if parts[p, FIRST] < 0 or parts[p, FILL] == block:
+        if regs[FREE] > 0:
+            regs[FREE] -= 1
+            new = free[regs[FREE]]
+        else:
+            new = regs[BLOCKS]
+            regs[BLOCKS] += 1
+        nxt[new] = -1
+        if parts[p, FIRST] < 0:
+            parts[p, FIRST] = new
+        else:
+            nxt[parts[p, LAST]] = new
+        parts[p, LAST] = new
+        parts[p, FILL] = 0
+    slot = parts[p, LAST] * block + parts[p, FILL]
+    parts[p, FILL] += 1
+    parts[p, SIZE] += 1
+    return slot
 
 
 @kernel
 def insert_calendar(
-    new_exp: I64, new_words: I64, exp: I64, words: I64, nxt: I64, free: I64,
-    heads: I64, tails: I64, regs: I64,
+    new_exp: I64, new_words: I64, block: int, exp: I64, words: I64, nxt: I64, free: I64,
+    parts: I64, regs: I64,
 ) -> None:  # fmt: skip
-    """Append entries to their partitions; there is room for them."""
-    width = regs[WIDTH]
+    """Append entries (words row-major) to their partitions."""
+    shift = regs[SHIFT]
     for i in range(new_exp.shape[0]):
-        if regs[FREE] > 0:
-            regs[FREE] -= 1
-            slot = free[regs[FREE]]
-        else:
-            slot = regs[USED]
-            regs[USED] += 1
+        p = _partition(new_exp[i], shift, parts)
+        slot = _next_slot(p, block, nxt, free, parts, regs)
         exp[slot] = new_exp[i]
         for c in range(words.shape[1]):
             words[slot, c] = new_words[i, c]
-        nxt[slot] = -1
-        p = _partition(new_exp[i], width, heads)
-        if heads[p] < 0:
-            heads[p] = slot
-        else:
-            nxt[tails[p]] = slot
-        tails[p] = slot
     regs[COUNT] += new_exp.shape[0]
 
 
 @kernel
 def insert_calendar_rows(
-    new_exp: I64, lin: I64, rows: I64, exp: I64, words: I64, nxt: I64, free: I64,
-    heads: I64, tails: I64, regs: I64,
+    new_exp: I64, lin: I64, rows: I64, block: int, exp: I64, words: I64, nxt: I64, free: I64,
+    parts: I64, regs: I64,
 ) -> None:  # fmt: skip
     """As insert_calendar, for entries [lin, row…] given as a column-major matrix."""
-    width = regs[WIDTH]
+    shift = regs[SHIFT]
     for i in range(new_exp.shape[0]):
-        if regs[FREE] > 0:
-            regs[FREE] -= 1
-            slot = free[regs[FREE]]
-        else:
-            slot = regs[USED]
-            regs[USED] += 1
+        p = _partition(new_exp[i], shift, parts)
+        slot = _next_slot(p, block, nxt, free, parts, regs)
         exp[slot] = new_exp[i]
         words[slot, 0] = lin[i]
         for c in range(rows.shape[0]):
             words[slot, 1 + c] = rows[c, i]
-        nxt[slot] = -1
-        p = _partition(new_exp[i], width, heads)
-        if heads[p] < 0:
-            heads[p] = slot
-        else:
-            nxt[tails[p]] = slot
-        tails[p] = slot
     regs[COUNT] += new_exp.shape[0]
 
 
 @kernel
-def _take_from(
-    p: int, until: int, exp: I64, nxt: I64, heads: I64, tails: I64, out: I64, n: int
-) -> int:
-    """Unlink the entries of partition p with exp ≤ until into out[n:], return the new n."""
-    slot, prev = heads[p], -1
-    while slot >= 0:
-        after = nxt[slot]
-        if exp[slot] <= until:
-            if prev < 0:
-                heads[p] = after
-            else:
-                nxt[prev] = after
-            if after < 0:
-                tails[p] = prev
-            out[n] = slot
-            n += 1
-        else:
-            prev = slot
-        slot = after
-    return n
-
-
-@kernel
-def _sort_by_exp(slots: I64, start: int, end: int, exp: I64) -> None:
-    """Stable sort of slots[start:end] by exp."""
-    if end - start > 48:
-        part = slots[start:end].copy()
-        keys = np.empty(end - start, np.int64)
-        for i in range(end - start):
-            keys[i] = exp[part[i]]
-        order = np.argsort(keys, kind="mergesort")
-        for i in range(end - start):
-            slots[start + i] = part[order[i]]
-        return
+def _sort_short(slots: I64, start: int, end: int, exp: I64) -> None:
+    """Stable insertion sort of slots[start:end] by exp."""
     for i in range(start + 1, end):
         slot = slots[i]
         key = exp[slot]
@@ -125,83 +99,208 @@ def _sort_by_exp(slots: I64, start: int, end: int, exp: I64) -> None:
 
 
 @kernel
-def take_expired(
-    until: int, exp: I64, words: I64, nxt: I64, free: I64, heads: I64, tails: I64, regs: I64
-) -> tuple[I64, I64]:
-    """Remove all entries with exp ≤ until; return (exp, slots) in order of (exp, insertion).
-
-    The words of the slots stay readable until entries are added.
-    """
-    slots = np.empty(regs[COUNT], np.int64)
-    partitions = heads.shape[0] - 1
-    width = regs[WIDTH]
-    n = 0
-    last = until // width
-    if regs[DAY] == FREED or last - regs[DAY] >= partitions or last - regs[DAY] < 0:
-        for p in range(partitions):
-            n = _take_from(p, until, exp, nxt, heads, tails, slots, n)
-        _sort_by_exp(slots, 0, n, exp)
-    else:
-        for day in range(regs[DAY], last + 1):
-            start = n
-            n = _take_from(day & (partitions - 1), until, exp, nxt, heads, tails, slots, n)
-            _sort_by_exp(slots, start, n, exp)
-    regs[DAY] = last
-    out_exp = np.empty(n, np.int64)
+def _sort_by_exp(slots: I64, start: int, end: int, exp: I64) -> None:
+    """Stable sort of slots[start:end] by exp: spread over as many bins, then short sorts."""
+    n = end - start
+    if n <= _SHORT:
+        _sort_short(slots, start, end, exp)
+        return
+    low, high = exp[slots[start]], exp[slots[start]]
+    in_order = True
+    for i in range(start + 1, end):
+        key = exp[slots[i]]
+        if key < exp[slots[i - 1]]:
+            in_order = False
+        low, high = min(low, key), max(high, key)
+    if in_order:
+        return
+    scale = n / (float(high) - float(low) + 1.0)
+    begins = np.zeros(n + 1, np.int64)
+    bins = np.empty(n, np.int64)
     for i in range(n):
-        slot = slots[i]
-        out_exp[i] = exp[slot]
-        exp[slot] = FREED
-        free[regs[FREE] + n - 1 - i] = slot  # the next entries reuse them in this order
-    regs[FREE] += n
-    regs[COUNT] -= n
-    return out_exp, slots[:n]
+        b = min(int((float(exp[slots[start + i]]) - float(low)) * scale), n - 1)
+        bins[i] = b
+        begins[b + 1] += 1
+    for b in range(n):
+        begins[b + 1] += begins[b]
+    part = slots[start:end].copy()
+    at = begins.copy()
+    for i in range(n):
+        b = bins[i]
+        slots[start + at[b]] = part[i]
+        at[b] += 1
+    for b in range(n):
+        first, last = start + begins[b], start + begins[b + 1]
+        if last - first > _SHORT:
+            _merge_sort(slots, first, last, exp)
+        elif last - first > 1:
+            _sort_short(slots, first, last, exp)
+
+
+@kernel
+def _merge_sort(slots: I64, start: int, end: int, exp: I64) -> None:
+    part = slots[start:end].copy()
+    keys = np.empty(end - start, np.int64)
+    for i in range(end - start):
+        keys[i] = exp[part[i]]
+    order = np.argsort(keys, kind="mergesort")
+    for i in range(end - start):
+        slots[start + i] = part[order[i]]
+
+
+@kernel
+def _count_due(p: int, until: int, block: int, exp: I64, nxt: I64, parts: I64) -> int:
+    due = 0
+    b = parts[p, FIRST]
+    while b >= 0:
+        last = parts[p, FILL] if b == parts[p, LAST] else block
+        for s in range(b * block, b * block + last):
+            if exp[s] <= until:
+                due += 1
+        b = nxt[b]
+    return due
+
+
+@kernel
+def _empty(
+    p: int, until: int, block: int, exp: I64, nxt: I64, parts: I64, due: I64, stay: I64,
+    spare: I64, counts: I64,
+) -> None:  # fmt: skip
+    """Empty partition p: slots that are due, slots that stay, blocks that were in use."""
+    b = parts[p, FIRST]
+    while b >= 0:
+        last = parts[p, FILL] if b == parts[p, LAST] else block
+        for s in range(b * block, b * block + last):
+            if exp[s] <= until:
+                due[counts[0]] = s
+                counts[0] += 1
+            else:
+                stay[counts[1]] = s
+                counts[1] += 1
+        spare[counts[2]] = b
+        counts[2] += 1
+        b = nxt[b]
+    parts[p, FIRST] = -1
+    parts[p, SIZE] = 0
+
+
+@kernel
+def take_expired(
+    until: int, block: int, exp: I64, words: I64, nxt: I64, free: I64, parts: I64, regs: I64
+) -> tuple[I64, I64, I64, I64]:
+    """Take out entries with exp ≤ until: their (exp, slots) in order of (exp, insertion).
+
+    A partition that holds others too is emptied whole: the slots of what must be added again
+    come third, and last the blocks to free when that is done.
+    """
+    due = np.empty(regs[COUNT], np.int64)
+    stay = np.empty(regs[COUNT], np.int64)
+    spare = np.empty(regs[BLOCKS], np.int64)
+    counts = np.zeros(3, np.int64)
+    partitions = parts.shape[0] - 1
+    last = until >> regs[SHIFT]
+    every = regs[DAY] == NO_DAY or last - regs[DAY] >= partitions or last - regs[DAY] < 0
+    first = np.int64(0) if every else regs[DAY]
+    end = np.int64(partitions) if every else last + 1
+    for day in range(first, end):
+        p = day & (partitions - 1)
+        if parts[p, FIRST] < 0 or _count_due(p, until, block, exp, nxt, parts) == 0:
+            continue
+        start = counts[0]
+        _empty(p, until, block, exp, nxt, parts, due, stay, spare, counts)
+        if not every:
+            _sort_by_exp(due, start, counts[0], exp)
+    n = counts[0]
+    if every:
+        _sort_by_exp(due, 0, n, exp)
+    regs[DAY] = last
+    regs[COUNT] -= n + counts[1]
+    out = np.empty(n, np.int64)
+    for i in range(n):
+        out[i] = exp[due[i]]
+    return out, due[:n], stay[: counts[1]], spare[: counts[2]]
+
+
+@kernel
+def list_slots(block: int, nxt: I64, parts: I64, count: int) -> I64:
+    """Slots of all entries, partition by partition, in insertion order inside each."""
+    out = np.empty(count, np.int64)
+    n = 0
+    for p in range(parts.shape[0]):
+        b = parts[p, FIRST]
+        while b >= 0:
+            last = parts[p, FILL] if b == parts[p, LAST] else block
+            for s in range(b * block, b * block + last):
+                out[n] = s
+                n += 1
+            b = nxt[b]
+    return out
+
+
+@kernel
+def _find(p: int, e: int, row: I64, block: int, exp: I64, words: I64, nxt: I64, parts: I64) -> int:
+    """The first slot of partition p that holds this entry, −1 when none does."""
+    b = parts[p, FIRST]
+    while b >= 0:
+        last = parts[p, FILL] if b == parts[p, LAST] else block
+        for s in range(b * block, b * block + last):
+            same = exp[s] == e
+            c = 0
+            while same and c < words.shape[1]:
+                same = words[s, c] == row[c]
+                c += 1
+            if same:
+                return s
+        b = nxt[b]
+    return -1
+
+
+@kernel
+def _close_gap(
+    p: int, gap: int, block: int, exp: I64, words: I64, nxt: I64, free: I64, parts: I64, regs: I64
+) -> None:
+    """Move the entries behind slot `gap` up by one and drop the last place of partition p."""
+    before = -1
+    b = parts[p, FIRST]
+    while b != parts[p, LAST] and nxt[b] != parts[p, LAST]:
+        b = nxt[b]
+    if b != parts[p, LAST]:
+        before = b
+    b, s = gap // block, gap
+    while True:
+        at_end = s == b * block + block - 1
+        if b == parts[p, LAST] and (at_end or s == b * block + parts[p, FILL] - 1):
+            break
+        follow = nxt[b] * block if at_end else s + 1
+        exp[s] = exp[follow]
+        for c in range(words.shape[1]):
+            words[s, c] = words[follow, c]
+        b, s = follow // block, follow
+    parts[p, FILL] -= 1
+    parts[p, SIZE] -= 1
+    if parts[p, FILL] == 0:
+        free[regs[FREE]] = parts[p, LAST]
+        regs[FREE] += 1
+        if before < 0:
+            parts[p, FIRST] = -1
+        else:
+            nxt[before] = -1
+            parts[p, LAST] = before
+            parts[p, FILL] = block
 
 
 @kernel
 def cancel_calendar(
-    gone_exp: I64, gone_words: I64, exp: I64, words: I64, nxt: I64, free: I64,
-    heads: I64, tails: I64, regs: I64,
+    gone_exp: I64, gone_words: I64, block: int, exp: I64, words: I64, nxt: I64, free: I64,
+    parts: I64, regs: I64,
 ) -> I64:  # fmt: skip
     """Remove one stored entry equal to each given one, scanning the partition its exp names."""
     found = np.zeros(gone_exp.shape[0], np.int64)
     for i in range(gone_exp.shape[0]):
-        p = _partition(gone_exp[i], regs[WIDTH], heads)
-        slot, prev = heads[p], -1
-        while slot >= 0:
-            same = exp[slot] == gone_exp[i]
-            c = 0
-            while same and c < words.shape[1]:
-                same = words[slot, c] == gone_words[i, c]
-                c += 1
-            if same:
-                after = nxt[slot]
-                if prev < 0:
-                    heads[p] = after
-                else:
-                    nxt[prev] = after
-                if after < 0:
-                    tails[p] = prev
-                exp[slot] = FREED
-                free[regs[FREE]] = slot
-                regs[FREE] += 1
-                regs[COUNT] -= 1
-                found[i] = 1
-                break
-            prev = slot
-            slot = nxt[slot]
+        p = _partition(gone_exp[i], regs[SHIFT], parts)
+        slot = _find(p, gone_exp[i], gone_words[i], block, exp, words, nxt, parts)
+        if slot >= 0:
+            _close_gap(p, slot, block, exp, words, nxt, free, parts, regs)
+            regs[COUNT] -= 1
+            found[i] = 1
     return found
-
-
-@kernel
-def rank_chains(heads: I64, nxt: I64, used: int) -> I64:
-    """Position of each slot when all partitions are walked one after another."""
-    rank = np.zeros(used, np.int64)
-    n = 0
-    for p in range(heads.shape[0]):
-        slot = heads[p]
-        while slot >= 0:
-            rank[slot] = n
-            n += 1
-            slot = nxt[slot]
-    return rank

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from penstock.types import BOOLEAN, SqlType
 
 Value = bool | int | float | str | None
-"""A literal in physical terms: µs for TIMESTAMP, days for DATE, scaled int for DECIMAL, µs for INTERVAL."""
+"""A literal in physical terms: µs for TIMESTAMP and INTERVAL, days for DATE, scaled for DECIMAL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,4 +55,4 @@ def choose(scope: Scope, edge: Edge, width: int) -> ExpiryStore | None:
         return None
     if edge.fifo and not edge.negatives:
         return Fifo(scope, width)
-    return Calendar(scope, width)
+    return Calendar(scope, width, searched=edge.negatives)

@@ -36,9 +36,9 @@ class Compiled:
 def compile_select(select: Select, catalog: MemoryCatalog) -> Compiled:
     """Bind a SELECT and lift its constants."""
     bound = bind(select.query, catalog)
-    lowered = lower_windows(bound.node)
-    check_bounded(lowered)
-    template, literals = lift(lowered, bound.params)
+    lifted, literals = lift(bound.node, bound.params)
+    template = lower_windows(lifted)
+    check_bounded(template)
     named = [(p.name, p.type) for p in bound.params]
     constants = [(f"p{len(named) + i + 1}", lit.type) for i, lit in enumerate(literals)]
     return Compiled(bound, template, literals, params_schema(named + constants), len(named))

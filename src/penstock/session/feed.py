@@ -30,7 +30,7 @@ def read_sources(session: Session) -> None:
             options = dict(stream.options)
             reader = open_source(stream.format, options, stream.schema, _BATCH_ROWS)
             readers[stream.name] = iter(reader)
-    skip = {name: session._inputs.get(name, 0) for name in readers}
+    skip = {name: session._meters[name].received for name in readers}
     while readers:
         for name in list(readers):
             batch = next(readers[name], None)
@@ -41,7 +41,6 @@ def read_sources(session: Session) -> None:
             skip[name] -= batch.num_rows - unseen.num_rows
             if unseen.num_rows:
                 session.push(name, unseen)
-                session._inputs[name] = session._inputs.get(name, 0) + unseen.num_rows
 
 
 def tick(session: Session) -> None:

@@ -68,7 +68,6 @@ class Session:
         self._meters: dict[str, StreamMeter] = {}
         self._subscribers: dict[str, list[Callback]] = {}
         self._sinks: dict[str, tuple[st.CreateSink, Sink]] = {}
-        self._inputs: dict[str, int] = {}  # rows read of each file source
         self._progress: list[dict[str, Any]] = []
         self._off = optimizer_off
         self._keep = keep_changes

@@ -38,7 +38,6 @@ class Snapshot:
     changelogs: dict[int, Any]
     meters: dict[str, Any]
     sinks: list[Any]
-    inputs: dict[str, int]
     handles: dict[str, tuple[int, Any]]
 
 
@@ -53,7 +52,6 @@ def take(session: Session) -> Snapshot:
         session._changelogs,
         session._meters,
         [create for create, _ in session._sinks.values()],
-        session._inputs,
         {name: (q._read, q._initial) for name, q in session._handles.items()},
     )
     try:
@@ -80,7 +78,6 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
     session._registry = snapshot.registry
     session._changelogs = snapshot.changelogs
     session._meters = snapshot.meters
-    session._inputs = snapshot.inputs
     session._engine.apply(_blocks(session))
     session._engine.arena.restore(snapshot.arrays)
     session._handles = {

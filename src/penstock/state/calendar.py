@@ -1,7 +1,8 @@
 """Calendar store: entries that expire in any order (WK and STR edges, DESIGN §5.3).
 
-The number of partitions and their width are tuned to what is stored (Golab & Özsu 2005,
-§5.4.2): a few entries per partition, so that adding is O(1) and expiring sorts short chains.
+The number of partitions and their width (a power of two) are tuned to what is stored (Golab & Özsu
+2005, §5.4.2): wide partitions where entries only expire, so that memory is read in sequence; fine ones
+where −1 rows look for their entry, so that little is scanned.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ import numpy as np
 
 from penstock.delta import I64, NEVER
 from penstock.kernels.calendar import (
+    BLOCKS,
     COUNT,
     DAY,
-    FREED,
+    FREE,
+    NO_DAY,
+    SHIFT,
     TUNED,
-    USED,
-    WIDTH,
     cancel_calendar,
     insert_calendar,
     insert_calendar_rows,
-    rank_chains,
+    list_slots,
     take_expired,
 )
 from penstock.state.arena import Scope
 
-_PER_PARTITION = 4
-_LEAST = 64
-_ENTRY = ("exp", "words", "next", "free")
+_LEAST, _MOST = 16, 1 << 20  # partitions
+_FINE, _COARSE = (4, 4), (1024, 32)  # entries per partition, slots per block
 
 
 class Calendar:
@@ -36,17 +37,18 @@ class Calendar:
 
     structure = "calendar"
 
-    def __init__(self, scope: Scope, width: int) -> None:
+    def __init__(self, scope: Scope, width: int, searched: bool = True) -> None:
         self._scope = scope
-        scope.array("exp", 16, fill=FREED)
-        scope.array("words", (16, width))
-        scope.array("next", 16)
-        scope.array("free", 16)
-        scope.array("heads", _LEAST + 1, fill=-1)
-        scope.array("tails", _LEAST + 1, fill=-1)
+        self._per_partition, self._block = _FINE if searched else _COARSE
+        scope.array("exp", 4 * self._block)
+        scope.array("words", (4 * self._block, width))
+        scope.array("next", 4)
+        scope.array("free", 4)
+        scope.array("parts", (_LEAST + 1, 4), fill=-1)
         if "regs" not in scope:
             regs = scope.array("regs", 6)
-            regs[WIDTH], regs[DAY] = 1, FREED
+            regs[DAY] = NO_DAY
+            self._arr("parts")[:, 2:] = 0
 
     def _arr(self, name: str) -> I64:
         return cast(I64, self._scope[name])
@@ -54,8 +56,11 @@ class Calendar:
     def __len__(self) -> int:
         return int(self._arr("regs")[COUNT])
 
-    def _state(self) -> tuple[I64, ...]:
-        return tuple(self._arr(n) for n in (*_ENTRY, "heads", "tails", "regs"))
+    def _state(self) -> tuple[int, I64, I64, I64, I64, I64, I64]:
+        return (
+            self._block, self._arr("exp"), self._arr("words"), self._arr("next"),
+            self._arr("free"), self._arr("parts"), self._arr("regs"),
+        )  # fmt: skip
 
     def add(self, exp: I64, words: I64) -> None:
         """Insert entries."""
@@ -72,14 +77,14 @@ class Calendar:
             self._tune_if_grown()
 
     def _reserve(self, more: int) -> None:
-        need = int(self._arr("regs")[USED]) + more
-        self._scope.reserve("exp", need, fill=FREED)
-        for name in _ENTRY[1:]:
-            self._scope.reserve(name, need)
-
-    def _tune_if_grown(self) -> None:
-        if len(self) > 2 * self._arr("regs")[TUNED] and len(self) > _LEAST:
-            self._tune()
+        """Room for `more` entries, even if each partition needs a new block for them."""
+        regs, partitions = self._arr("regs"), self._arr("parts").shape[0]
+        fresh = more // self._block + min(more, partitions) + 1 - int(regs[FREE])
+        blocks = int(regs[BLOCKS]) + max(0, fresh)
+        self._scope.reserve("next", blocks)
+        self._scope.reserve("free", blocks)
+        self._scope.reserve("exp", blocks * self._block)
+        self._scope.reserve("words", blocks * self._block)
 
     def expire(self, until: int) -> tuple[I64, I64]:
         """Remove and return all entries with exp ≤ until, in order of (exp, insertion)."""
@@ -88,7 +93,15 @@ class Calendar:
 
     def take(self, until: int) -> tuple[I64, I64]:
         """As expire, giving places in `words` that stay readable until something is added."""
-        return take_expired(until, *self._state())
+        exp, slots, stay, spare = take_expired(until, *self._state())
+        if stay.shape[0]:
+            self._reserve(stay.shape[0])
+            old_exp, old_words = self._arr("exp")[stay], self._arr("words")[stay]
+            insert_calendar(old_exp, old_words, *self._state())
+        regs, free = self._arr("regs"), int(self._arr("regs")[FREE])
+        self._arr("free")[free : free + spare.shape[0]] = spare[::-1]
+        regs[FREE] += spare.shape[0]
+        return exp, slots
 
     @property
     def words(self) -> I64:
@@ -100,49 +113,42 @@ class Calendar:
         return cancel_calendar(exp, words, *self._state())
 
     def entries(self) -> tuple[I64, I64]:
-        """All entries, in slot order."""
-        used = int(self._arr("regs")[USED])
-        slots = np.flatnonzero(self._arr("exp")[:used] != FREED)
+        """All entries, partition by partition."""
+        slots = list_slots(self._block, self._arr("next"), self._arr("parts"), len(self))
         return self._arr("exp")[slots], self._arr("words")[slots]
 
     def filter(self, keep: I64) -> None:
         """Keep only the entries at these positions of `entries()`."""
         exp, words = self.entries()
-        self._rebuild(exp[keep], words[keep])
+        self._rebuild(exp[keep], words[keep], self._arr("parts").shape[0] - 1)
 
-    def _rebuild(self, exp: I64, words: I64) -> None:
-        day, width = (int(self._arr("regs")[r]) for r in (DAY, WIDTH))
-        self._arr("exp")[:] = FREED
-        self._arr("heads")[:] = -1
-        self._arr("tails")[:] = -1
+    def _rebuild(self, exp: I64, words: I64, partitions: int) -> None:
+        self._scope["parts"] = np.zeros((partitions + 1, 4), np.int64)
+        self._arr("parts")[:, :2] = -1
         regs = self._arr("regs")
-        regs[:] = 0
-        regs[DAY], regs[WIDTH], regs[TUNED] = day, width, exp.shape[0]
+        regs[COUNT] = regs[BLOCKS] = regs[FREE] = 0
+        regs[TUNED] = exp.shape[0]
+        self._reserve(exp.shape[0])
         insert_calendar(exp, words, *self._state())
 
+    def _tune_if_grown(self) -> None:
+        if len(self) > 2 * self._arr("regs")[TUNED] and len(self) > 64:
+            self._tune()
+
     def _tune(self) -> None:
-        """Choose partitions for what is stored now and redistribute, in insertion order."""
-        order = self._insertion_order()
-        exp, words = self._arr("exp")[order], self._arr("words")[order]
-        finite = exp[exp != NEVER]
+        """Choose partitions for what is stored now, and distribute it anew."""
+        exp, words = self.entries()
         partitions = _LEAST
-        while partitions * _PER_PARTITION < 2 * exp.shape[0]:
+        while partitions < _MOST and partitions * self._per_partition < 2 * exp.shape[0]:
             partitions *= 2
-        width = 1
+        shift = 0
+        finite = exp[exp != NEVER]
         if finite.shape[0]:
             low, high = np.quantile(finite, [0.0, 0.95], method="lower")
-            width = max(1, -(-(int(high) - int(low)) // (partitions // 2)))
+            while (int(high) - int(low)) >> shift >= partitions // 2:
+                shift += 1
         regs = self._arr("regs")
-        now = int(regs[DAY]) * int(regs[WIDTH]) if regs[DAY] != FREED else None
-        self._scope["heads"] = np.full(partitions + 1, -1, np.int64)
-        self._scope["tails"] = np.full(partitions + 1, -1, np.int64)
-        regs[WIDTH] = width
-        regs[DAY] = FREED if now is None else now // width
-        self._rebuild(exp, words)
-
-    def _insertion_order(self) -> I64:
-        """Slots in an order that keeps entries of equal expiry in insertion order."""
-        used = int(self._arr("regs")[USED])
-        slots = np.flatnonzero(self._arr("exp")[:used] != FREED)
-        rank = rank_chains(self._arr("heads"), self._arr("next"), used)
-        return slots[np.argsort(rank[slots], kind="stable")]
+        if regs[DAY] != NO_DAY:
+            regs[DAY] = int(regs[DAY]) << int(regs[SHIFT]) >> shift
+        regs[SHIFT] = shift
+        self._rebuild(exp, words, partitions)

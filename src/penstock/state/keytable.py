@@ -145,9 +145,7 @@ class KeyTable:
     def assign(self, keys: I64) -> I64:
         """Ids of `keys` (n × width), inserting those that are new."""
         self._make_room(keys.shape[0])
-        return assign_ids(
-            keys, self._arr("table"), self.keys, self._arr("free"), self._arr("regs")
-        )
+        return assign_ids(keys, self._arr("table"), self.keys, self._arr("free"), self._arr("regs"))
 
     def find(self, keys: I64) -> I64:
         """Ids of `keys`, −1 where absent."""
@@ -156,9 +154,7 @@ class KeyTable:
     def release(self, ids: I64) -> None:
         """Recycle `ids` (distinct, in use)."""
         if ids.shape[0]:
-            release_ids(
-                ids, self._arr("table"), self.keys, self._arr("free"), self._arr("regs")
-            )
+            release_ids(ids, self._arr("table"), self.keys, self._arr("free"), self._arr("regs"))
 
     def _make_room(self, more: int) -> None:
         regs = self._arr("regs")

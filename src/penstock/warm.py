@@ -1,0 +1,68 @@
+"""Compile the kernels once, so that the first query does not wait: ``python -m penstock.warm``.
+
+Runs a small session that passes through every operator; numba keeps the result on disk.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import penstock
+
+_SCRIPT = """
+CREATE STREAM r (k INT, a BIGINT, x DOUBLE, name STRING, ts BIGINT) TIMESTAMP BY ts DELAY 2;
+CREATE STREAM s (k INT, a BIGINT, x DOUBLE, name STRING, ts BIGINT) TIMESTAMP BY ts;
+CREATE TABLE t (k INT, label STRING);
+CREATE TABLE n (k INT, label STRING) NONRETROACTIVE;
+INSERT INTO t VALUES (1, 'one'), (2, 'two');
+INSERT INTO n VALUES (1, 'one'), (2, 'two');
+"""
+
+_QUERIES = (
+    "SELECT name, a + 1 AS b FROM r [RANGE 5] WHERE x > 0.5 AND k = 1 AND name <> 'z'",
+    "SELECT r.k, r.a, s.a AS b FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k WHERE r.a > 1",
+    "SELECT r.k, s.k AS j FROM r [RANGE 5] JOIN s [RANGE 5] ON s.a - r.a BETWEEN -1 AND 1",
+    "SELECT r.k, s.k AS j FROM r [RANGE 5] JOIN s [RANGE 5] ON s.x - r.x BETWEEN -1 AND 1",
+    "SELECT r.k, label FROM r [RANGE 5] JOIN t ON r.k = t.k",
+    "SELECT r.k, label FROM r [RANGE 5] JOIN n ON r.k = n.k",
+    "SELECT r.k, s.a FROM r [RANGE 5] LEFT JOIN s [RANGE 3] ON r.k = s.k AND r.a < s.a",
+    "SELECT DISTINCT k, name FROM r [RANGE 5]",
+    "SELECT DISTINCT k FROM r [ROWS 3]",
+    "SELECT k FROM r [RANGE 5] EXCEPT ALL SELECT k FROM s [RANGE 3]",
+    "SELECT k FROM r [PARTITION BY k ROWS 2] INTERSECT SELECT k FROM s [RANGE 3]",
+    "SELECT k FROM r [RANGE 5] WHERE k NOT IN (SELECT k FROM s [RANGE 4])",
+    "SELECT count(*) AS n, sum(a) AS s, max(x) AS m, min(name) AS f FROM r [RANGE 9 SLIDE 3]",
+    "SELECT k, avg(x) AS m, stddev(x) AS d, median(a) AS e, count(DISTINCT name) AS c, max(a) AS g"
+    " FROM r [RANGE 5] GROUP BY k HAVING count(*) > 1",
+    "SELECT r.k, max(s.a) AS m, min(s.x) AS f FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k"
+    " GROUP BY r.k",
+    "SELECT k, count(*) AS n FROM r [RANGE 5] GROUP BY k EMIT ON COMMIT",
+)
+
+
+def main() -> None:
+    """Run every query over a few rows."""
+    with penstock.connect(runner="inprocess") as ps:
+        ps.sql(_SCRIPT)
+        for at, text in enumerate(_QUERIES):
+            ps.query(text)
+            if sys.stderr.isatty():
+                print(f"\rcompiling kernels {at + 1}/{len(_QUERIES)}", end="", file=sys.stderr)
+        for turn in range(1, 4):
+            rows = [
+                {"k": i % 3, "a": i, "x": i / 7, "name": "abc"[i % 3], "ts": 4 * turn + i}
+                for i in range(6)
+            ]
+            ps.push("r", rows)
+            ps.push("s", rows)
+        ps.advance(ts=40)
+        for name in [f"q{i + 1}" for i in range(len(_QUERIES))]:
+            ps[name].view()
+            ps[name].changes()
+            ps[name].drop()
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
