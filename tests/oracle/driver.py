@@ -59,9 +59,7 @@ class _Run:
         world = self.scenario.world()
         count = len(self.sqls)
         seen: list[list[Observation]] = [[] for _ in self.sqls]
-        trace = Trace(
-            self.scenario, self.sqls, world, seen, [0] * count, [0] * count, self.views
-        )
+        trace = Trace(self.scenario, self.sqls, world, seen, [0] * count, [0] * count, self.views)
         self.session = penstock.connect(runner="inprocess", **self.options)
         try:
             for text in self.scenario.ddl():

@@ -61,8 +61,8 @@ def same(left: Counter[Values], right: Counter[Values]) -> bool:
 
 
 def _rank(row: Values) -> tuple[object, ...]:
-    exact = [(v is None, str(type(v)), str(v)) for v in row if not isinstance(v, float)]
-    return (*exact, *(f"{v:.6e}" for v in row if isinstance(v, float)))
+    exact = [("", "") if isinstance(v, float) else (str(type(v)), str(v)) for v in row]
+    return (*exact, *(("float", f"{v:.6e}") for v in row if isinstance(v, float)))
 
 
 def _close_rows(a: Values, b: Values) -> bool:

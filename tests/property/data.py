@@ -54,9 +54,7 @@ def row(rng: Random, definition: StreamDef, ts: int, wide: bool = False) -> Valu
     )
 
 
-def batches(
-    rng: Random, streams: list[StreamDef], count: int, wide: bool = False
-) -> list[Push]:
+def batches(rng: Random, streams: list[StreamDef], count: int, wide: bool = False) -> list[Push]:
     """About `count` rows of the streams, cut into batches; disorder mostly within DELAY."""
     arrivals: list[tuple[float, str, Values]] = []
     for definition in streams:
@@ -106,9 +104,7 @@ def session(
     Half of the sessions bring all clocks together before a table changes; in the others a
     change meets rows that are still waiting for their clock.
     """
-    chosen = [
-        replace(STREAMS[name], delay=rng.choice((0, 0, 0, 2, 4))) for name in sorted(streams)
-    ]
+    chosen = [replace(STREAMS[name], delay=rng.choice((0, 0, 0, 2, 4))) for name in sorted(streams)]
     used = [TABLES[name] for name in sorted(tables)]
     actions: list[Action] = []
     for table in used:

@@ -25,8 +25,7 @@ TEMPLATES = (
     "SELECT DISTINCT a FROM r [RANGE 3] WHERE k < $hi",
     "SELECT x.k, x.a, y.b FROM r [RANGE 5] x JOIN s [RANGE 4] y ON x.k = y.k "
     "WHERE x.a > $lo AND y.b < $hi",
-    "SELECT x.a, y.b FROM r [RANGE 5] x JOIN s [RANGE 4] y "
-    "ON y.b BETWEEN x.a + $lo AND x.a + $hi",
+    "SELECT x.a, y.b FROM r [RANGE 5] x JOIN s [RANGE 4] y ON y.b BETWEEN x.a + $lo AND x.a + $hi",
     "SELECT x.a FROM r [RANGE 5] x WHERE x.k = $lo AND NOT EXISTS "
     "(SELECT 1 FROM s [RANGE 4] y WHERE y.k = x.k AND y.b > $hi)",
     "SELECT k FROM r [RANGE 5] WHERE a = $lo EXCEPT ALL SELECT k FROM s [RANGE 5] WHERE b = $hi",
