@@ -6,8 +6,10 @@ the interval of points they live on; the point asked for is the marker AT.
 
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from oracle.windows import Window, parse_window
 from oracle.world import StreamDef, TableDef
@@ -199,6 +201,12 @@ def literal(value: object) -> str:
         return str(value).upper()
     if isinstance(value, float):
         return f"CAST('{value!r}' AS DOUBLE)"
+    if isinstance(value, Decimal):
+        return f"CAST('{value}' AS DECIMAL(10,2))"
+    if isinstance(value, datetime.datetime):
+        return f"TIMESTAMP '{value}'"
+    if isinstance(value, datetime.date):
+        return f"DATE '{value}'"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return str(value)

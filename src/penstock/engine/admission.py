@@ -23,8 +23,6 @@ from penstock.types import Kind, arrow_type
 
 MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
-Reasons = np.ndarray[Any, np.dtype[np.object_]]
-"""Why each row is kept out; empty when it is not."""
 QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
 
 
@@ -40,6 +38,20 @@ class Admitted:
     received: int
 
 
+class Reasons:
+    """Why each row is kept out: a code per row, 0 when it is not; the first reason stays."""
+
+    def __init__(self, n: int) -> None:
+        self.code = np.zeros(n, np.int16)
+        self.texts = [""]
+
+    def note(self, bad: Bool, text: str) -> None:
+        """Rows marked `bad` are kept out because of `text`."""
+        if bad.any():
+            self.code[bad & (self.code == 0)] = len(self.texts)
+            self.texts.append(text)
+
+
 def admit(
     data: Any,
     schema: Schema,
@@ -52,20 +64,20 @@ def admit(
     """Judge every row of `data` against schema, watermark and the wall time `wall` (µs)."""
     raw = as_columns(data, schema)
     n = len(next(iter(raw.values()))) if raw else 0
-    reasons: Reasons = np.full(n, "", object)
-    _note(reasons, _present(raw.get(MALFORMED), n), "malformed row")
+    reasons = Reasons(n)
+    reasons.note(_present(raw.get(MALFORMED), n), "malformed row")
     arrays = []
     for column in schema:
         values, bad = convert(raw.get(column.name), column, n)
-        _note(reasons, bad, f"{column.name} is not a valid {column.type}")
+        reasons.note(bad, f"{column.name} is not a valid {column.type}")
         arrays.append(values)
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow())
     times = batch.column(schema.names.index(time))
-    _note(reasons, _numpy(pc.is_null(times)), f"{time} is NULL")
+    reasons.note(_numpy(pc.is_null(times)), f"{time} is NULL")
     ts = _numpy(pc.fill_null(times.cast(pa.int64()), 0)).astype(np.int64)
     if max_ahead is not None:
-        _note(reasons, ts > wall + max_ahead, f"{time} is further in the future than MAX AHEAD")
-    good = reasons == ""
+        reasons.note(ts > wall + max_ahead, f"{time} is further in the future than MAX AHEAD")
+    good = reasons.code == 0
     is_late = good & (ts < watermark)
     accepted = good & ~is_late
     times_in = ts[accepted]
@@ -75,7 +87,7 @@ def admit(
         times_in,
         max(watermark, reached),
         _late_table(batch, is_late, watermark),
-        _quarantine_table(raw, reasons, ~good),
+        _quarantine_table(raw, reasons),
         n,
     )
 
@@ -207,19 +219,14 @@ def _numpy(array: Any) -> np.ndarray[Any, Any]:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
-def _note(reasons: Reasons, bad: Bool, reason: str) -> None:
-    if bad.any():
-        reasons[bad & (reasons == "")] = reason
-
-
 def _late_table(batch: pa.RecordBatch, is_late: Bool, watermark: int) -> pa.Table:
     rows = batch.filter(pa.array(is_late)) if is_late.any() else batch.slice(0, 0)
     mark = pa.array(np.full(rows.num_rows, watermark), pa.int64())
     return pa.Table.from_batches([rows]).append_column("_watermark", mark)
 
 
-def _quarantine_table(raw: dict[str, Any], reasons: Reasons, bad: Bool) -> pa.Table:
-    index = np.flatnonzero(bad)
+def _quarantine_table(raw: dict[str, Any], reasons: Reasons) -> pa.Table:
+    index = np.flatnonzero(reasons.code)
     if index.shape[0] == 0:
         return QUARANTINE.empty_table()
     chosen = pa.array(index)
@@ -233,4 +240,6 @@ def _quarantine_table(raw: dict[str, Any], reasons: Reasons, bad: Bool) -> pa.Ta
         json.dumps({name: values[i] for name, values in columns.items()}, default=str)
         for i in range(index.shape[0])
     ]
-    return pa.table([pa.array(reasons[index].tolist(), pa.string()), rows], schema=QUARANTINE)
+    return pa.table(
+        [pa.array(reasons.texts).take(pa.array(reasons.code[index])), rows], schema=QUARANTINE
+    )

@@ -5,7 +5,7 @@ are told apart by their `exp`. A partition is a list of blocks of slots in inser
 adding writes at few places and expiring reads in sequence. The last partition holds the
 entries that never expire.
 
-`parts` has one row per partition: first block, last block, entries in the last block, entries.
+`parts` has one row per partition: first block, last block, slots used in the last, entries.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from penstock.kernels.jit import kernel
 COUNT, BLOCKS, FREE, SHIFT, DAY, TUNED = 0, 1, 2, 3, 4, 5
 FIRST, LAST, FILL, SIZE = 0, 1, 2, 3
 NO_DAY = np.iinfo(np.int64).min  # nothing expired yet
+HOLE = np.iinfo(np.int64).min  # `exp` of a slot whose entry is gone
 _NEVER = np.iinfo(np.int64).max
 _SHORT = 24  # entries sorted by insertion
 
@@ -149,80 +150,74 @@ def _merge_sort(slots: I64, start: int, end: int, exp: I64) -> None:
 
 
 @kernel
-def _count_due(p: int, until: int, block: int, exp: I64, nxt: I64, parts: I64) -> int:
-    due = 0
+def _take_due(
+    p: int, until: int, block: int, exp: I64, nxt: I64, parts: I64, due: I64, n: int
+) -> int:
+    """Append the slots of partition p that are due to due[n:]; return the new n."""
     b = parts[p, FIRST]
     while b >= 0:
         last = parts[p, FILL] if b == parts[p, LAST] else block
         for s in range(b * block, b * block + last):
-            if exp[s] <= until:
-                due += 1
+            if exp[s] <= until and exp[s] != HOLE:
+                due[n] = s
+                n += 1
         b = nxt[b]
-    return due
+    return n
 
 
 @kernel
-def _empty(
-    p: int, until: int, block: int, exp: I64, nxt: I64, parts: I64, due: I64, stay: I64,
-    spare: I64, counts: I64,
-) -> None:  # fmt: skip
-    """Empty partition p: slots that are due, slots that stay, blocks that were in use."""
+def _free_partition(p: int, nxt: I64, spare: I64, n: int, parts: I64) -> int:
     b = parts[p, FIRST]
     while b >= 0:
-        last = parts[p, FILL] if b == parts[p, LAST] else block
-        for s in range(b * block, b * block + last):
-            if exp[s] <= until:
-                due[counts[0]] = s
-                counts[0] += 1
-            else:
-                stay[counts[1]] = s
-                counts[1] += 1
-        spare[counts[2]] = b
-        counts[2] += 1
+        spare[n] = b
+        n += 1
         b = nxt[b]
     parts[p, FIRST] = -1
-    parts[p, SIZE] = 0
+    return n
 
 
 @kernel
 def take_expired(
     until: int, block: int, exp: I64, words: I64, nxt: I64, free: I64, parts: I64, regs: I64
-) -> tuple[I64, I64, I64, I64]:
+) -> tuple[I64, I64]:
     """Take out entries with exp ≤ until: their (exp, slots) in order of (exp, insertion).
 
-    A partition that holds others too is emptied whole: the slots of what must be added again
-    come third, and last the blocks to free when that is done.
+    A taken slot becomes a hole; a partition of holes gives its blocks back. What the slots hold
+    stays readable until entries are added.
     """
     due = np.empty(regs[COUNT], np.int64)
-    stay = np.empty(regs[COUNT], np.int64)
     spare = np.empty(regs[BLOCKS], np.int64)
-    counts = np.zeros(3, np.int64)
     partitions = parts.shape[0] - 1
     last = until >> regs[SHIFT]
     every = regs[DAY] == NO_DAY or last - regs[DAY] >= partitions or last - regs[DAY] < 0
     first = np.int64(0) if every else regs[DAY]
     end = np.int64(partitions) if every else last + 1
+    n, freed = 0, 0
     for day in range(first, end):
         p = day & (partitions - 1)
-        if parts[p, FIRST] < 0 or _count_due(p, until, block, exp, nxt, parts) == 0:
-            continue
-        start = counts[0]
-        _empty(p, until, block, exp, nxt, parts, due, stay, spare, counts)
+        start = n
+        n = _take_due(p, until, block, exp, nxt, parts, due, n)
+        parts[p, SIZE] -= n - start
+        if n > start and parts[p, SIZE] == 0:
+            freed = _free_partition(p, nxt, spare, freed, parts)
         if not every:
-            _sort_by_exp(due, start, counts[0], exp)
-    n = counts[0]
+            _sort_by_exp(due, start, n, exp)
     if every:
         _sort_by_exp(due, 0, n, exp)
+    for i in range(freed):
+        free[regs[FREE] + i] = spare[freed - 1 - i]
+    regs[FREE] += freed
     regs[DAY] = last
-    regs[COUNT] -= n + counts[1]
+    regs[COUNT] -= n
     out = np.empty(n, np.int64)
     for i in range(n):
         out[i] = exp[due[i]]
-    return out, due[:n], stay[: counts[1]], spare[: counts[2]]
+        exp[due[i]] = HOLE
+    return out, due[:n]
 
 
 @kernel
-def list_slots(block: int, nxt: I64, parts: I64, count: int) -> I64:
+def list_slots(block: int, exp: I64, nxt: I64, parts: I64, count: int) -> I64:
     """Slots of all entries, partition by partition, in insertion order inside each."""
     out = np.empty(count, np.int64)
     n = 0
@@ -231,8 +226,9 @@ def list_slots(block: int, nxt: I64, parts: I64, count: int) -> I64:
         while b >= 0:
             last = parts[p, FILL] if b == parts[p, LAST] else block
             for s in range(b * block, b * block + last):
-                out[n] = s
-                n += 1
+                if exp[s] != HOLE:
+                    out[n] = s
+                    n += 1
             b = nxt[b]
     return out
 

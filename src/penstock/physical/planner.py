@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from penstock.delta import I64, Level
 from penstock.errors import PlanError, UnsupportedError
-from penstock.logical.expr import Expr, conjunction, conjuncts, params_of
+from penstock.logical.expr import Column, Expr, conjunction, conjuncts, params_of
 from penstock.logical.nodes import (
     Distinct,
     Filter,
@@ -182,6 +182,8 @@ class Planner:
 
     def _plan_project(self, node: Project) -> Operator:
         source = self._build(node.input)
+        if is_identity(node):
+            return source  # it only names columns, which operators do not look at
         params: Callable[[I64], I64] | None = None
         if any(params_of(e) for e in node.exprs):
             source = self._tag(source, Level.QUERY)
@@ -275,3 +277,9 @@ def is_nonretroactive(node: Node) -> bool:
     if isinstance(node, TableScan):
         return node.nonretroactive
     return any(is_nonretroactive(child) for child in node.inputs)
+
+
+def is_identity(node: Project) -> bool:
+    """Whether a projection yields the columns of its input as they are."""
+    places = tuple(e.index if isinstance(e, Column) else -1 for e in node.exprs)
+    return places == tuple(range(len(node.input.schema)))

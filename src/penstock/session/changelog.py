@@ -31,7 +31,7 @@ def change_schema(schema: Schema, unit_time: bool) -> pa.Schema:
     """The columns of a changelog."""
     time = pa.int64() if unit_time else pa.timestamp("us")
     meta = [
-        pa.field("_query", pa.string()),
+        pa.field("_query", pa.dictionary(pa.int8(), pa.string())),
         pa.field("_change_type", pa.dictionary(pa.int8(), pa.string())),
         pa.field("_time", time),
         pa.field("_batch", pa.int64()),
@@ -110,5 +110,6 @@ def label(parts: list[pa.Table], name: str, schema: pa.Schema) -> pa.Table:
     if not parts:
         return schema.empty_table()
     table = pa.concat_tables(parts)
-    names = pa.repeat(name, len(table))
+    place = pa.array(np.zeros(len(table), np.int8))
+    names = pa.DictionaryArray.from_arrays(place, pa.array([name]))
     return pa.Table.from_arrays([names, *table.columns], schema=schema)

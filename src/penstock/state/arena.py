@@ -80,11 +80,24 @@ class Scope:
         if old.shape[0] >= length:
             return old
         capacity = max(length, 2 * old.shape[0], 16)
-        new = np.empty((capacity, *old.shape[1:]), old.dtype)
-        new[: old.shape[0]] = old
-        new[old.shape[0] :] = fill
-        self[name] = new
-        return new
+        used = old.shape[0]
+        del old
+        return self._resize(name, used, capacity, fill)
+
+    def _resize(self, name: str, used: int, capacity: int, fill: int) -> Array:
+        """Grow in place where the system can move pages instead of copying (no view is held)."""
+        array = self._arena._arrays.pop(f"{self.prefix}/{name}")
+        shape = (capacity, *array.shape[1:])
+        try:
+            array.resize(shape)
+            if fill:
+                array[used:] = fill
+        except ValueError:  # somebody holds a view
+            new = np.full(shape, fill, array.dtype)
+            new[:used] = array
+            array = new
+        self[name] = array
+        return array
 
     def free(self) -> None:
         """Drop every array of this scope."""

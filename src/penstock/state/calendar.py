@@ -1,8 +1,8 @@
 """Calendar store: entries that expire in any order (WK and STR edges, DESIGN §5.3).
 
-The number of partitions and their width (a power of two) are tuned to what is stored (Golab & Özsu
-2005, §5.4.2): wide partitions where entries only expire, so that memory is read in sequence; fine ones
-where −1 rows look for their entry, so that little is scanned.
+The number of partitions and their width (a power of two) are tuned to what is stored (Golab &
+Özsu 2005, §5.4.2): wide partitions where entries only expire, so that memory is read in
+sequence; fine ones where −1 rows look for their entry, so that little is scanned.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock.kernels.calendar import (
 from penstock.state.arena import Scope
 
 _LEAST, _MOST = 16, 1 << 20  # partitions
-_FINE, _COARSE = (4, 4), (1024, 32)  # entries per partition, slots per block
+_FINE, _COARSE = (4, 4), (4096, 32)  # entries per partition, slots per block
 
 
 class Calendar:
@@ -93,15 +93,7 @@ class Calendar:
 
     def take(self, until: int) -> tuple[I64, I64]:
         """As expire, giving places in `words` that stay readable until something is added."""
-        exp, slots, stay, spare = take_expired(until, *self._state())
-        if stay.shape[0]:
-            self._reserve(stay.shape[0])
-            old_exp, old_words = self._arr("exp")[stay], self._arr("words")[stay]
-            insert_calendar(old_exp, old_words, *self._state())
-        regs, free = self._arr("regs"), int(self._arr("regs")[FREE])
-        self._arr("free")[free : free + spare.shape[0]] = spare[::-1]
-        regs[FREE] += spare.shape[0]
-        return exp, slots
+        return take_expired(until, *self._state())
 
     @property
     def words(self) -> I64:
@@ -114,7 +106,9 @@ class Calendar:
 
     def entries(self) -> tuple[I64, I64]:
         """All entries, partition by partition."""
-        slots = list_slots(self._block, self._arr("next"), self._arr("parts"), len(self))
+        slots = list_slots(
+            self._block, self._arr("exp"), self._arr("next"), self._arr("parts"), len(self)
+        )
         return self._arr("exp")[slots], self._arr("words")[slots]
 
     def filter(self, keep: I64) -> None:

@@ -38,7 +38,7 @@ def test_calendar_is_a_sorted_list(seed):
             model.remove(first)
             assert store.cancel(np.array([clock + 10**9]), np.array([[1, 1]])).tolist() == [0]
         if rng.random() < 0.1:
-            exps, all_words = store.entries()
+            _, all_words = store.entries()
             keep = np.flatnonzero(all_words[:, 0] != 3)
             store.filter(keep)
             model = [m for m in model if m[2][0] != 3]

@@ -57,9 +57,7 @@ def bounded(
     )
 
 
-def _floats(
-    type_: SqlType, args: Sequence[Vec], values: F64, null: Bool | None = None
-) -> Vec:
+def _floats(type_: SqlType, args: Sequence[Vec], values: F64, null: Bool | None = None) -> Vec:
     if type_.kind is Kind.FLOAT:
         with np.errstate(over="ignore"):
             values = values.astype(np.float32).astype(np.float64)

@@ -155,9 +155,7 @@ def _kleene(decisive: bool) -> Callable[[SqlType, list[Vec]], Vec]:
             null = null & ~decided
         values = decided if decisive else ~decided
         values = values if values.shape[0] == n else np.broadcast_to(values, n)
-        return Vec(
-            BOOLEAN, n, args[0].strings, values, fit(null, n), fit(error, n), reason
-        )
+        return Vec(BOOLEAN, n, args[0].strings, values, fit(null, n), fit(error, n), reason)
 
     return apply
 
