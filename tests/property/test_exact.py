@@ -21,7 +21,7 @@ def test_few_plans_are_refused() -> None:
     assert declined <= 0.05 * max(1, done + declined), f"{declined} of {done + declined} refused"
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_on_commit_is_exact_at_batch_ends(chunk: int) -> None:
     for seed in seeds(2, chunk, 200):
         verify("on commit", case(seed), _check_on_commit)
