@@ -5,7 +5,8 @@ are told apart by their `exp`. A partition is a list of blocks of slots in inser
 adding writes at few places and expiring reads in sequence. The last partition holds the
 entries that never expire.
 
-`parts` has one row per partition: first block, last block, slots used in the last, entries.
+`heads` is the first block of each partition (−1: none), `tails` its next slot: a multiple of the
+block size asks for a new block.
 """
 
 from __future__ import annotations
@@ -13,77 +14,73 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import I64
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
 
 COUNT, BLOCKS, FREE, SHIFT, DAY, TUNED = 0, 1, 2, 3, 4, 5
-FIRST, LAST, FILL, SIZE = 0, 1, 2, 3
 NO_DAY = np.iinfo(np.int64).min  # nothing expired yet
 HOLE = np.iinfo(np.int64).min  # `exp` of a slot whose entry is gone
 _NEVER = np.iinfo(np.int64).max
 _SHORT = 24  # entries sorted by insertion
 
 
-@kernel
-def _partition(exp: int, shift: int, parts: I64) -> int:
-    if exp == _NEVER:
-        return parts.shape[0] - 1
-    return (exp >> shift) & (parts.shape[0] - 2)
+@inlined
+def _partition(exp: int, shift: int, heads: I64) -> int:
+    return heads.shape[0] - 1 if exp == _NEVER else (exp >> shift) & (heads.shape[0] - 2)
 
 
 @kernel
-def _next_slot(p: int, block: int, nxt: I64, free: I64, parts: I64, regs: I64) -> int:
-    """A slot at the end of partition p; blocks are there."""
-    if parts[p, FIRST] < 0 or parts[p, FILL] == block:
-        if regs[FREE] > 0:
-            regs[FREE] -= 1
-            new = free[regs[FREE]]
-        else:
-            new = regs[BLOCKS]
-            regs[BLOCKS] += 1
-        nxt[new] = -1
-        if parts[p, FIRST] < 0:
-            parts[p, FIRST] = new
-        else:
-            nxt[parts[p, LAST]] = new
-        parts[p, LAST] = new
-        parts[p, FILL] = 0
-    slot = parts[p, LAST] * block + parts[p, FILL]
-    parts[p, FILL] += 1
-    parts[p, SIZE] += 1
-    return slot
+def _new_block(p: int, block: int, nxt: I64, free: I64, heads: I64, tails: I64, regs: I64) -> int:
+    """Append a block to partition p and return its first slot; blocks are there."""
+    if regs[FREE] > 0:
+        regs[FREE] -= 1
+        new = free[regs[FREE]]
+    else:
+        new = regs[BLOCKS]
+        regs[BLOCKS] += 1
+    nxt[new] = -1
+    if heads[p] < 0:
+        heads[p] = new
+    else:
+        nxt[(tails[p] - 1) // block] = new
+    return new * block
 
 
 @kernel
-def insert_calendar(
-    new_exp: I64, new_words: I64, block: int, exp: I64, words: I64, nxt: I64, free: I64,
-    parts: I64, regs: I64,
-) -> None:  # fmt: skip
-    """Append entries (words row-major) to their partitions."""
+def place_entries(
+    new_exp: I64, block: int, exp: I64, words: I64, nxt: I64, free: I64, heads: I64, tails: I64,
+    regs: I64,
+) -> I64:  # fmt: skip
+    """Slots for new entries at the ends of their partitions, `exp` written."""
+    slots = np.empty(new_exp.shape[0], np.int64)
     shift = regs[SHIFT]
     for i in range(new_exp.shape[0]):
-        p = _partition(new_exp[i], shift, parts)
-        slot = _next_slot(p, block, nxt, free, parts, regs)
+        p = _partition(new_exp[i], shift, heads)
+        slot = tails[p]
+        if slot & (block - 1) == 0:
+            slot = _new_block(p, block, nxt, free, heads, tails, regs)
+        tails[p] = slot + 1
+        slots[i] = slot
         exp[slot] = new_exp[i]
-        for c in range(words.shape[1]):
-            words[slot, c] = new_words[i, c]
     regs[COUNT] += new_exp.shape[0]
+    return slots
 
 
 @kernel
-def insert_calendar_rows(
-    new_exp: I64, lin: I64, rows: I64, block: int, exp: I64, words: I64, nxt: I64, free: I64,
-    parts: I64, regs: I64,
-) -> None:  # fmt: skip
-    """As insert_calendar, for entries [lin, row…] given as a column-major matrix."""
-    shift = regs[SHIFT]
-    for i in range(new_exp.shape[0]):
-        p = _partition(new_exp[i], shift, parts)
-        slot = _next_slot(p, block, nxt, free, parts, regs)
-        exp[slot] = new_exp[i]
+def write_entries(slots: I64, new_words: I64, words: I64) -> None:
+    """Write the words of new entries, given row-major."""
+    for i in range(slots.shape[0]):
+        for c in range(words.shape[1]):
+            words[slots[i], c] = new_words[i, c]
+
+
+@kernel
+def write_rows(slots: I64, lin: I64, rows: I64, words: I64) -> None:
+    """Write new entries [lin, row…], the rows given column-major."""
+    for i in range(slots.shape[0]):
+        slot = slots[i]
         words[slot, 0] = lin[i]
         for c in range(rows.shape[0]):
             words[slot, 1 + c] = rows[c, i]
-    regs[COUNT] += new_exp.shape[0]
 
 
 @kernel
@@ -149,37 +146,47 @@ def _merge_sort(slots: I64, start: int, end: int, exp: I64) -> None:
         slots[start + i] = part[order[i]]
 
 
+@inlined
+def _end_of(b: int, p: int, block: int, nxt: I64, tails: I64) -> int:
+    """The slot after the last one in use of block b of partition p."""
+    return (b + 1) * block if nxt[b] >= 0 else tails[p]
+
+
 @kernel
 def _take_due(
-    p: int, until: int, block: int, exp: I64, nxt: I64, parts: I64, due: I64, n: int
-) -> int:
-    """Append the slots of partition p that are due to due[n:]; return the new n."""
-    b = parts[p, FIRST]
+    p: int, until: int, block: int, exp: I64, nxt: I64, heads: I64, tails: I64, due: I64, n: int
+) -> tuple[int, int]:
+    """Append the due slots of partition p to due[n:]: the new n, and how many entries stay."""
+    stay = 0
+    b = heads[p]
     while b >= 0:
-        last = parts[p, FILL] if b == parts[p, LAST] else block
-        for s in range(b * block, b * block + last):
-            if exp[s] <= until and exp[s] != HOLE:
+        for s in range(b * block, _end_of(b, p, block, nxt, tails)):
+            if exp[s] > until:
+                stay += 1
+            elif exp[s] != HOLE:
                 due[n] = s
                 n += 1
         b = nxt[b]
-    return n
+    return n, stay
 
 
 @kernel
-def _free_partition(p: int, nxt: I64, spare: I64, n: int, parts: I64) -> int:
-    b = parts[p, FIRST]
+def _free_partition(p: int, nxt: I64, heads: I64, tails: I64, spare: I64, n: int) -> int:
+    b = heads[p]
     while b >= 0:
         spare[n] = b
         n += 1
         b = nxt[b]
-    parts[p, FIRST] = -1
+    heads[p] = -1
+    tails[p] = 0
     return n
 
 
 @kernel
 def take_expired(
-    until: int, block: int, exp: I64, words: I64, nxt: I64, free: I64, parts: I64, regs: I64
-) -> tuple[I64, I64]:
+    until: int, block: int, exp: I64, words: I64, nxt: I64, free: I64, heads: I64, tails: I64,
+    regs: I64,
+) -> tuple[I64, I64]:  # fmt: skip
     """Take out entries with exp ≤ until: their (exp, slots) in order of (exp, insertion).
 
     A taken slot becomes a hole; a partition of holes gives its blocks back. What the slots hold
@@ -187,7 +194,7 @@ def take_expired(
     """
     due = np.empty(regs[COUNT], np.int64)
     spare = np.empty(regs[BLOCKS], np.int64)
-    partitions = parts.shape[0] - 1
+    partitions = heads.shape[0] - 1
     last = until >> regs[SHIFT]
     every = regs[DAY] == NO_DAY or last - regs[DAY] >= partitions or last - regs[DAY] < 0
     first = np.int64(0) if every else regs[DAY]
@@ -195,11 +202,12 @@ def take_expired(
     n, freed = 0, 0
     for day in range(first, end):
         p = day & (partitions - 1)
+        if heads[p] < 0:
+            continue
         start = n
-        n = _take_due(p, until, block, exp, nxt, parts, due, n)
-        parts[p, SIZE] -= n - start
-        if n > start and parts[p, SIZE] == 0:
-            freed = _free_partition(p, nxt, spare, freed, parts)
+        n, stay = _take_due(p, until, block, exp, nxt, heads, tails, due, n)
+        if stay == 0:
+            freed = _free_partition(p, nxt, heads, tails, spare, freed)
         if not every:
             _sort_by_exp(due, start, n, exp)
     if every:
@@ -217,15 +225,14 @@ def take_expired(
 
 
 @kernel
-def list_slots(block: int, exp: I64, nxt: I64, parts: I64, count: int) -> I64:
+def list_slots(block: int, exp: I64, nxt: I64, heads: I64, tails: I64, count: int) -> I64:
     """Slots of all entries, partition by partition, in insertion order inside each."""
     out = np.empty(count, np.int64)
     n = 0
-    for p in range(parts.shape[0]):
-        b = parts[p, FIRST]
+    for p in range(heads.shape[0]):
+        b = heads[p]
         while b >= 0:
-            last = parts[p, FILL] if b == parts[p, LAST] else block
-            for s in range(b * block, b * block + last):
+            for s in range(b * block, _end_of(b, p, block, nxt, tails)):
                 if exp[s] != HOLE:
                     out[n] = s
                     n += 1
@@ -234,69 +241,26 @@ def list_slots(block: int, exp: I64, nxt: I64, parts: I64, count: int) -> I64:
 
 
 @kernel
-def _find(p: int, e: int, row: I64, block: int, exp: I64, words: I64, nxt: I64, parts: I64) -> int:
-    """The first slot of partition p that holds this entry, −1 when none does."""
-    b = parts[p, FIRST]
-    while b >= 0:
-        last = parts[p, FILL] if b == parts[p, LAST] else block
-        for s in range(b * block, b * block + last):
-            same = exp[s] == e
-            c = 0
-            while same and c < words.shape[1]:
-                same = words[s, c] == row[c]
-                c += 1
-            if same:
-                return s
-        b = nxt[b]
-    return -1
-
-
-@kernel
-def _close_gap(
-    p: int, gap: int, block: int, exp: I64, words: I64, nxt: I64, free: I64, parts: I64, regs: I64
-) -> None:
-    """Move the entries behind slot `gap` up by one and drop the last place of partition p."""
-    before = -1
-    b = parts[p, FIRST]
-    while b != parts[p, LAST] and nxt[b] != parts[p, LAST]:
-        b = nxt[b]
-    if b != parts[p, LAST]:
-        before = b
-    b, s = gap // block, gap
-    while True:
-        at_end = s == b * block + block - 1
-        if b == parts[p, LAST] and (at_end or s == b * block + parts[p, FILL] - 1):
-            break
-        follow = nxt[b] * block if at_end else s + 1
-        exp[s] = exp[follow]
-        for c in range(words.shape[1]):
-            words[s, c] = words[follow, c]
-        b, s = follow // block, follow
-    parts[p, FILL] -= 1
-    parts[p, SIZE] -= 1
-    if parts[p, FILL] == 0:
-        free[regs[FREE]] = parts[p, LAST]
-        regs[FREE] += 1
-        if before < 0:
-            parts[p, FIRST] = -1
-        else:
-            nxt[before] = -1
-            parts[p, LAST] = before
-            parts[p, FILL] = block
-
-
-@kernel
 def cancel_calendar(
     gone_exp: I64, gone_words: I64, block: int, exp: I64, words: I64, nxt: I64, free: I64,
-    parts: I64, regs: I64,
+    heads: I64, tails: I64, regs: I64,
 ) -> I64:  # fmt: skip
-    """Remove one stored entry equal to each given one, scanning the partition its exp names."""
+    """Make a hole of one stored entry equal to each given one, in the partition its exp names."""
     found = np.zeros(gone_exp.shape[0], np.int64)
     for i in range(gone_exp.shape[0]):
-        p = _partition(gone_exp[i], regs[SHIFT], parts)
-        slot = _find(p, gone_exp[i], gone_words[i], block, exp, words, nxt, parts)
-        if slot >= 0:
-            _close_gap(p, slot, block, exp, words, nxt, free, parts, regs)
-            regs[COUNT] -= 1
-            found[i] = 1
+        p = _partition(gone_exp[i], regs[SHIFT], heads)
+        b = heads[p]
+        while b >= 0 and not found[i]:
+            for s in range(b * block, _end_of(b, p, block, nxt, tails)):
+                same = exp[s] == gone_exp[i]
+                c = 0
+                while same and c < words.shape[1]:
+                    same = words[s, c] == gone_words[i, c]
+                    c += 1
+                if same:
+                    exp[s] = HOLE
+                    regs[COUNT] -= 1
+                    found[i] = 1
+                    break
+            b = nxt[b]
     return found

@@ -9,6 +9,7 @@ from penstock.kernels.jit import kernel
 from penstock.kernels.rows import hash_key
 
 INSERT, DELETE, PREIMAGE, POSTIMAGE = 0, 1, 2, 3
+BLOCK = 256
 
 
 @kernel
@@ -38,27 +39,36 @@ def kinds_of_signs(sign: I8) -> I8:
 def merge_changes(
     rows: I64, ts: I64, sign: I8, lin: I64, gone_at: I64, gone: I64, words: I64
 ) -> tuple[I64, I64, I8, I64]:
-    """Arrivals and expired entries as one changelog in time order, expirations first."""
+    """Arrivals and expired entries as one changelog in time order, expirations first.
+
+    The order is settled first, then columns are written block by block, so that an entry is
+    still in cache when its next column is read.
+    """
     n, m, width = ts.shape[0], gone_at.shape[0], rows.shape[0]
-    out = np.empty((width, n + m), np.int64)
+    source = np.empty(n + m, np.int64)  # an arrival, or −1 − the slot of an expired entry
     time = np.empty(n + m, np.int64)
     kind = np.empty(n + m, np.int8)
-    who = np.empty(n + m, np.int64)
     i, j = 0, 0
     for k in range(n + m):
         if j < m and (i >= n or gone_at[j] <= ts[i]):
-            slot = gone[j]
-            time[k], kind[k], who[k] = gone_at[j], DELETE, words[slot, 0]
-            for c in range(width):
-                out[c, k] = words[slot, 1 + c]
+            source[k], time[k], kind[k] = -1 - gone[j], gone_at[j], DELETE
             j += 1
         else:
             s = sign[i]
-            time[k], who[k] = ts[i], lin[i]
+            source[k], time[k] = i, ts[i]
             kind[k] = INSERT if s == 1 else DELETE if s == -1 else PREIMAGE if s < 0 else POSTIMAGE
-            for c in range(width):
-                out[c, k] = rows[c, i]
             i += 1
+    out = np.empty((width, n + m), np.int64)
+    who = np.empty(n + m, np.int64)
+    for start in range(0, n + m, BLOCK):
+        end = min(start + BLOCK, n + m)
+        for k in range(start, end):
+            s = source[k]
+            who[k] = lin[s] if s >= 0 else words[-1 - s, 0]
+        for c in range(width):
+            for k in range(start, end):
+                s = source[k]
+                out[c, k] = rows[c, s] if s >= 0 else words[-1 - s, 1 + c]
     return out, time, kind, who
 
 

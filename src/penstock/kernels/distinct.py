@@ -30,8 +30,11 @@ def _put(out: I64, n: int, value: int, ts: int, exp: int, sign: int) -> int:
 
 
 @kernel
-def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64, I64]:
-    """Apply arrivals; ends are −1 rows. Returns rows in order, other rows, values to schedule."""
+def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64, at_commit: bool) -> tuple[I64, I64, I64]:
+    """Apply arrivals; ends are −1 rows. Returns rows in order, other rows, values to schedule.
+
+    With `at_commit` a value that ended and came again within the step has not changed.
+    """
     rows = ts.shape[0]
     out = np.empty((rows, 4), np.int64)
     past = np.empty((rows, 4), np.int64)
@@ -48,7 +51,7 @@ def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64, I6
             fresh[m] = v
             m += 1
             n = _put(out, n, v, t, NEVER, 1)
-        elif val[v, LARGEST] < t:
+        elif val[v, LARGEST] < t and not at_commit:
             p = _put(past, p, v, val[v, LARGEST], NEVER, -1)
             n = _put(out, n, v, t, NEVER, 1)
             val[v, LARGEST] = e

@@ -38,3 +38,10 @@ if not numba.config.CACHE_DIR:
 def kernel(function: F) -> F:
     """Compile `function` lazily, cached on disk; ``function.py_func`` is its plain twin."""
     return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def inlined(function: F) -> F:
+    """A helper that is copied into the kernels that call it: a call would pass whole arrays."""
+    return cast(
+        F, numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)
+    )

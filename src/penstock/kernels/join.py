@@ -26,6 +26,7 @@ USED, FIRST, REMOVALS, DISORDERED, LAST_EXP, CREDIT = 0, 1, 2, 3, 4, 5
 """Registers of a side (`state/join_side.py`)."""
 INT_BAND, FLOAT_BAND = 1, 2
 LEFT_TAGGED, RIGHT_TAGGED = 1, 2
+BLOCK = 256  # pairs gathered together
 _MIN, _MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -321,18 +322,13 @@ def _spread(found: Found) -> tuple[I32, I32, I64, I8]:
 
 
 @kernel
-def _take(state: I64, slots: I32, column: int, out: I64) -> None:
-    for k in range(slots.shape[0]):
-        out[k] = state[slots[k], column]
-
-
-@kernel
 def gather_pairs(
     found: Found, ls: Chains, rs: Chains, tagged: int
 ) -> tuple[I64, I64, I64, I8, I64]:  # fmt: skip
     """The rows of all pairs, column-major, with ts, exp, sign and lin.
 
-    One column at a time: many output streams at once are slower than rereading the slots.
+    Column by column within blocks of pairs: few output streams at a time, and a row is still in
+    cache when its next column is read.
     """
     left, right, left_exp, right_exp = ls.state, rs.state, ls.exp, rs.exp
     a, b, ts, sign = _spread(found)
@@ -340,19 +336,23 @@ def gather_pairs(
     wl, wr = left.shape[1] - COLUMNS, right.shape[1] - COLUMNS
     rows = np.empty((1 + wl + wr, n), np.int64)
     exp, lin = np.empty(n, np.int64), np.empty(n, np.int64)
-    for k in range(n):
-        exp[k] = min(left_exp[a[k]], right_exp[b[k]])
-    if tagged == LEFT_TAGGED:
-        _take(left, a, LIN, lin)
-    elif tagged == RIGHT_TAGGED:
-        _take(right, b, LIN, lin)
-    else:
-        for k in range(n):
-            lin[k] = min(left[a[k], LIN], right[b[k], LIN])
-    for k in range(n):
-        rows[0, k] = left[a[k], NULLS] | (right[b[k], NULLS] << wl)
-    for c in range(wl):
-        _take(left, a, COLUMNS + c, rows[1 + c])
-    for c in range(wr):
-        _take(right, b, COLUMNS + c, rows[1 + wl + c])
+    for start in range(0, n, BLOCK):
+        end = min(start + BLOCK, n)
+        for k in range(start, end):
+            exp[k] = min(left_exp[a[k]], right_exp[b[k]])
+        for k in range(start, end):
+            rows[0, k] = left[a[k], NULLS] | (right[b[k], NULLS] << wl)
+        for k in range(start, end):
+            if tagged == LEFT_TAGGED:
+                lin[k] = left[a[k], LIN]
+            elif tagged == RIGHT_TAGGED:
+                lin[k] = right[b[k], LIN]
+            else:
+                lin[k] = min(left[a[k], LIN], right[b[k], LIN])
+        for c in range(wl):
+            for k in range(start, end):
+                rows[1 + c, k] = left[a[k], COLUMNS + c]
+        for c in range(wr):
+            for k in range(start, end):
+                rows[1 + wl + c, k] = right[b[k], COLUMNS + c]
     return rows, ts, exp, sign, lin

@@ -24,7 +24,8 @@ class Edge:
 
     `expiring`: rows have a finite `exp` and leave silently at it. `negatives`: −1 rows may
     come. `fifo`: rows of equal lineage come in order of `exp`. `span`: the constant exp − ts,
-    when there is one. `keyed`: rows come as (−2, +2) replacements by key.
+    when there is one. `keyed`: rows come as (−2, +2) replacements by key. `netted`: of each row
+    only the net change of an instant is sent.
     """
 
     schema: Schema
@@ -35,3 +36,4 @@ class Edge:
     fifo: bool = False
     span: int | None = None
     keyed: bool = False
+    netted: bool = False

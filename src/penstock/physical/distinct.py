@@ -55,15 +55,17 @@ class StarState:
         ids = row_ids(self._keys, rows)
         self._scope.reserve("values", self._keys.capacity)
         values = self._values()
-        arrive = star.arrive_explicit if self._explicit else star.arrive_expiring
-        out, past, fresh = arrive(rows.ts, rows.exp, ids, values)
+        if self._explicit:
+            out, past, fresh = star.arrive_explicit(rows.ts, rows.exp, ids, values, clock.at_commit)
+        else:
+            out, past, fresh = star.arrive_expiring(rows.ts, rows.exp, ids, values)
         self._schedule(fresh)
         _, words = self._due.expire(clock.now)
         late, again, gone = star.settle_due(words.reshape(-1), clock.now, self._explicit, values)
         self._schedule(again)
         result = row_delta(self._keys, *star.merge_by_time(out, _by_time(past, late)))
         self._keys.release(gone)
-        return result
+        return result.with_(ts=clock.instants(result.ts))
 
     def _schedule(self, ids: I64) -> None:
         end = self._values()[ids, star.END]
@@ -171,4 +173,5 @@ def _distinct_edge(edge: Edge, emit: Emit) -> Edge:
         fifo=False,
         span=None,
         keyed=False,
+        netted=emit == "explicit",
     )

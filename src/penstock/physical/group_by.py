@@ -47,7 +47,9 @@ class GroupByOp(Operator):
         lineages: Callable[[], I64],
     ) -> None:
         level = input_op.edge.level
-        edge = Edge(schema, Pattern.WK, level, expiring=False, negatives=True, keyed=True)
+        edge = Edge(
+            schema, Pattern.WK, level, expiring=False, negatives=True, keyed=True, netted=True
+        )
         super().__init__((input_op,), edge, scope)
         self._keys = np.array(keys, np.int64)
         self._aggs = aggs

@@ -55,7 +55,7 @@ class NrrJoinOp(Operator):
         scope: Scope,
     ) -> None:
         schema = stream.edge.schema + table.edge.schema
-        edge = replace(stream.edge, schema=schema, keyed=False)
+        edge = replace(stream.edge, schema=schema, keyed=False, netted=False)
         super().__init__((stream, table), edge, scope)
         self._equi, self._residual, self._ctx = equi, residual, ctx
         self._test = band_test(None, stream.edge.schema, 0)

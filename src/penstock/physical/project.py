@@ -35,7 +35,7 @@ class ProjectOp(Operator):
         scope: Scope,
         params: Params | None = None,
     ) -> None:
-        super().__init__([input_op], replace(input_op.edge, schema=schema), scope)
+        super().__init__([input_op], replace(input_op.edge, schema=schema, netted=False), scope)
         self.exprs = tuple(exprs)
         self._ctx = ctx
         self._params = params

@@ -205,4 +205,5 @@ def _semi_edge(left: Edge, right: Edge, anti: bool, emit: Emit) -> Edge:
         fifo=False,
         span=None,
         keyed=False,
+        netted=emit == "explicit",
     )

@@ -243,4 +243,5 @@ def _set_edge(edges: tuple[Edge, Edge], kind: SetKind, emit: Emit) -> Edge:
         fifo=False,
         span=None,
         keyed=False,
+        netted=emit == "explicit",
     )

@@ -54,7 +54,7 @@ class ViewOp(Operator):
     def changes(self, delta: Delta, clock: Clock) -> Changes:
         """The changelog of this step: every change, or at commit the net change."""
         changes = self._all_changes(delta, clock)
-        if not clock.at_commit or len(changes) == 0:
+        if not clock.at_commit or self.edge.netted or len(changes) == 0:
             return changes
         kept = net_changes(changes.rows, changes.qid, changes.kind)
         time = np.full(kept.shape[0], clock.now)

@@ -209,7 +209,11 @@ class Session:
             return self._changes(handle)
         unread = self._changes(handle)
         held = registration.held_rows(self, info, "delete")
-        return pa.concat_tables([unread, label([held], info.name, unread.schema)])
+        retraction = label([held], info.name, unread.schema)
+        if retraction.num_rows:
+            for callback in self._subscribers.get(info.name, []):
+                callback(retraction)
+        return pa.concat_tables([unread, retraction])
 
     def _explain_query(self, name: str) -> str:
         info = self._query_info(name)

@@ -21,10 +21,11 @@ from penstock.kernels.calendar import (
     SHIFT,
     TUNED,
     cancel_calendar,
-    insert_calendar,
-    insert_calendar_rows,
     list_slots,
+    place_entries,
     take_expired,
+    write_entries,
+    write_rows,
 )
 from penstock.state.arena import Scope
 
@@ -44,11 +45,10 @@ class Calendar:
         scope.array("words", (4 * self._block, width))
         scope.array("next", 4)
         scope.array("free", 4)
-        scope.array("parts", (_LEAST + 1, 4), fill=-1)
+        scope.array("heads", _LEAST + 1, fill=-1)
+        scope.array("tails", _LEAST + 1)
         if "regs" not in scope:
-            regs = scope.array("regs", 6)
-            regs[DAY] = NO_DAY
-            self._arr("parts")[:, 2:] = 0
+            scope.array("regs", 6)[DAY] = NO_DAY
 
     def _arr(self, name: str) -> I64:
         return cast(I64, self._scope[name])
@@ -56,29 +56,29 @@ class Calendar:
     def __len__(self) -> int:
         return int(self._arr("regs")[COUNT])
 
-    def _state(self) -> tuple[int, I64, I64, I64, I64, I64, I64]:
+    def _state(self) -> tuple[int, I64, I64, I64, I64, I64, I64, I64]:
         return (
             self._block, self._arr("exp"), self._arr("words"), self._arr("next"),
-            self._arr("free"), self._arr("parts"), self._arr("regs"),
+            self._arr("free"), self._arr("heads"), self._arr("tails"), self._arr("regs"),
         )  # fmt: skip
 
     def add(self, exp: I64, words: I64) -> None:
         """Insert entries."""
         if exp.shape[0]:
             self._reserve(exp.shape[0])
-            insert_calendar(exp, words, *self._state())
+            write_entries(place_entries(exp, *self._state()), words, self._arr("words"))
             self._tune_if_grown()
 
     def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
         """Insert entries whose words are [lin, row…], the rows column-major."""
         if exp.shape[0]:
             self._reserve(exp.shape[0])
-            insert_calendar_rows(exp, lin, rows, *self._state())
+            write_rows(place_entries(exp, *self._state()), lin, rows, self._arr("words"))
             self._tune_if_grown()
 
     def _reserve(self, more: int) -> None:
         """Room for `more` entries, even if each partition needs a new block for them."""
-        regs, partitions = self._arr("regs"), self._arr("parts").shape[0]
+        regs, partitions = self._arr("regs"), self._arr("heads").shape[0]
         fresh = more // self._block + min(more, partitions) + 1 - int(regs[FREE])
         blocks = int(regs[BLOCKS]) + max(0, fresh)
         self._scope.reserve("next", blocks)
@@ -102,38 +102,42 @@ class Calendar:
 
     def cancel(self, exp: I64, words: I64) -> I64:
         """Remove one equal entry for each given one; 1 where there was one."""
-        return cancel_calendar(exp, words, *self._state())
+        found = cancel_calendar(exp, words, *self._state())
+        regs, partitions = self._arr("regs"), self._arr("heads").shape[0]
+        slots = int(regs[BLOCKS] - regs[FREE]) * self._block
+        if slots > 4 * (len(self) + partitions * self._block):  # mostly holes
+            self._rebuild(*self.entries(), partitions - 1)
+        return found
 
     def entries(self) -> tuple[I64, I64]:
         """All entries, partition by partition."""
-        slots = list_slots(
-            self._block, self._arr("exp"), self._arr("next"), self._arr("parts"), len(self)
-        )
+        names = ("exp", "next", "heads", "tails")
+        slots = list_slots(self._block, *(self._arr(n) for n in names), len(self))
         return self._arr("exp")[slots], self._arr("words")[slots]
 
     def filter(self, keep: I64) -> None:
         """Keep only the entries at these positions of `entries()`."""
         exp, words = self.entries()
-        self._rebuild(exp[keep], words[keep], self._arr("parts").shape[0] - 1)
+        self._rebuild(exp[keep], words[keep], self._arr("heads").shape[0] - 1)
 
     def _rebuild(self, exp: I64, words: I64, partitions: int) -> None:
-        self._scope["parts"] = np.zeros((partitions + 1, 4), np.int64)
-        self._arr("parts")[:, :2] = -1
+        self._scope["heads"] = np.full(partitions + 1, -1, np.int64)
+        self._scope["tails"] = np.zeros(partitions + 1, np.int64)
         regs = self._arr("regs")
         regs[COUNT] = regs[BLOCKS] = regs[FREE] = 0
         regs[TUNED] = exp.shape[0]
         self._reserve(exp.shape[0])
-        insert_calendar(exp, words, *self._state())
+        write_entries(place_entries(exp, *self._state()), words, self._arr("words"))
 
     def _tune_if_grown(self) -> None:
-        if len(self) > 2 * self._arr("regs")[TUNED] and len(self) > 64:
+        if len(self) > 4 * self._arr("regs")[TUNED] and len(self) > 64:
             self._tune()
 
     def _tune(self) -> None:
         """Choose partitions for what is stored now, and distribute it anew."""
         exp, words = self.entries()
         partitions = _LEAST
-        while partitions < _MOST and partitions * self._per_partition < 2 * exp.shape[0]:
+        while partitions < _MOST and partitions * self._per_partition < 4 * exp.shape[0]:
             partitions *= 2
         shift = 0
         finite = exp[exp != NEVER]
