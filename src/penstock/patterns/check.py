@@ -45,6 +45,8 @@ def check_bounded(node: Node) -> None:
             _refuse_open(name, child)
         if isinstance(part, Windowed):
             _check_window(part)
+    if pattern_of(node) is not Pattern.MON:
+        _refuse_open("a view", node)
 
 
 def stateful_name(node: Node) -> str:

@@ -49,9 +49,9 @@ class ExpiryStore(Protocol):
     def __len__(self) -> int: ...
 
 
-def choose(scope: Scope, edge: Edge, width: int) -> ExpiryStore | None:
-    """The store for rows of `edge`: None when they do not expire."""
-    if not edge.expiring:
+def choose(scope: Scope, edge: Edge, width: int, keep: bool = False) -> ExpiryStore | None:
+    """The store for rows of `edge`: None when they do not expire, unless they must be kept."""
+    if not edge.expiring and not keep:
         return None
     if edge.fifo and not edge.negatives:
         return Fifo(scope, width)

@@ -30,6 +30,7 @@ from penstock.logical.nodes import (
     Windowed,
 )
 from penstock.optimizer.emit import Emit
+from penstock.patterns.edge import Pattern
 from penstock.physical.context import Context
 from penstock.physical.distinct import DistinctOp
 from penstock.physical.evaluate import compile_expr
@@ -82,7 +83,8 @@ class Planner:
     def plan(self, root: Node) -> Plan:
         """Operators for `root`, tagged with queries, below a view."""
         top = self._tag(self._build(root), Level.QUERY)
-        view = ViewOp(top, self._next("view"))
+        keep = top.edge.pattern is not Pattern.MON and not recalls(top)
+        view = ViewOp(top, self._next("view"), keep)
         self._operators.append(view)
         return Plan(tuple(self._operators), self._nodes, view)
 
@@ -263,6 +265,15 @@ class Planner:
         keeps_rows = node.kind is SetKind.EXCEPT and node.all
         emit = self._emit(node, left) if keeps_rows else "explicit"
         return self._add(SetOpOp(left, right, node.kind, node.all, self.ctx, scope, emit), node)
+
+
+def recalls(operator: Operator) -> bool:
+    """Whether the live output can be told from state; an unbounded scan forgets what it read."""
+    if isinstance(operator, ScanOp):
+        return operator.edge.expiring
+    if isinstance(operator, FilterOp | ProjectOp | MatchOp | UnionOp | NrrJoinOp):
+        return all(recalls(source) for source in operator.inputs)
+    return True
 
 
 def is_table(node: Node) -> bool:

@@ -2,7 +2,7 @@
 
 Rows that expire silently below are kept here in the structure their pattern asks for, so that
 their deletion is shown when its time comes. An explicit edge needs no state: its rows are the
-changelog, and the answer is read from the operators below.
+changelog, and the answer is read from the operators below, unless they do not `keep` it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class ViewOp(Operator):
 
     name = "view"
 
-    def __init__(self, source: Operator, scope: Scope) -> None:
+    def __init__(self, source: Operator, scope: Scope, keep: bool) -> None:
         super().__init__((source,), source.edge, scope)
-        self._store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema))
+        self._store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema), keep)
 
     def changes(self, delta: Delta, clock: Clock) -> Changes:
         """The changelog of this step: every change, or at commit the net change."""

@@ -37,8 +37,8 @@ def compile_select(select: Select, catalog: MemoryCatalog) -> Compiled:
     """Bind a SELECT and lift its constants."""
     bound = bind(select.query, catalog)
     lifted, literals = lift(bound.node, bound.params)
+    check_bounded(lifted)
     template = lower_windows(lifted)
-    check_bounded(template)
     named = [(p.name, p.type) for p in bound.params]
     constants = [(f"p{len(named) + i + 1}", lit.type) for i, lit in enumerate(literals)]
     return Compiled(bound, template, literals, params_schema(named + constants), len(named))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from penstock.delta import I64
@@ -25,6 +26,22 @@ from penstock.state.convert import to_rows
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
+
+
+def params_table(params: Any) -> pa.Table:
+    """Parameters given as a pyarrow table or batch, a pandas frame or a list of dicts."""
+    if isinstance(params, pa.Table):
+        return params
+    if isinstance(params, pa.RecordBatch):
+        return pa.Table.from_batches([params])
+    if isinstance(params, pd.DataFrame):
+        return pa.Table.from_pandas(params, preserve_index=False)
+    if isinstance(params, list) and all(isinstance(row, dict) for row in params):
+        return pa.Table.from_pylist(params)
+    raise DataError(
+        f"cannot read parameters from a {type(params).__name__}",
+        remedy="pass a pyarrow Table, a pandas DataFrame or a list of dicts",
+    )
 
 
 def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I64, list[str]]:

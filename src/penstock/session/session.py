@@ -107,7 +107,7 @@ class Session:
             if not isinstance(statement, st.Select):
                 raise SqlSyntaxError("query_many() takes a SELECT")
             compiled = compile_select(statement, self._catalog)
-            table = params if isinstance(params, pa.Table) else pa.Table.from_pandas(params)
+            table = registration.params_table(params)
             rows, names = registration.param_rows(self, compiled, table)
             wants = history or statement.history
             return registration.add_queries(self, compiled, statement, wants, rows, names, text)
