@@ -105,7 +105,12 @@ class _Scan:
             depth += {"(": 1, ")": -1}.get(self.tokens[j], 0)
             if depth == 0:
                 behind = self._text(self._next(j))
-                return parse_window(behind[1:-1]) if behind.startswith("[") else None
+                if not behind.startswith("["):
+                    return None
+                window = parse_window(behind[1:-1])
+                if window.kind == "rows":
+                    raise ValueError("a window that counts rows does not move below a subquery")
+                return window
         return None
 
     def _text(self, i: int) -> str:

@@ -23,7 +23,7 @@ def test_few_plans_are_refused() -> None:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_on_commit_is_exact_at_batch_ends(chunk: int) -> None:
-    for seed in seeds(2, chunk, 200):
+    for seed in seeds(2, chunk, 160):
         verify("on commit", case(seed), _check_on_commit)
 
 

@@ -12,6 +12,7 @@ from oracle.check import Mismatch, check, compare, history
 from oracle.driver import Trace, run
 from oracle.fold import Values, same, show
 from oracle.scenario import Action, Push, Restore, Scenario
+from penstock.optimizer.optimizer import RULE_NAMES
 from property.cases import CHUNKS, Case, case, seeds, verify
 
 
@@ -54,7 +55,7 @@ def split(rng: Random, scenario: Scenario) -> Scenario:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_batches_do_not_matter(chunk: int) -> None:
-    for seed in seeds(3, chunk, 200):
+    for seed in seeds(3, chunk, 120):
         verify("batch split", case(seed, queries=2), lambda c, s=seed: _split_equals(c, s))
 
 
@@ -70,7 +71,7 @@ def _split_equals(subject: Case, seed: int) -> None:
 # ---- optimiser ---------------------------------------------------------------------------
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_optimised_equals_naive(chunk: int) -> None:
-    for seed in seeds(4, chunk, 300):
+    for seed in seeds(4, chunk, 160):
         verify("naive", case(seed, queries=2), _naive_equals)
 
 
@@ -81,10 +82,19 @@ def _naive_equals(subject: Case) -> None:
     equal_histories(clever, naive)
 
 
+@pytest.mark.parametrize("rule", sorted(RULE_NAMES))
+def test_each_rule_alone_is_exact(rule: str) -> None:
+    chunk = sorted(RULE_NAMES).index(rule)
+    others = set(RULE_NAMES) - {rule}
+    for seed in seeds(13, chunk, 8 * CHUNKS):
+        subject = case(seed, queries=2)
+        verify("one rule", subject, lambda c: check(list(c.sqls), c.scenario, optimizer_off=others))
+
+
 # ---- company -----------------------------------------------------------------------------
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_many_queries_equal_each_alone(chunk: int) -> None:
-    for seed in seeds(5, chunk, 160):
+    for seed in seeds(5, chunk, 80):
         verify("company", case(seed, queries=5, depth=1), _alone_equals, shrink=False)
 
 
@@ -99,7 +109,7 @@ def _alone_equals(subject: Case) -> None:
 # ---- interruption ------------------------------------------------------------------------
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_restore_at_any_step(chunk: int) -> None:
-    for seed in seeds(6, chunk, 200):
+    for seed in seeds(6, chunk, 120):
         verify("restore", case(seed, queries=2), lambda c, s=seed: _restored_is_exact(c, s))
 
 

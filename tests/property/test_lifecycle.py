@@ -36,7 +36,7 @@ def come_and_go(rng: Random, scenario: Scenario, queries: int, history: bool) ->
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_registered_at_any_step(chunk: int) -> None:
-    for seed in seeds(8, chunk, 160):
+    for seed in seeds(8, chunk, 100):
         subject = case(seed, queries=3)
         scenario = come_and_go(Random(seed), subject.scenario, 3, history=False)
         verify("come and go", Case(subject.sqls, scenario), _exact)
@@ -44,7 +44,7 @@ def test_registered_at_any_step(chunk: int) -> None:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_registered_with_history(chunk: int) -> None:
-    for seed in seeds(9, chunk, 160):
+    for seed in seeds(9, chunk, 100):
         verify("history", _retained(seed), _exact)
 
 
