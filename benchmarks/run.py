@@ -1,7 +1,7 @@
 """Run benchmarks: `python -m benchmarks.run NAME… [--all] [--json] [--out DIR]`.
 
-A benchmark is a module of this folder with a docstring and `run() -> dict[str, object]`, or
-with a `main()` that prints what it found (one JSON object when it knows `--json`).
+A benchmark is a module of this folder with a docstring and `run() -> dict[str, object]`, whose
+values are facts (text, counts) or measures (CPU and wall value, unit, target, whether met).
 Each runs in a process of its own with one thread, so none warms or crowds another.
 """
 
@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import importlib
-import inspect
-import io
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -35,10 +31,8 @@ def available() -> dict[str, str]:
     found = {}
     for path in sorted(HERE.glob("*.py")):
         tree = ast.parse(path.read_text())
-        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        if path.stem == "run" or not functions & {"run", "main"}:
-            continue
-        found[path.stem] = (ast.get_docstring(tree) or "").split("\n")[0]
+        if any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body):
+            found[path.stem] = (ast.get_docstring(tree) or "").split("\n")[0]
     return found
 
 
@@ -46,9 +40,7 @@ def run_here(name: str) -> dict[str, object]:
     """Run one benchmark in this process and say where it ran."""
     start = time.perf_counter()
     module = importlib.import_module(f"benchmarks.{name}")
-    run = getattr(module, "run", None)
-    takes_nothing = run is not None and not inspect.signature(run).parameters
-    result = run() if takes_nothing else _printed(module.main)
+    result = module.run()
     return {
         "benchmark": name,
         "result": result,
@@ -56,16 +48,6 @@ def run_here(name: str) -> dict[str, object]:
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
     }
-
-
-def _printed(main: Callable[[], object]) -> object:
-    sys.argv = [sys.argv[0], "--json"]
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        main()
-    try:
-        return json.loads(out.getvalue())
-    except ValueError:
-        return dict(enumerate(out.getvalue().splitlines(), 1))
 
 
 def run_apart(name: str, quiet: bool) -> dict[str, object]:
@@ -89,24 +71,31 @@ def run_apart(name: str, quiet: bool) -> dict[str, object]:
     return outcome
 
 
-def flatten(value: object, prefix: str = "") -> list[tuple[str, str]]:
-    """Nested results as (name, value) lines."""
-    if isinstance(value, dict):
-        return [row for key, item in value.items() for row in flatten(item, f"{prefix}{key} ")]
-    text = f"{value:,.3g}" if isinstance(value, float) and abs(value) < 1000 else f"{value}"
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) >= 1000:
-        text = f"{value:,.0f}"
-    return [(prefix.strip(), text)]
-
-
 def show(outcome: dict[str, object]) -> None:
     """Print one outcome as a table."""
     table = Table(title=f"{outcome['benchmark']} ({outcome['seconds']} s)", title_justify="left")
     table.add_column("measure")
-    table.add_column("value", justify="right")
-    for name, value in flatten(outcome["result"]):
-        table.add_row(name, value)
+    for name in ("CPU", "wall", "unit", "target", "met"):
+        table.add_column(name, justify="left" if name == "unit" else "right")
+    result = outcome["result"]
+    assert isinstance(result, dict)
+    for name, value in result.items():
+        table.add_row(name, *_cells(value))
     Console().print(table)
+
+
+def _cells(value: object) -> tuple[str, ...]:
+    if not isinstance(value, dict):
+        return (_text(value),)
+    met = {None: "", True: "[green]yes[/]", False: "[red]no[/]"}[value["met"]]
+    cells = (value["cpu"], value["wall"], value["unit"], value["target"])
+    return (*map(_text, cells), met)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float) and abs(value) < 1000:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if isinstance(value, int | float) else str(value or "")
 
 
 def main(argv: list[str] | None = None) -> int:

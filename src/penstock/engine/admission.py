@@ -23,6 +23,7 @@ from penstock.types import Kind, arrow_type
 
 MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
+_FARTHEST = 1 << 62  # event times beyond this leave no room for windows
 QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
 
 
@@ -75,6 +76,7 @@ def admit(
     times = batch.column(schema.names.index(time))
     reasons.note(_numpy(pc.is_null(times)), f"{time} is NULL")
     ts = _numpy(pc.fill_null(times.cast(pa.int64()), 0)).astype(np.int64)
+    reasons.note((ts > _FARTHEST) | (ts < -_FARTHEST), f"{time} is outside the range of event time")
     if max_ahead is not None:
         reasons.note(ts > wall + max_ahead, f"{time} is further in the future than MAX AHEAD")
     good = reasons.code == 0

@@ -153,16 +153,27 @@ class Engine:
         return min((self.sources[s].watermark for s in names), default=BEGINNING)
 
     def _run(self, template: Template, output: b.Output) -> None:
-        changes = template.step(self.clock_of(template))
+        self.ctx.failures.drain()  # of reading contents since the last step
+        try:
+            changes = template.step(self.clock_of(template))
+        except Exception as error:  # whatever one plan does, the others go on
+            self._break(template, f"{type(error).__name__}: {error}", output)
+            return
+        output.changes.append((template.key, changes))
         failed = self._failures(template)
         if failed:
             output.failures += failed
             qids = np.array([f.qid for f in failed], np.int64)
-            template.purge(qids)
+            output.changes.append((template.key, template.drop(qids)))
             self._free_if_unused(template)
-            changes = changes.take(np.flatnonzero(~np.isin(changes.qid, qids)))
-        if len(changes):
-            output.changes.append((template.key, changes))
+
+    def _break(self, template: Template, reason: str, output: b.Output) -> None:
+        """Give up a plan whose step did not end: its state cannot be trusted."""
+        self.ctx.failures.drain()
+        qids = template.queries.live(Level.QUERY)
+        output.failures += [b.Failure(template.key, int(q), reason) for q in qids]
+        template.queries.drop(qids)
+        self._free_if_unused(template)
 
     def _failures(self, template: Template) -> list[b.Failure]:
         reasons: dict[int, str] = {}
@@ -172,6 +183,8 @@ class Engine:
                 qids = qids[qids == lin]
             elif level is Level.COHORT:
                 qids = qids[template.queries.cohort()[qids] == lin]
+            else:  # a row of epoch `lin`, which not every query sees
+                qids = qids[template.queries.since(Level.QUERY)[qids] <= lin]
             for qid in qids.tolist():
                 reasons.setdefault(qid, reason)
         return [b.Failure(template.key, qid, reason) for qid, reason in sorted(reasons.items())]

@@ -118,9 +118,19 @@ class MatchOp(Operator):
                 if column.null is not None:
                     values[0] |= column.null.astype(np.int64) << p
         except EvaluationError as error:
-            self._ctx.failures.add(self.edge.level, queries, error.reason)
-            return self._evaluate(delta.take(~error.bad), queries)
+            lins = delta.lin[error.bad]
+            self._fail(lins, queries, error.reason)
+            # nobody left sees rows of these lineages, so whole replacement pairs go with them
+            return self._evaluate(delta.take(~np.isin(delta.lin, lins)), queries)
         return delta, values
+
+    def _fail(self, lins: I64, queries: I64, reason: str) -> None:
+        """Every query that sees a row of these lineages fails."""
+        if self.inputs[0].edge.level is Level.COHORT:
+            seen = np.isin(self.queries.cohort()[queries], lins)
+        else:
+            seen = self.queries.since(self.edge.level)[queries] <= lins.max()
+        self._ctx.failures.add(self.edge.level, queries[seen], reason)
 
     def _general_mask(self, delta: Delta, rows: I64, qids: I64) -> Bool:
         keep = np.zeros(rows.shape[0], np.bool_)

@@ -7,9 +7,12 @@ import pyarrow as pa
 
 from penstock.delta import I64
 from penstock.engine.admission import QUARANTINE, Admitted
+from penstock.engine.engine import Engine
+from penstock.logical.nodes import Node
 from penstock.optimizer.stats import Stats, StreamStats, TableStats
+from penstock.physical.semi_join import SemiJoinOp
+from penstock.physical.set_op import SetOpOp
 from penstock.sql.catalog import StreamDef
-from penstock.state.table_store import TableStore
 
 _KEPT_TABLES = 1_000
 _SAMPLE = 2_000
@@ -79,7 +82,19 @@ def _distinct(sample: I64) -> float:
     return float(counts.shape[0]) + (once * once / (2 * twice) if twice else once * (once - 1) / 2)
 
 
-def measured_stats(meters: dict[str, StreamMeter], tables: dict[str, TableStore]) -> Stats:
-    """What the optimiser is told."""
+def measured_stats(meters: dict[str, StreamMeter], engine: Engine) -> Stats:
+    """What the optimiser is told: streams, tables, and negations that run already."""
     found = {name: stats for name, m in meters.items() if (stats := m.stats()) is not None}
-    return Stats(found, {name: TableStats(float(len(t))) for name, t in tables.items()})
+    tables = {name: TableStats(float(len(t))) for name, t in engine.tables.items()}
+    return Stats(found, tables, premature=_premature_shares(engine))
+
+
+def _premature_shares(engine: Engine) -> dict[Node, float]:
+    """Share of results that ended before their time, per negation of the running plans."""
+    shares: dict[Node, float] = {}
+    for template in engine.templates.values():
+        for at, node in template.plan.nodes.items():
+            operator = template.plan.operators[at]
+            if isinstance(operator, SetOpOp | SemiJoinOp) and operator.rows():
+                shares[node] = operator.premature_share()
+    return shares

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from penstock.delta import I64
+from penstock.delta import BEGINNING, I64
 from penstock.engine import blocks as b
 from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
 from penstock.optimizer.emit import choose_emits
@@ -141,7 +141,8 @@ def handles_for(
     history: bool,
 ) -> list[Query]:
     """Handles of the new queries, entered in the registry."""
-    clock = session._engine.templates[info.key].clock
+    template = session._engine.templates.get(info.key)  # gone when its first step failed
+    clock = BEGINNING if template is None else template.clock
     log = session._changelogs[info.key]
     handles = []
     for key, name in zip(keys, names, strict=True):
@@ -172,18 +173,23 @@ def held_rows(session: Session, info: QueryInfo, change: str) -> pa.Table:
 
 
 def check_history(session: Session, compiled: Compiled) -> None:
-    """Refuse history that the streams do not retain."""
-    for stream, need in compiling.history_needs(compiled.template).items():
-        source = session._engine.sources[stream]
-        enough = need is not None and (source.retain or 0) >= need
-        if enough or source.discarded == 0:
+    """Refuse history that the streams do not retain, seen from the query's clock."""
+    needs = compiling.history_needs(compiled.template)
+    sources = session._engine.sources
+    clock = min((sources[s].watermark for s in needs), default=BEGINNING)
+    for stream, need in needs.items():
+        source = sources[stream]
+        if source.discarded == 0:
+            continue
+        behind = source.watermark - clock
+        if need is not None and source.retain >= need + behind:
             continue
         unit = "" if lookup.find_stream(session, stream).unit_time else " MICROSECONDS"
         raise HistoryError(
             f"stream {stream} does not retain the history this query asks for",
-            remedy=f"declare {stream} with RETAIN {need}{unit}"
-            if need is not None
-            else "register the query before the first row, or use a RANGE window and RETAIN",
+            remedy="register the query before the first row, or use a RANGE window and RETAIN"
+            if need is None
+            else f"declare {stream} with RETAIN {need + behind}{unit}",
         )
 
 

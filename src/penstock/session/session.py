@@ -28,7 +28,7 @@ from penstock.errors import (
 from penstock.inprocess.sinks import Sink
 from penstock.logical.udf import Udf
 from penstock.optimizer.stats import Stats
-from penstock.session import explain, feed, names, registration, show, statements
+from penstock.session import delivery, explain, feed, names, registration, show, statements
 from penstock.session.changelog import DEFAULT_KEPT_ROWS, Changelog, label
 from penstock.session.compile import compile_select
 from penstock.session.measure import StreamMeter, measured_stats
@@ -113,7 +113,7 @@ class Session:
             return registration.add_queries(self, compiled, statement, wants, rows, names, text)
 
     def _stats(self) -> Stats:
-        return measured_stats(self._meters, self._engine.tables)
+        return measured_stats(self._meters, self._engine)
 
     def __getitem__(self, name: str) -> Query:
         self._query_info(name)
@@ -211,8 +211,7 @@ class Session:
         held = registration.held_rows(self, info, "delete")
         retraction = label([held], info.name, unread.schema)
         if retraction.num_rows:
-            for callback in self._subscribers.get(info.name, []):
-                callback(retraction)
+            delivery.tell(self, info.name, retraction)
         return pa.concat_tables([unread, retraction])
 
     def _explain_query(self, name: str) -> str:
@@ -289,34 +288,7 @@ class Session:
         return output
 
     def _publish(self, output: b.Output) -> None:
-        for failure in output.failures:
-            for name in self._registry.members(failure.template, failure.qid):
-                self._registry.queries[name].failure = failure.reason
-        for key, changes in output.changes:
-            if len(changes):
-                self._changelogs[key].add(output.batch, changes, self._engine.strings)
-        self._deliver(output)
-        self._engine.collect_strings()
-
-    def _deliver(self, output: b.Output) -> None:
-        listening = {*self._subscribers, *(c.view for c, _ in self._sinks.values())}
-        if not listening:
-            return
-        touched = {key for key, changes in output.changes if len(changes)}
-        for name in sorted(listening):
-            info = self._registry.queries.get(name)
-            if info is None or info.template not in touched:
-                continue
-            log = self._changelogs[info.template]
-            fresh = [x for x in log.batches[-len(output.changes) :] if x.number == output.batch]
-            start = log.end - len(fresh)
-            table = log.read(info.qid, name, start)
-            if table.num_rows:
-                for callback in self._subscribers.get(name, []):
-                    callback(table)
-                for create, sink in self._sinks.values():
-                    if create.view == name:
-                        sink.write(table, output.batch)
+        delivery.publish(self, output)
 
     def _note_progress(self, blocks: list[b.Block], output: b.Output, seconds: float) -> None:
         rows_in = sum(x.ts.shape[0] for x in blocks if isinstance(x, b.Rows))

@@ -78,7 +78,7 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
     session._registry = snapshot.registry
     session._changelogs = snapshot.changelogs
     session._meters = snapshot.meters
-    session._engine.apply(_blocks(session))
+    session._engine.apply(_blocks(session, snapshot.arrays))
     session._engine.arena.restore(snapshot.arrays)
     session._handles = {
         name: Query(session, name, read, initial)
@@ -89,7 +89,8 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
         session._sinks[create.name] = (create, sink)
 
 
-def _blocks(session: Session) -> list[b.Block]:
+def _blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
+    """What makes an engine with the same operators; templates of failed queries have no state."""
     blocks: list[b.Block] = [b.AddUdf(udf) for udf in session._catalog.udfs.values()]
     for relation in session._catalog.relations.values():
         if isinstance(relation, StreamDef):
@@ -97,6 +98,8 @@ def _blocks(session: Session) -> list[b.Block]:
         elif isinstance(relation, TableDef):
             blocks.append(b.AddTable(relation.name, relation.schema))
     for info in session._registry.templates.values():
+        if f"templates/{info.key}/clock" not in arrays:
+            continue
         blocks.append(b.AddTemplate(info.key, info.plan, info.params, info.at_commit, info.emits))
     return blocks
 

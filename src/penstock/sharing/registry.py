@@ -96,10 +96,22 @@ class Registry:
         self._rows[info.row] = (info.qid, subscribers + 1)
         self._members.setdefault((info.template, info.qid), []).append(info.name)
 
+    def fail(self, template: int, qid: int, reason: str) -> list[str]:
+        """Mark the queries of a row of Q as failed; the row is no longer theirs."""
+        names = self._members.pop((template, qid), [])
+        for name in names:
+            info = self.queries[name]
+            info.failure = reason
+            info.qid = -1
+            self._rows.pop(info.row, None)
+        return names
+
     def remove_query(self, name: str) -> bool:
         """Forget a query; whether its row of Q has no subscriber left."""
         info = self.queries.pop(name)
         del self._by_template[info.template][name]
+        if info.failure is not None:
+            return True
         members = self._members[info.template, info.qid]
         members.remove(name)
         _, subscribers = self._rows[info.row]

@@ -111,8 +111,10 @@ class Calendar:
 
     def entries(self) -> tuple[I64, I64]:
         """All entries, partition by partition."""
-        names = ("exp", "next", "heads", "tails")
-        slots = list_slots(self._block, *(self._arr(n) for n in names), len(self))
+        slots = list_slots(
+            self._block, self._arr("exp"), self._arr("next"), self._arr("heads"),
+            self._arr("tails"), len(self),
+        )  # fmt: skip
         return self._arr("exp")[slots], self._arr("words")[slots]
 
     def filter(self, keep: I64) -> None:

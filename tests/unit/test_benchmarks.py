@@ -1,0 +1,78 @@
+"""The benchmarks run at a small size, check their own answers, and are shown with verdicts."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import pipeline, run  # noqa: E402
+
+TARGETS = {  # how many of the measures have a target
+    "distinct": 2,
+    "except_": 2,
+    "group_by": 2,
+    "join": 3,
+    "query_many": 1,
+    "template": 4,
+    "window_growth": 5,
+}
+
+
+def test_every_benchmark_is_listed_with_what_it_measures() -> None:
+    known = run.available()
+    assert set(known) == set(TARGETS)
+    assert all(known.values())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_benchmark_runs_small(name: str) -> None:
+    result = importlib.import_module(f"benchmarks.{name}").run(0.01)
+    measures = [m for m in result.values() if isinstance(m, dict)]
+    assert all(m["cpu"] > 0 for m in measures)
+    judged = [m for m in measures if m["target"]]
+    assert len(judged) == TARGETS[name]
+    assert all(isinstance(m["met"], bool) for m in judged)
+    json.dumps(result)
+
+
+def test_verdicts() -> None:
+    assert pipeline.at_most(1.9, 2.1, 2.0)["met"]
+    assert not pipeline.at_most(2.1, 1.9, 2.0)["met"]
+    assert pipeline.at_least(3.0, 2.9, 3.0, "M rows/s")["met"]
+    assert pipeline.plain(1.0, None, "s")["met"] is None
+
+
+def test_batches_of_two_streams_alternate() -> None:
+    streams = {"r": pipeline.stream(25, 3, 1, 0), "s": pipeline.stream(15, 3, 1, 1)}
+    cut = [(name, table.num_rows) for name, table in pipeline.cut(streams, 10)]
+    assert cut == [("r", 10), ("s", 10), ("r", 10), ("s", 5), ("r", 5)]
+
+
+def test_turns_must_agree() -> None:
+    answers = iter((1, 2))
+    with pytest.raises(AssertionError, match="gave 1 rows, then 2"):
+        pipeline.take_turns({"x": lambda: (next(answers), pipeline.Cost(1.0, 1.0))})
+
+
+def test_show(capsys: pytest.CaptureFixture[str]) -> None:
+    result = {"rows in": 300_000, "ratio": pipeline.at_most(1.5, 1.6, 2.0)}
+    run.show({"benchmark": "join", "seconds": 1.0, "result": result})
+    text = capsys.readouterr().out
+    assert "300,000" in text
+    assert "≤ 2 ×" in text
+    assert "yes" in text
+
+
+def test_an_unknown_benchmark_is_refused() -> None:
+    command = [sys.executable, "-m", "benchmarks.run", "nothing"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "there are: distinct" in done.stderr
