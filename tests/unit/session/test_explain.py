@@ -1,0 +1,69 @@
+"""EXPLAIN of Golab & Özsu's Query 5 in both of its forms (Fig. 6)."""
+
+import re
+
+import penstock
+
+QUERY_5 = """
+    SELECT a.src, c.payload
+    FROM (SELECT src FROM l1 [RANGE 100] x
+          WHERE NOT EXISTS (SELECT 1 FROM l2 [RANGE 100] y WHERE y.src = x.src)) a
+    JOIN (SELECT src, payload FROM l3 [RANGE 100] WHERE proto = 'ftp') c ON a.src = c.src
+"""
+
+
+def explained(off):
+    ps = penstock.connect(runner="inprocess", optimizer_off=off)
+    for link in ("l1", "l2", "l3"):
+        ps.sql(
+            f"CREATE STREAM {link} (src STRING, proto STRING, payload INT, ts BIGINT)"
+            " TIMESTAMP BY ts"
+        )
+    return ps.query(QUERY_5).explain()
+
+
+def operators(text):
+    """(depth, operator, pattern) of each operator that is no match or projection."""
+    found = []
+    for line in text.splitlines():
+        got = re.match(r"([ │├└─]*)(view|anti join|join|scan \w+)\b.*\[(MON|WKS|WK|STR)\]", line)
+        if got:
+            found.append((got.group(2), got.group(3)))
+    return found
+
+
+def test_negation_pulled_up_leaves_the_join_without_negative_rows():
+    text = explained(set())
+    assert operators(text) == [
+        ("view", "STR"),
+        ("anti join", "STR"),
+        ("join", "WK"),
+        ("scan l1", "WKS"),
+        ("scan l3", "WKS"),
+        ("scan l2", "WKS"),
+    ]
+    join = next(line for line in text.splitlines() if re.search(r"─ join ", line))
+    assert "−1 rows" not in join
+
+
+def test_negation_pushed_down_sends_negative_rows_through_the_join():
+    text = explained({"pull_up_except"})
+    assert operators(text) == [
+        ("view", "STR"),
+        ("join", "STR"),
+        ("anti join", "STR"),
+        ("scan l1", "WKS"),
+        ("scan l2", "WKS"),
+        ("scan l3", "WKS"),
+    ]
+    join = next(line for line in text.splitlines() if re.search(r"─ join ", line))
+    assert "−1 rows" in join
+    assert "state=hash" in join
+
+
+def test_every_operator_line_tells_pattern_cost_and_sharing():
+    text = explained(set())
+    assert "parameters: $p1 STRING" in text
+    assert "shared by: q1" in text
+    assert "cost=" in text
+    assert "queries=1" in text
