@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -60,6 +61,7 @@ class _Comparison:
         self.windowed = bool(re.search(r"\[\s*(RANGE|ROWS|NOW|PARTITION)", self.sql, re.I))
         self.fold = Fold()
         self.made = 0
+        self.keys: set[tuple[int, int]] = set()
 
     def run(self) -> int:
         """Follow the observations; the number of comparisons."""
@@ -68,6 +70,7 @@ class _Comparison:
             steps = [seen.step for seen in self.trace.seen[self.index]]
             self.oracle.only([point(self.oracle.clock(step), step) for step in steps])
         for seen in self.trace.seen[self.index]:
+            self._unique(seen)
             if seen.dropped:
                 self._after_drop(seen)
                 break
@@ -76,8 +79,15 @@ class _Comparison:
             before = clock
         return self.made
 
+    def _unique(self, seen: Observation) -> None:
+        """A sink that deduplicates by (_batch, _seq) must lose nothing."""
+        keys = {change.key for change in seen.changes}
+        if len(keys) < len(seen.changes) or keys & self.keys:
+            self._fail(f"(_batch, _seq) used twice: {sorted(keys & self.keys)}", seen.step)
+        self.keys |= keys
+
     def _step(self, seen: Observation, before: int, clock: int) -> None:
-        changes = [Change(c.sign, max(c.time, BEGINNING), c.row) for c in seen.changes]
+        changes = [replace(c, time=max(c.time, BEGINNING)) for c in seen.changes]
         if any(not before <= c.time <= clock for c in changes):
             times = sorted({c.time for c in changes})
             self._fail(f"changes at {times} in a step from {before} to {clock}", seen.step)

@@ -90,11 +90,12 @@ def _matching(a: list[Values], b: list[Values]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One row of a changelog."""
+    """One row of a changelog; `key` is (_batch, _seq), unique for a query's whole life."""
 
     sign: int
     time: int
     row: Values
+    key: tuple[int, int] = (0, 0)
 
 
 def changes_of(table: pa.Table) -> list[Change]:
@@ -107,10 +108,11 @@ def changes_of(table: pa.Table) -> list[Change]:
     times = [BEGINNING if t is None else t for t in table.column("_time").to_pylist()]
     _check_pairs(kinds, times)
     _check_sequence(table)
+    keys = zip(*(table.column(name).to_pylist() for name in ("_batch", "_seq")), strict=True)
     rows = rows_of(table, skip=META)
     return [
-        Change(SIGNS[kind], time, tuple(plain(v) for v in row))
-        for kind, time, row in zip(kinds, times, rows, strict=True)
+        Change(SIGNS[kind], time, tuple(plain(v) for v in row), key)
+        for kind, time, row, key in zip(kinds, times, rows, keys, strict=True)
     ]
 
 

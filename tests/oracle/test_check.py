@@ -66,13 +66,23 @@ def _first(o: Observation, change: Change) -> Observation:
     [
         lambda o: replace(o, changes=o.changes[1:]),
         lambda o: replace(o, changes=[*o.changes, o.changes[-1]]),
+        lambda o: replace(o, changes=[*o.changes, replace(o.changes[-1], key=(99, 9))]),
         lambda o: replace(o, view=o.view[1:]),
         lambda o: replace(o, view=None),
         lambda o: _first(o, replace(o.changes[0], time=o.changes[0].time - 1)),
         lambda o: _first(o, replace(o.changes[0], row=("one", 11))),
         lambda o: _first(o, replace(o.changes[0], sign=-1)),
     ],
-    ids=["lost", "doubled", "short view", "no view", "early", "wrong value", "wrong sign"],
+    ids=[
+        "lost",
+        "key twice",
+        "doubled",
+        "short view",
+        "no view",
+        "early",
+        "wrong value",
+        "wrong sign",
+    ],
 )
 def test_tampering_is_noticed(good: Trace, change: Callable[[Observation], Observation]) -> None:
     with pytest.raises(Mismatch):
