@@ -10,20 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from penstock.logical.frozen import Hashed, frozen
 from penstock.types import BOOLEAN, SqlType
 
 Value = bool | int | float | str | None
 """A literal in physical terms: µs for TIMESTAMP and INTERVAL, days for DATE, scaled for DECIMAL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
+@frozen
+class Expr(Hashed):
     """Base of all expressions."""
 
     type: SqlType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column(Expr):
     """Column `index` of the input."""
 
@@ -34,7 +35,7 @@ class Column(Expr):
         return self.name or f"#{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Literal(Expr):
     """A constant."""
 
@@ -44,7 +45,7 @@ class Literal(Expr):
         return "NULL" if self.value is None else repr(self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param(Expr):
     """Parameter `index` of the template: a column of its relation Q."""
 
@@ -55,7 +56,7 @@ class Param(Expr):
         return f"${self.name or self.index + 1}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call(Expr):
     """A function or operator applied to arguments."""
 

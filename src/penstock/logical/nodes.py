@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 
 from penstock.errors import PlanError
 from penstock.logical.expr import Agg, Expr
+from penstock.logical.frozen import Hashed, frozen
 from penstock.schema import Field, Schema
 
 
@@ -59,8 +60,8 @@ Window = Range | Rows | Now | Unbounded
 
 
 # ---- relations -----------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Node:
+@frozen
+class Node(Hashed):
     """Base of all relation nodes; `schema` is what it yields."""
 
     @property
@@ -79,7 +80,7 @@ class Node:
         return replace(self, **dict(zip(names, inputs, strict=True)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scan(Node):
     """A window over a stream. `columns` are the positions of the stream's columns it yields."""
 
@@ -94,7 +95,7 @@ class Scan(Node):
         return self.stream_schema.select(self.columns)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableScan(Node):
     """The contents of a table; an NRR (`nonretroactive`) may only be the right input of a join."""
 
@@ -109,7 +110,7 @@ class TableScan(Node):
         return self.table_schema.select(self.columns)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OneRow(Node):
     """The relation of one row without columns (SELECT without FROM is refused; internal use)."""
 
@@ -119,7 +120,7 @@ class OneRow(Node):
         return Schema(())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter(Node):
     """Rows of `input` for which `predicate` is true."""
 
@@ -132,7 +133,7 @@ class Filter(Node):
         return self.input.schema
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Project(Node):
     """Computed columns."""
 
@@ -175,7 +176,7 @@ class Band:
     high: int | float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Join(Node):
     """Join on column equality (`equi`: left index, right index), a band, and any residual.
 
@@ -198,7 +199,7 @@ class Join(Node):
         return self.left.schema + self.right.schema
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupBy(Node):
     """Aggregates per value of the `keys` columns; without keys, one row always."""
 
@@ -215,7 +216,7 @@ class GroupBy(Node):
         return Schema(keys + tuple(Field(n, a.type) for n, a in pairs))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Distinct(Node):
     """Each distinct row once."""
 
@@ -235,7 +236,7 @@ class SetKind(enum.Enum):
     EXCEPT = "except"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetOp(Node):
     """UNION, INTERSECT or EXCEPT; `all` keeps multiplicities. Both sides have equal types."""
 
@@ -254,7 +255,7 @@ class SetOp(Node):
         return self.left.schema
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Windowed(Node):
     """A window over a MON subplan (a subquery or view without state)."""
 

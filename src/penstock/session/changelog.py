@@ -15,7 +15,7 @@ from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
 CHANGE_TYPES = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
-DEFAULT_KEPT_ROWS = 50_000_000
+DEFAULT_KEPT_ROWS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)

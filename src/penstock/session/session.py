@@ -152,7 +152,8 @@ class Session:
         with self._lock:
             info = self._query_info(query.name)
             log = self._changelogs[info.template]
-            table = log.read(info.qid, query.name, query._read)
+            start, query._read = query._read, max(query._read, log.first)
+            table = log.read(info.qid, query.name, start)  # says so once when some are gone
             if query._initial is not None:
                 first = label([query._initial], query.name, table.schema)
                 table, query._initial = pa.concat_tables([first, table]), None
@@ -204,10 +205,13 @@ class Session:
 
     def _retract(self, info: QueryInfo, handle: Query) -> pa.Table:
         """Take the query out of the engine unless others share its row; its last changes."""
-        if len(self._registry.members(info.template, info.qid)) == 1:
+        last = len(self._registry.members(info.template, info.qid)) == 1
+        if last:
             self._apply([b.DropQueries(info.template, np.array([info.qid]))])
-            return self._changes(handle)
+        handle._read = max(handle._read, self._changelogs[info.template].first)
         unread = self._changes(handle)
+        if last:
+            return unread
         held = registration.held_rows(self, info, "delete")
         retraction = label([held], info.name, unread.schema)
         if retraction.num_rows:
