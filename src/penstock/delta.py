@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
 I8 = NDArray[np.int8]
 Bool = NDArray[np.bool_]
 

@@ -47,7 +47,8 @@ class Template:
         if not self.has_run:
             self.queries.settle()
         now = max(now, self.clock)
-        clock = Clock(self.clock if self.has_run else now, now, self.at_commit)
+        before = self.clock if self.has_run and self.streams else now
+        clock = Clock(before, now, self.at_commit)
         out: dict[Operator, Delta] = {}
         for operator in self.plan.operators[:-1]:
             out[operator] = operator.step([out[i] for i in operator.inputs], clock)

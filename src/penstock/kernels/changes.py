@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I8, I64
+from penstock.delta import I8, I32, I64
 from penstock.kernels.jit import kernel
 from penstock.kernels.rows import hash_key
 
 INSERT, DELETE, PREIMAGE, POSTIMAGE = 0, 1, 2, 3
-BLOCK = 256
 
 
 @kernel
@@ -36,39 +35,56 @@ def kinds_of_signs(sign: I8) -> I8:
 
 
 @kernel
+def _kind(sign: int) -> int:
+    return INSERT if sign == 1 else DELETE if sign == -1 else PREIMAGE if sign < 0 else POSTIMAGE
+
+
+@kernel
+def _merge_order(ts: I64, sign: I8, gone_at: I64) -> tuple[I32, I64, I8]:
+    """Source (an arrival, or n + an expiration), time and kind of each change, in order."""
+    n, m = ts.shape[0], gone_at.shape[0]
+    source = np.empty(n + m, np.int32)
+    time = np.empty(n + m, np.int64)
+    kind = np.empty(n + m, np.int8)
+    i, j, k = 0, 0, 0
+    while i < n and j < m:  # without branches: which of the two comes next cannot be predicted
+        expires = gone_at[j] <= ts[i]
+        source[k] = n + j if expires else i
+        time[k] = gone_at[j] if expires else ts[i]
+        kind[k] = DELETE if expires else _kind(sign[i])
+        j += expires
+        i += 1 - expires
+        k += 1
+    for rest in range(j, m):
+        source[k], time[k], kind[k] = n + rest, gone_at[rest], DELETE
+        k += 1
+    for rest in range(i, n):
+        source[k], time[k], kind[k] = rest, ts[rest], _kind(sign[rest])
+        k += 1
+    return source, time, kind
+
+
+@kernel
 def merge_changes(
     rows: I64, ts: I64, sign: I8, lin: I64, gone_at: I64, gone: I64, words: I64
 ) -> tuple[I64, I64, I8, I64]:
     """Arrivals and expired entries as one changelog in time order, expirations first.
 
-    The order is settled first, then columns are written block by block, so that an entry is
-    still in cache when its next column is read.
+    The order is settled first; then, column by column, both kinds are put into one buffer and
+    picked from it.
     """
     n, m, width = ts.shape[0], gone_at.shape[0], rows.shape[0]
-    source = np.empty(n + m, np.int64)  # an arrival, or −1 − the slot of an expired entry
-    time = np.empty(n + m, np.int64)
-    kind = np.empty(n + m, np.int8)
-    i, j = 0, 0
-    for k in range(n + m):
-        if j < m and (i >= n or gone_at[j] <= ts[i]):
-            source[k], time[k], kind[k] = -1 - gone[j], gone_at[j], DELETE
-            j += 1
-        else:
-            s = sign[i]
-            source[k], time[k] = i, ts[i]
-            kind[k] = INSERT if s == 1 else DELETE if s == -1 else PREIMAGE if s < 0 else POSTIMAGE
-            i += 1
+    source, time, kind = _merge_order(ts, sign, gone_at)
     out = np.empty((width, n + m), np.int64)
     who = np.empty(n + m, np.int64)
-    for start in range(0, n + m, BLOCK):
-        end = min(start + BLOCK, n + m)
-        for k in range(start, end):
-            s = source[k]
-            who[k] = lin[s] if s >= 0 else words[-1 - s, 0]
-        for c in range(width):
-            for k in range(start, end):
-                s = source[k]
-                out[c, k] = rows[c, s] if s >= 0 else words[-1 - s, 1 + c]
+    both = np.empty(n + m, np.int64)
+    for c in range(-1, width):
+        both[:n] = lin if c < 0 else rows[c]
+        for j in range(m):
+            both[n + j] = words[gone[j], 1 + c]
+        column = who if c < 0 else out[c]
+        for k in range(n + m):
+            column[k] = both[source[k]]
     return out, time, kind, who
 
 

@@ -26,7 +26,6 @@ USED, FIRST, REMOVALS, DISORDERED, LAST_EXP, CREDIT = 0, 1, 2, 3, 4, 5
 """Registers of a side (`state/join_side.py`)."""
 INT_BAND, FLOAT_BAND = 1, 2
 LEFT_TAGGED, RIGHT_TAGGED = 1, 2
-BLOCK = 256  # pairs gathered together
 _MIN, _MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -322,37 +321,49 @@ def _spread(found: Found) -> tuple[I32, I32, I64, I8]:
 
 
 @kernel
-def gather_pairs(
-    found: Found, ls: Chains, rs: Chains, tagged: int
-) -> tuple[I64, I64, I64, I8, I64]:  # fmt: skip
-    """The rows of all pairs, column-major, with ts, exp, sign and lin.
+def _take(state: I64, slots: I32, column: int, out: I64) -> None:
+    for k in range(slots.shape[0]):
+        out[k] = state[slots[k], column]
 
-    Column by column within blocks of pairs: few output streams at a time, and a row is still in
-    cache when its next column is read.
+
+@kernel
+def _null_words(left: I64, right: I64, a: I32, b: I32, columns: I64, out: I64) -> None:
+    wl = left.shape[1] - COLUMNS
+    for k in range(a.shape[0]):
+        nulls = left[a[k], NULLS] | (right[b[k], NULLS] << wl)
+        out[k] = 0
+        if nulls:
+            for j in range(columns.shape[0]):
+                out[k] |= ((nulls >> columns[j]) & 1) << j
+
+
+@kernel
+def gather_pairs(
+    found: Found, ls: Chains, rs: Chains, tagged: int, columns: I64
+) -> tuple[I64, I64, I64, I8, I64]:  # fmt: skip
+    """The chosen columns of all pairs, column-major, with ts, exp, sign and lin.
+
+    One column at a time: many output streams at once are slower than rereading the slots.
     """
     left, right, left_exp, right_exp = ls.state, rs.state, ls.exp, rs.exp
     a, b, ts, sign = _spread(found)
     n = a.shape[0]
-    wl, wr = left.shape[1] - COLUMNS, right.shape[1] - COLUMNS
-    rows = np.empty((1 + wl + wr, n), np.int64)
+    wl = left.shape[1] - COLUMNS
+    rows = np.empty((1 + columns.shape[0], n), np.int64)
     exp, lin = np.empty(n, np.int64), np.empty(n, np.int64)
-    for start in range(0, n, BLOCK):
-        end = min(start + BLOCK, n)
-        for k in range(start, end):
-            exp[k] = min(left_exp[a[k]], right_exp[b[k]])
-        for k in range(start, end):
-            rows[0, k] = left[a[k], NULLS] | (right[b[k], NULLS] << wl)
-        for k in range(start, end):
-            if tagged == LEFT_TAGGED:
-                lin[k] = left[a[k], LIN]
-            elif tagged == RIGHT_TAGGED:
-                lin[k] = right[b[k], LIN]
-            else:
-                lin[k] = min(left[a[k], LIN], right[b[k], LIN])
-        for c in range(wl):
-            for k in range(start, end):
-                rows[1 + c, k] = left[a[k], COLUMNS + c]
-        for c in range(wr):
-            for k in range(start, end):
-                rows[1 + wl + c, k] = right[b[k], COLUMNS + c]
+    for k in range(n):
+        exp[k] = min(left_exp[a[k]], right_exp[b[k]])
+    if tagged == LEFT_TAGGED:
+        _take(left, a, LIN, lin)
+    elif tagged == RIGHT_TAGGED:
+        _take(right, b, LIN, lin)
+    else:
+        for k in range(n):
+            lin[k] = min(left[a[k], LIN], right[b[k], LIN])
+    _null_words(left, right, a, b, columns, rows[0])
+    for j in range(columns.shape[0]):
+        if columns[j] < wl:
+            _take(left, a, COLUMNS + columns[j], rows[1 + j])
+        else:
+            _take(right, b, COLUMNS + columns[j] - wl, rows[1 + j])
     return rows, ts, exp, sign, lin

@@ -8,6 +8,7 @@ joins only: outer, semi and anti joins are composed of other operators.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,9 +64,13 @@ class JoinOp(Operator):
         since: Callable[[], I64],
         left_is_table: bool,
         right_is_table: bool,
+        columns: tuple[int, ...] | None = None,
     ) -> None:
         edge = join_edge(left.edge, right.edge, left_is_table or right_is_table)
-        super().__init__((left, right), edge, scope)
+        if columns is None:
+            columns = tuple(range(len(edge.schema)))
+        super().__init__((left, right), replace(edge, schema=edge.schema.select(columns)), scope)
+        self._columns = np.array(columns, np.int64)
         self._equi, self._band, self._residual, self._ctx = equi, band, residual, ctx
         self._since = since
         self._right_first = right_is_table and not left_is_table
@@ -120,7 +125,7 @@ class JoinOp(Operator):
         guess = 64 + 8 * (left.ts.shape[0] + right.ts.shape[0])
         ls, rs = self._left.chains(link=link), self._right.chains(link=link)
         found = join_events(left, right, ls, rs, test, self._right_first, guess)
-        out = Delta(*gather_pairs(found, ls, rs, self._tagged))
+        out = Delta(*gather_pairs(found, ls, rs, self._tagged, self._columns))
         if self._residual is None or not len(out):
             return out
         return out.take(passing(out, self._residual, self._ctx.failures, self.edge.level))

@@ -114,7 +114,8 @@ class NrrJoinOp(Operator):
         return Events(delta.ts, delta.exp, delta.lin, delta.sign, ids, slots, probes, delta.rows)
 
     def _results(self, found: Found, arrivals: Chains) -> tuple[Delta, I64]:
-        out = Delta(*gather_pairs(found, arrivals, self._table.chains(), LEFT_TAGGED))
+        every = np.arange(len(self.edge.schema), dtype=np.int64)
+        out = Delta(*gather_pairs(found, arrivals, self._table.chains(), LEFT_TAGGED, every))
         owner = np.repeat(found.events[:, 0] >> 1, found.events[:, 3])
         if self._residual is None:
             return out, owner

@@ -7,6 +7,7 @@ parameters become matches with Q, everything else stays below the match as long 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ from penstock.logical.nodes import (
     TableScan,
     Unbounded,
     Windowed,
+    walk,
 )
 from penstock.optimizer.emit import Emit
 from penstock.patterns.edge import Pattern
@@ -75,6 +77,7 @@ class Planner:
     at_commit: bool
     emits: dict[Node, Emit]
     tables_read: tuple[str, ...] = ()
+    _uses: Counter[Node] = field(default_factory=Counter)
     _operators: list[Operator] = field(default_factory=list)
     _nodes: dict[int, Node] = field(default_factory=dict)
     _built: dict[Node, Operator] = field(default_factory=dict)
@@ -82,6 +85,7 @@ class Planner:
 
     def plan(self, root: Node) -> Plan:
         """Operators for `root`, tagged with queries, below a view."""
+        self._uses.update(walk(root))
         top = self._tag(self._build(root), Level.QUERY)
         keep = top.edge.pattern is not Pattern.MON and not recalls(top)
         view = ViewOp(top, self._next("view"), keep)
@@ -183,6 +187,10 @@ class Planner:
         return self._add(FilterOp(source, predicate, self.ctx, scope, params), node)
 
     def _plan_project(self, node: Project) -> Operator:
+        columns = plain_columns(node)
+        if columns is not None and self._can_narrow(node.input):
+            assert isinstance(node.input, Join)
+            return self._plan_join(node.input, columns)
         source = self._build(node.input)
         if is_identity(node):
             return source  # it only names columns, which operators do not look at
@@ -193,7 +201,13 @@ class Planner:
         scope = self._next("project")
         return self._add(ProjectOp(source, node.exprs, node.schema, self.ctx, scope, params), node)
 
-    def _plan_join(self, node: Join) -> Operator:
+    def _can_narrow(self, node: Node) -> bool:
+        """Whether a join may yield just the columns that its only reader takes."""
+        if not isinstance(node, Join) or node.kind is not JoinKind.INNER or node.residual:
+            return False
+        return self._uses[node] == 1 and not is_nonretroactive(node.right)
+
+    def _plan_join(self, node: Join, columns: tuple[int, ...] | None = None) -> Operator:
         left, right = self._build(node.left), self._build(node.right)
         if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self._plan_semi(node, left, right)
@@ -219,6 +233,7 @@ class Planner:
             join = JoinOp(
                 left, right, node.equi, node.band, residual, self.ctx, self._next("join"),
                 lambda: self.queries.since(level), is_table(node.left), is_table(node.right),
+                columns,
             )  # fmt: skip
         self._add(join, node)
         return self._tag(join, Level.QUERY, lifted) if lifted else join
@@ -290,7 +305,12 @@ def is_nonretroactive(node: Node) -> bool:
     return any(is_nonretroactive(child) for child in node.inputs)
 
 
+def plain_columns(node: Project) -> tuple[int, ...] | None:
+    """The columns a projection takes, None when it computes something."""
+    places = tuple(e.index for e in node.exprs if isinstance(e, Column))
+    return places if len(places) == len(node.exprs) else None
+
+
 def is_identity(node: Project) -> bool:
     """Whether a projection yields the columns of its input as they are."""
-    places = tuple(e.index if isinstance(e, Column) else -1 for e in node.exprs)
-    return places == tuple(range(len(node.input.schema)))
+    return plain_columns(node) == tuple(range(len(node.input.schema)))

@@ -63,7 +63,10 @@ def time_unit(template: Node, catalog: MemoryCatalog) -> bool:
             code="PS-PLAN-003",
             remedy="declare the time columns with one type",
         )
-    return units.pop() if units else False
+    if not units:  # tables alone: the time of the session's streams
+        streams = [r for r in catalog.relations.values() if isinstance(r, StreamDef)]
+        return bool(streams) and all(s.unit_time for s in streams)
+    return units.pop()
 
 
 def longest_window(template: Node) -> int | None:

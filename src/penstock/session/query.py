@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.errors import NameError_
+
 if TYPE_CHECKING:
     from penstock.session.session import Session
 
@@ -20,29 +22,30 @@ class Query:
     >>> q.view(), q.changes()  # doctest: +SKIP
     """
 
-    __slots__ = ("_final", "_initial", "_read", "_session", "name")
+    __slots__ = ("_dropped", "_final", "_initial", "_read", "_session", "name")
 
     def __init__(self, session: Session, name: str, read: int, initial: pa.Table | None) -> None:
         self._session = session
         self.name = name
         self._read = read
         self._initial = initial
-        self._final: pa.Table | None = None  # what a dropped query has left to read
+        self._dropped = False
+        self._final: pa.Table | None = None  # what a dropped or failed query has left to read
 
     def __repr__(self) -> str:
         return f"Query({self.name!r}, {self.status})"
 
     @property
     def status(self) -> str:
-        """running, warming (its windows have not filled since it was registered), or failed."""
-        return self._session._status(self.name)
+        """running, warming (its windows have not filled yet), failed or dropped."""
+        return "dropped" if self._dropped else self._session._status(self.name)
 
     def view(self) -> pa.Table:
         """The answer at the clock."""
-        return self._session._view(self.name)
+        return self._live()._view(self.name)
 
     def changes(self) -> pa.Table:
-        """The changes of the answer since the last call; a dropped query's last ones once more."""
+        """The changes of the answer since the last call; what a dropped query had left, once."""
         if self._final is not None:
             left, self._final = self._final, self._final.slice(0, 0)
             return left
@@ -50,12 +53,18 @@ class Query:
 
     def subscribe(self, callback: Callback) -> None:
         """Call `callback` with the changes of every commit that has some."""
-        self._session._subscribe(self.name, callback)
+        self._live()._subscribe(self.name, callback)
 
     def explain(self) -> str:
         """The plan: patterns, state structures, parameters, cost, who shares each operator."""
-        return self._session._explain_query(self.name)
+        return self._live()._explain_query(self.name)
 
     def drop(self) -> None:
         """Retract the answer and free the query's state."""
-        self._session._drop_query(self.name)
+        self._live()._drop_query(self.name)
+
+    def _live(self) -> Session:
+        """The session, unless this query is gone (its name may be another's by now)."""
+        if self._dropped:
+            raise NameError_(f"query {self.name} was dropped", code="PS-NAME-004")
+        return self._session

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 import time as wall_clock
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +79,21 @@ class Session:
         self._stopping = threading.Event()
         self._closed = False
 
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Hold the session for one call; a closed one takes none."""
+        with self._lock:
+            if self._closed:
+                raise PenstockError(
+                    "the session is closed", code="PS-RUN-003", remedy="connect() again"
+                )
+            yield
+
     # ---- statements ------------------------------------------------------------------
     def sql(self, text: str) -> Any:
         """Run one or more statements; returns the result of the last one."""
         result: Any = None
-        with self._lock:
+        with self._open():
             for statement in parse_script(text):
                 result = statements.execute(self, statement)
         return result
@@ -89,7 +101,7 @@ class Session:
     # ---- queries ---------------------------------------------------------------------
     def query(self, text: str, history: bool = False) -> Query:
         """Register a standing SELECT and return its handle."""
-        with self._lock:
+        with self._open():
             statement = parse_statement(text)
             if not isinstance(statement, st.Select):
                 raise SqlSyntaxError("query() takes a SELECT", remedy="use sql() for statements")
@@ -102,7 +114,7 @@ class Session:
 
         A column `qid` gives the queries their names.
         """
-        with self._lock:
+        with self._open():
             statement = parse_statement(text)
             if not isinstance(statement, st.Select):
                 raise SqlSyntaxError("query_many() takes a SELECT")
@@ -181,7 +193,7 @@ class Session:
         self._subscribers.setdefault(name, []).append(callback)
 
     def _drop_query(self, name: str) -> None:
-        with self._lock:
+        with self._open():
             info = self._query_info(name)
             dependants = [c.name for c, _ in self._sinks.values() if c.view == name]
             if dependants:
@@ -193,15 +205,20 @@ class Session:
             handle = self._handles[name]
             if info.failure is None:
                 handle._final = self._retract(info, handle)
-            self._registry.remove_query(name)
-            self._subscribers.pop(name, None)
-            self._handles.pop(name, None)
-            if isinstance(self._catalog.relation(name), ViewDef):
-                del self._catalog.relations[name.lower()]
-            gone = info.template not in self._engine.templates
-            if gone and not self._registry.of_template(info.template):
-                self._registry.forget_template(info.template)
-                del self._changelogs[info.template]
+            handle._dropped = True
+            self._forget(info)
+
+    def _forget(self, info: QueryInfo) -> None:
+        """Take a query that the engine no longer has out of all books."""
+        self._registry.remove_query(info.name)
+        self._subscribers.pop(info.name, None)
+        self._handles.pop(info.name, None)
+        if isinstance(self._catalog.relation(info.name), ViewDef):
+            del self._catalog.relations[info.name.lower()]
+        gone = info.template not in self._engine.templates
+        if gone and not self._registry.of_template(info.template):
+            self._registry.forget_template(info.template)
+            del self._changelogs[info.template]
 
     def _retract(self, info: QueryInfo, handle: Query) -> pa.Table:
         """Take the query out of the engine unless others share its row; its last changes."""
@@ -212,6 +229,7 @@ class Session:
         unread = self._changes(handle)
         if last:
             return unread
+        self._apply([])  # a batch of its own, so that (_batch, _seq) stays unique
         held = registration.held_rows(self, info, "delete")
         retraction = label([held], info.name, unread.schema)
         if retraction.num_rows:
@@ -225,7 +243,7 @@ class Session:
     # ---- input -----------------------------------------------------------------------
     def push(self, stream: str, rows: Any) -> None:
         """Bring rows to a stream: a pyarrow Table or RecordBatch, a DataFrame, or dicts."""
-        with self._lock:
+        with self._open():
             definition = names.find_stream(self, stream)
             feed.tick(self)
             meter = self._meters[definition.name]
@@ -243,7 +261,7 @@ class Session:
 
     def advance(self, stream: str | None = None, ts: Any = None) -> None:
         """Heartbeat: the event time of a stream (or of all) has reached `ts`."""
-        with self._lock:
+        with self._open():
             if stream is not None and not isinstance(stream, str) and ts is None:
                 stream, ts = None, stream
             known = list(self._meters) if stream is None else [stream]
@@ -253,7 +271,7 @@ class Session:
 
     def flush(self) -> None:
         """Read all that file sources have, and return when it is in the answers."""
-        with self._lock:
+        with self._open():
             feed.tick(self)
             feed.read_sources(self)
             self._save()
@@ -269,7 +287,7 @@ class Session:
 
     def register_udf(self, name: str, function: Any, arguments: list[str], result: str) -> None:
         """Make a Python function over Arrow arrays callable in SQL."""
-        with self._lock:
+        with self._open():
             udf = Udf(name.lower(), function, tuple(map(parse_type, arguments)), parse_type(result))
             self._catalog.add(udf)
             self._apply([b.AddUdf(udf)])
@@ -312,7 +330,7 @@ class Session:
     # ---- operations ------------------------------------------------------------------
     def stats(self) -> dict[str, Any]:
         """Rows and bytes per stream and operator, clocks, and counts of rows kept out."""
-        with self._lock:
+        with self._open():
             return show.stats(self)
 
     def progress(self) -> list[dict[str, Any]]:

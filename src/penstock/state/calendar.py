@@ -78,6 +78,8 @@ class Calendar:
 
     def _reserve(self, more: int) -> None:
         """Room for `more` entries, even if each partition needs a new block for them."""
+        if self._mostly_holes():
+            self._tune()
         regs, partitions = self._arr("regs"), self._arr("heads").shape[0]
         fresh = more // self._block + min(more, partitions) + 1 - int(regs[FREE])
         blocks = int(regs[BLOCKS]) + max(0, fresh)
@@ -103,11 +105,15 @@ class Calendar:
     def cancel(self, exp: I64, words: I64) -> I64:
         """Remove one equal entry for each given one; 1 where there was one."""
         found = cancel_calendar(exp, words, *self._state())
-        regs, partitions = self._arr("regs"), self._arr("heads").shape[0]
-        slots = int(regs[BLOCKS] - regs[FREE]) * self._block
-        if slots > 4 * (len(self) + partitions * self._block):  # mostly holes
-            self._rebuild(*self.entries(), partitions - 1)
+        if self._mostly_holes():
+            self._tune()
         return found
+
+    def _mostly_holes(self) -> bool:
+        """Whether blocks are kept that entries of a later lap, or cancelled ones, hold back."""
+        regs = self._arr("regs")
+        blocks = int(regs[BLOCKS] - regs[FREE])
+        return blocks > 16 + self._arr("heads").shape[0] + 4 * len(self) // self._block
 
     def entries(self) -> tuple[I64, I64]:
         """All entries, partition by partition."""

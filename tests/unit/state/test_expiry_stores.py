@@ -83,3 +83,19 @@ def test_fifo_is_a_sorted_list(seed):
         assert bag(got_exp, got) == sorted((e, (w,)) for e, w in model if e <= clock)
         model = [m for m in model if m[0] > clock]
         assert len(store) == len(model)
+
+
+@pytest.mark.parametrize("searched", [True, False])
+@pytest.mark.parametrize("span", [5, 60, 700])
+def test_calendar_gives_back_what_expired(searched, span):
+    arena = Arena()
+    store = Calendar(arena.scope("c"), 1, searched)
+    rng = np.random.default_rng(1)
+    sizes = []
+    for now in range(6000):
+        store.add(now + 1 + rng.integers(0, span, 2), np.zeros((2, 1), np.int64))
+        store.expire(now)
+        if now in (2000, 5999):
+            sizes.append(arena.nbytes)
+    assert len(store) <= 2 * span
+    assert sizes[1] <= 1.5 * sizes[0]
