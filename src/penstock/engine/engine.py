@@ -13,6 +13,7 @@ import numpy as np
 from penstock.delta import BEGINNING, I64, Level
 from penstock.engine import blocks as b
 from penstock.engine.template import Template
+from penstock.errors import QueryFailed
 from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.physical.context import Context, Failures
 from penstock.physical.planner import Planner
@@ -231,5 +232,8 @@ class Engine:
 
     def view(self, key: int, qid: int) -> I64:
         """The answer of one query: rows column-major."""
+        self.ctx.failures.drain()
         live = self.templates[key].contents()
+        for _, _, reason in self.ctx.failures.drain():
+            raise QueryFailed(f"the answer cannot be read: {reason}")
         return live.rows[:, np.flatnonzero(live.lin == qid)]

@@ -60,12 +60,15 @@ def tick(session: Session) -> None:
         session._apply(blocks)
 
 
-def active_watermark(session: Session, but: str, now: int) -> int | None:
-    """The least watermark of the other streams that are not idle."""
+def active_watermark(session: Session, idle: str, now: int) -> int | None:
+    """The least watermark of the streams that `idle` holds back and that are not idle too."""
+    together = {
+        s for t in session._engine.templates.values() if idle in t.streams for s in t.streams
+    }
     marks = [
         session._engine.sources[n].watermark
-        for n, meter in session._meters.items()
-        if n != but and not meter.idle(now)
+        for n in together - {idle}
+        if not session._meters[n].idle(now)
     ]
     known = [m for m in marks if m != BEGINNING]
     return min(known) if known else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pyarrow as pa
 
@@ -24,7 +26,7 @@ class StreamMeter:
     def __init__(self, stream: StreamDef) -> None:
         self.stream = stream
         self.received = self.accepted = self.late_rows = self.quarantined = 0
-        self.last_push = 0
+        self.last_push = time.time_ns() // 1000  # silence is counted from the declaration
         self.first_ts: int | None = None
         self.last_ts: int | None = None
         self._late: list[pa.Table] = []

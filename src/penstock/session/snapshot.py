@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,8 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
     session._registry = snapshot.registry
     session._changelogs = snapshot.changelogs
     session._meters = snapshot.meters
+    for meter in session._meters.values():
+        meter.last_push = time.time_ns() // 1000  # nobody was there to bring anything
     session._engine.apply(_blocks(session, snapshot.arrays))
     session._engine.arena.restore(snapshot.arrays)
     session._handles = {

@@ -107,3 +107,23 @@ def test_event_times_at_the_edge_are_quarantined(ps):
     ps.push("r", [row(2**63 - 4, 1), row(-(2**63), 1), row(5, 1)])
     assert ps.quarantine("r").num_rows == 2
     assert q.view().num_rows == 1
+
+
+def test_silence_is_counted_from_the_declaration():
+    ps = penstock.connect(runner="inprocess")
+    ps.sql("CREATE STREAM r (k INT, ts TIMESTAMP) TIMESTAMP BY ts TICK 10 MINUTES")
+    ps.sql("CREATE STREAM u (k INT, ts BIGINT) TIMESTAMP BY ts IDLE AFTER 10 MINUTES")
+    ps.query("SELECT count(*) AS n FROM r [RANGE 1 SECOND]")
+    ps.push("u", [{"k": 1, "ts": 10**15}])
+    ps.push("r", [{"k": 1, "ts": "2020-01-01 00:00:00"}])
+    assert ps.late("r").num_rows == 0
+
+
+def test_an_idle_stream_follows_only_streams_it_is_queried_with():
+    ps = penstock.connect(runner="inprocess")
+    ps.sql("CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts IDLE AFTER 1 MICROSECOND")
+    ps.sql("CREATE STREAM u (k INT, ts BIGINT) TIMESTAMP BY ts")
+    ps.query("SELECT k FROM r [RANGE 5]")
+    ps.push("u", [{"k": 1, "ts": 10**9}])
+    ps.push("r", [{"k": 1, "ts": 5}])
+    assert ps.late("r").num_rows == 0
