@@ -4,6 +4,9 @@ Two passes: first the columns needed of every node, over all its uses, so that a
 twice stays one subplan; then the narrowed plan. DISTINCT, INTERSECT and EXCEPT compare whole rows
 and need them whole. A time column is needed only when it is read: time travels beside the
 payload. At least one column stays, so that a row is something.
+
+What flows into a join with a non-retroactive table stays whole where rows are replaced or
+retracted: a change in a column that nobody reads is an arrival, which meets the table anew.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import replace
 
 from penstock.logical.expr import Agg, columns_of, remap
 from penstock.logical.nodes import (
+    Distinct,
     Filter,
     GroupBy,
     Join,
@@ -25,10 +29,12 @@ from penstock.logical.nodes import (
     SetOp,
     TableScan,
     Windowed,
+    walk,
 )
 from penstock.optimizer.rewrite import condition_columns, over, rebase_join, select, width
 from penstock.optimizer.stats import Stats
-from penstock.patterns.rules import is_nrr
+from penstock.patterns.edge import Pattern
+from penstock.patterns.rules import is_nrr, nrr_stream_side, pattern_of
 
 Columns = frozenset[int]
 Kept = tuple[int, ...]
@@ -38,20 +44,46 @@ Kept = tuple[int, ...]
 def prune_projection(node: Node, stats: Stats) -> Node:
     """Narrow every part of the plan to the columns that are read."""
     needs: dict[Node, Columns] = {}
-    _require(node, frozenset(range(width(node))), needs)
-    plan, kept = _Narrowing(needs).of(node)
+    whole = _whole(node)
+    _require(node, frozenset(range(width(node))), needs, whole)
+    plan, kept = _Narrowing(needs, whole).of(node)
     return select(plan, [kept.index(i) for i in range(width(node))])
 
 
 # ---- which columns are needed --------------------------------------------------------
-def _require(node: Node, wanted: Iterable[int], needs: dict[Node, Columns]) -> None:
+def _whole(plan: Node) -> frozenset[Node]:
+    """Nodes below joins with non-retroactive tables whose arrivals depend on all columns."""
+    joins = {node for node in walk(plan) if isinstance(node, Join)}
+    sides = [side for join in joins if (side := nrr_stream_side(join)) is not None]
+    return frozenset(node for side in sides for node in walk(side) if _remakes_rows(node))
+
+
+def _remakes_rows(node: Node) -> bool:
+    return pattern_of(node) is Pattern.STR or any(map(_is_keyed, walk(node)))
+
+
+def _is_keyed(node: Node) -> bool:
+    match node:
+        case GroupBy() | Distinct() | Join(kind=JoinKind.SEMI | JoinKind.ANTI):
+            return True
+        case SetOp():
+            return node.kind is not SetKind.UNION or not node.all
+        case _:
+            return False
+
+
+def _require(
+    node: Node, wanted: Iterable[int], needs: dict[Node, Columns], whole: frozenset[Node]
+) -> None:
     known = needs.get(node)
+    if node in whole:
+        wanted = range(width(node))
     needed = _at_least_one(node, frozenset(wanted) | (known or frozenset()) | _partition(node))
     if known == needed:
         return
     needs[node] = needed
     for child, read in zip(node.inputs, _reads(node, needed), strict=True):
-        _require(child, read, needs)
+        _require(child, read, needs, whole)
 
 
 def _at_least_one(node: Node, needed: Columns) -> Columns:
@@ -110,8 +142,9 @@ def _agg_columns(agg: Agg) -> Columns:
 class _Narrowing:
     """Rebuilds each distinct node once, telling which of its old columns it still yields."""
 
-    def __init__(self, needs: dict[Node, Columns]) -> None:
+    def __init__(self, needs: dict[Node, Columns], whole: frozenset[Node]) -> None:
         self.needs = needs
+        self.whole = whole
         self.done: dict[Node, tuple[Node, Kept]] = {}
 
     def of(self, node: Node) -> tuple[Node, Kept]:
@@ -172,10 +205,12 @@ class _Narrowing:
         return Windowed(source, window), kept
 
     def _join(self, node: Join) -> tuple[Node, Kept]:
-        """Each side yields just what is read of it: a join stores its sides."""
+        """Each side yields just what is read of it, unless it must stay whole: it is stored."""
         reads = _join_reads(node, self.needs[node])
         wanted = [
-            self.needs[side] if is_nrr(side) else read or frozenset({min(self.needs[side])})
+            self.needs[side]
+            if is_nrr(side) or side in self.whole
+            else read or frozenset({min(self.needs[side])})
             for side, read in zip(node.inputs, reads, strict=True)
         ]
         left, right = (self.exactly(s, w) for s, w in zip(node.inputs, wanted, strict=True))

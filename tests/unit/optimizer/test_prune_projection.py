@@ -18,8 +18,9 @@ from plan_builders import (
 )
 
 from penstock.logical.expr import Agg
-from penstock.logical.nodes import Distinct, Filter, GroupBy, Node, Rows, Scan, Windowed, walk
+from penstock.logical.nodes import Distinct, Filter, GroupBy, Join, Node, Rows, Scan, Windowed, walk
 from penstock.optimizer.prune_projection import prune_projection
+from penstock.patterns.rules import is_nrr
 from penstock.schema import Field, Schema
 from penstock.types import BIGINT, STRING, TIMESTAMP
 
@@ -108,3 +109,16 @@ def test_a_subplan_used_twice_stays_one() -> None:
 def test_pruning_twice_changes_nothing() -> None:
     before = project(join(Filter(scan("r"), cmp("gt", col(2), lit(0))), scan("s")), 1)
     assert pruned(pruned(before)) == pruned(before)
+
+
+def test_what_is_replaced_meets_an_nrr_whole() -> None:
+    for stream in (
+        count_by(scan(), 0),
+        Distinct(scan()),
+        anti(scan("r"), scan("s")),
+        scan(window=Rows(2)),
+    ):
+        before = project(join(stream, nrr()), 0)
+        inner = [n for n in walk(pruned(before)) if isinstance(n, Join) and is_nrr(n.right)]
+        (side,) = [n.left for n in inner]
+        assert side.schema == stream.schema
