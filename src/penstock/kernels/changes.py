@@ -66,19 +66,27 @@ def _merge_order(ts: I64, sign: I8, gone_at: I64) -> tuple[I32, I64, I8]:
 
 @kernel
 def merge_changes(
-    rows: I64, ts: I64, sign: I8, lin: I64, gone_at: I64, gone: I64, words: I64
-) -> tuple[I64, I64, I8, I64]:
+    rows: I64, ts: I64, sign: I8, lin: I64, gone_at: I64, gone: I64, words: I64, one: int,
+    nulls: bool,
+) -> tuple[I64, I64, I8, I64]:  # fmt: skip
     """Arrivals and expired entries as one changelog in time order, expirations first.
 
     The order is settled first; then, column by column, both kinds are put into one buffer and
-    picked from it.
+    picked from it. `one` is the query of all rows when there is but one (else −1), and
+    without `nulls` the NULL words are known to be 0.
     """
     n, m, width = ts.shape[0], gone_at.shape[0], rows.shape[0]
     source, time, kind = _merge_order(ts, sign, gone_at)
     out = np.empty((width, n + m), np.int64)
     who = np.empty(n + m, np.int64)
     both = np.empty(n + m, np.int64)
+    if one >= 0:
+        who[:] = one
+    if not nulls:
+        out[0] = 0
     for c in range(-1, width):
+        if (c < 0 and one >= 0) or (c == 0 and not nulls):
+            continue
         both[:n] = lin if c < 0 else rows[c]
         for j in range(m):
             both[n + j] = words[gone[j], 1 + c]

@@ -88,7 +88,7 @@ class Planner:
         self._uses.update(walk(root))
         top = self._tag(self._build(root), Level.QUERY)
         keep = top.edge.pattern is not Pattern.MON and not recalls(top)
-        view = ViewOp(top, self._next("view"), keep)
+        view = ViewOp(top, self.queries, self._next("view"), keep)
         self._operators.append(view)
         return Plan(tuple(self._operators), self._nodes, view)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I8, I64, Clock, Delta
+from penstock.delta import I8, I64, Clock, Delta, Level
 from penstock.kernels.changes import (
     DELETE,
     kinds_of_signs,
@@ -22,6 +22,7 @@ from penstock.kernels.changes import (
 )
 from penstock.physical.expiry import choose
 from penstock.physical.operator import Operator, StringColumns
+from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
 
 
@@ -47,8 +48,10 @@ class ViewOp(Operator):
 
     name = "view"
 
-    def __init__(self, source: Operator, scope: Scope, keep: bool) -> None:
+    def __init__(self, source: Operator, queries: QueryTable, scope: Scope, keep: bool) -> None:
         super().__init__((source,), source.edge, scope)
+        self._queries = queries
+        scope.array("nulls_seen", 1)
         self._store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema), keep)
 
     def changes(self, delta: Delta, clock: Clock) -> Changes:
@@ -70,10 +73,21 @@ class ViewOp(Operator):
                 self._apply_signed(delta)
             else:
                 self._store.add_rows(delta.exp, delta.lin, delta.rows)
+            self.scope["nulls_seen"][0] |= delta.nulls.any()
         gone_at, gone = self._store.take(clock.now)
-        words = self._store.words
+        live = self._queries.live(Level.QUERY)
         return Changes(
-            *merge_changes(delta.rows, delta.ts, delta.sign, delta.lin, gone_at, gone, words)
+            *merge_changes(
+                delta.rows,
+                delta.ts,
+                delta.sign,
+                delta.lin,
+                gone_at,
+                gone,
+                self._store.words,
+                int(live[0]) if live.shape[0] == 1 else -1,
+                bool(self.scope["nulls_seen"][0]),
+            )  # fmt: skip
         )
 
     def _apply_signed(self, delta: Delta) -> None:
