@@ -23,7 +23,7 @@ from penstock.types import Kind, arrow_type
 
 MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
-_FARTHEST = 1 << 62  # event times beyond this leave no room for windows
+_FARTHEST = 1 << 61  # with windows as long at most, no sum of the two leaves 64 bits
 QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
 
 
@@ -132,6 +132,8 @@ def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool]:
     target = arrow_type(column.type)
     if values is None:
         return pa.nulls(n, target), np.zeros(n, np.bool_)
+    if isinstance(values, list) and _are_floats(values) and pa.types.is_decimal(target):
+        values = pa.array(values, pa.float64())
     if isinstance(values, list):
         return _convert_python(values, target)
     if isinstance(values, pa.ChunkedArray):
@@ -157,6 +159,10 @@ def _convert_python(values: list[Any], target: pa.DataType) -> tuple[pa.Array, B
     return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
 
 
+def _are_floats(values: list[Any]) -> bool:
+    return {type(v) for v in values} <= {float, type(None)}
+
+
 def _is_exact(values: list[Any], target: pa.DataType) -> bool:
     """Whether pyarrow converts without changing values: it cuts floats and takes bools as ints."""
     kinds = {type(v) for v in values}
@@ -169,7 +175,8 @@ def _one_value(value: Any, target: pa.DataType) -> pa.Array | None:
     if isinstance(value, bool) != pa.types.is_boolean(target) and not isinstance(value, str):
         return None
     try:
-        return pa.array([value]).cast(target)
+        array = pa.array([value])
+        return None if _loses_digits(array, target).any() else array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         return None
 
@@ -189,7 +196,7 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
     try:
         if pa.types.is_timestamp(target) and pa.types.is_string(values.type):
             return _read_times(values), np.zeros(n, np.bool_)
-        return values.cast(target), np.zeros(n, np.bool_)
+        return values.cast(target), _loses_digits(values, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         if n <= 1:
             return pa.nulls(n, target), np.ones(n, np.bool_)
@@ -197,6 +204,16 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
     first = _cast_leniently(values[:half], target)
     second = _cast_leniently(values[half:], target)
     return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _loses_digits(values: pa.Array, target: pa.DataType) -> Bool:
+    """Floats that are not the nearest to a decimal of the target's scale: a cast would cut them."""
+    if not (pa.types.is_decimal(target) and pa.types.is_floating(values.type)):
+        return np.zeros(len(values), np.bool_)
+    floats = _numpy(pc.fill_null(values, 0))
+    unit = 10.0**target.scale
+    nearest = np.rint(floats.astype(np.float64) * unit) / unit
+    return np.asarray(nearest.astype(floats.dtype) != floats)
 
 
 def _read_times(text: pa.Array) -> pa.Array:

@@ -12,7 +12,7 @@ from typing import NoReturn
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import Place, SqlSyntaxError
-from penstock.sql.units import UNITS, Span
+from penstock.sql.units import CALENDAR, UNITS, Span
 
 
 class Text:
@@ -128,6 +128,8 @@ class Cursor:
         if unit in UNITS:
             self.at += 1
             return Span(amount, unit, place)
+        if unit in CALENDAR:
+            self.fail("a unit of fixed length", "calendar units are not lengths: count in DAYS or WEEKS")
         return Span(amount, None, place)
 
     def wall_span(self, clause: str) -> int:

@@ -19,6 +19,10 @@ _MICROS = {
     "DAY": 86_400_000_000,
     "WEEK": 604_800_000_000,
 }
+CALENDAR = frozenset({"MONTH", "MONTHS", "QUARTER", "QUARTERS", "YEAR", "YEARS"})
+"""Unit words that have no fixed length."""
+LONGEST = 1 << 61
+"""No length of time is longer: event times are as small, so that sums fit 64 bits."""
 UNITS = {word: n for unit, n in _MICROS.items() for word in (unit, unit + "S")}
 """µs of each unit word, in upper case."""
 
@@ -52,4 +56,14 @@ class Span:
                 place=self.place,
                 remedy=f"add a unit, for example {what} {self.amount} SECONDS",
             )
-        return self.amount if unit_time else self.micros
+        length = self.amount if unit_time else self.micros
+        if length > LONGEST:
+            raise TypeError_(
+                f"{what} is longer than any time can be",
+                code="PS-TYPE-011",
+                place=self.place,
+                remedy="write [UNBOUNDED]"
+                if what in ("RANGE", "SLIDE")
+                else f"give at most {LONGEST} units or microseconds",
+            )
+        return length

@@ -116,3 +116,24 @@ def test_big_batch_with_one_bad_value():
     got = run(pa.table({"k": values, "ts": np.arange(5000)}))
     assert got.quarantined.num_rows == 1
     assert got.accepted.num_rows == 4999
+
+
+def test_event_times_leave_room_for_windows():
+    got = run([{"k": 1, "ts": 2**61 + 1}, {"k": 2, "ts": 2**61}, {"k": 3, "ts": -(2**61) - 1}])
+    assert got.accepted.column("k").to_pylist() == [2]
+    assert set(got.quarantined["_reason"].to_pylist()) == {"ts is outside the range of event time"}
+
+
+@pytest.mark.parametrize("bad", [1.505, "1.505", 1e-9])
+def test_digits_beyond_the_scale_of_a_decimal_are_not_cut(bad):
+    got = run([{"d": 1.15, "ts": 1}, {"d": bad, "ts": 2}, {"d": "-2.50", "ts": 3}])
+    assert [str(d) for d in got.accepted.column("d").to_pylist()] == ["1.15", "-2.50"]
+    assert got.quarantined["_reason"].to_pylist() == ["d is not a valid DECIMAL(6,2)"]
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float32()])
+def test_columns_of_floats_become_decimals_or_are_kept_out(type_):
+    data = pa.table({"d": pa.array([0.1, 2.675, None, 1234.56], type_), "ts": [1, 2, 3, 4]})
+    got = run(data)
+    assert got.ts.tolist() == [1, 3, 4]
+    assert [str(d) for d in got.accepted.column("d").to_pylist()] == ["0.10", "None", "1234.56"]

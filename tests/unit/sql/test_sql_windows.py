@@ -115,3 +115,19 @@ def test_window_syntax_errors(sql: str, column: int) -> None:
     assert caught.value.place is not None
     assert (caught.value.place.line, caught.value.place.column) == (1, column)
     assert caught.value.remedy
+
+
+def test_lengths_beyond_all_time_are_refused() -> None:
+    longest = 2**61
+    assert window(f"SELECT * FROM u [RANGE {longest}]") == Range(longest)
+    error = refused(f"SELECT * FROM u [RANGE {longest + 1}]", "PS-TYPE-011", "1:24")
+    assert "[UNBOUNDED]" in error.remedy
+    refused(f"SELECT * FROM u [RANGE 5 SLIDE {2**63}]", "PS-TYPE-011", "1:32")
+    refused("SELECT * FROM r [RANGE 9000000000 DAYS]", "PS-TYPE-011", "1:24")
+
+
+def test_calendar_units_are_no_lengths() -> None:
+    for unit in ("YEARS", "month", "QUARTER"):
+        with pytest.raises(SqlSyntaxError, match="fixed length") as caught:
+            parse_statement(f"SELECT * FROM r [RANGE 2 {unit}]")
+        assert (caught.value.place.column, "DAYS" in caught.value.remedy) == (26, True)
