@@ -10,6 +10,7 @@ from sqlglot import exp
 from penstock.logical.nodes import Node
 from penstock.sql.catalog import Catalog, ParamSpec
 from penstock.sql.coercion import Params, untyped
+from penstock.sql.complain import CHANGELOG_NAMES, reserved
 from penstock.sql.dialect import place_of
 from penstock.sql.projections import named
 from penstock.sql.scopes import Context
@@ -32,7 +33,17 @@ def bind(query: exp.Expr, catalog: Catalog) -> Bound:
         if parameter.name not in params.types:
             raise untyped(params.reference(parameter.name), parameter)
     specs = tuple(ParamSpec(name, params.types[name]) for name in params.names)
+    _refuse_reserved(query, node)
     return Bound(_distinctly_named(node), specs)
+
+
+def _refuse_reserved(query: exp.Expr, node: Node) -> None:
+    for name in node.schema.names:
+        if name.lower() in CHANGELOG_NAMES:
+            items = query.selects if isinstance(query, exp.Query) else []
+            named_so = [i for i in items if i.alias_or_name.lower() == name.lower()]
+            places = [place_of(n) for i in named_so for n in i.walk()] + [place_of(query)]
+            raise reserved(name, next(filter(None, places), None))
 
 
 def _parameter_names(query: exp.Expr) -> list[str]:

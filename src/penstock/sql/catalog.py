@@ -8,11 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from penstock.errors import NameError_
+from penstock.logical.functions import AGGREGATE_ALIASES, AGGREGATES, ALIASES, FUNCTIONS, VOLATILE
 from penstock.logical.nodes import Node
 from penstock.logical.udf import Udf
 from penstock.schema import Schema
 from penstock.sql.statements import CreateStream, CreateTable, Options
 from penstock.types import Kind, SqlType
+
+_SYNTAX = ("case", "cast", "exists", "extract", "if", "in", "interval")
+"""Words that look like calls but have a syntax of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,19 @@ class Catalog(Protocol):
         """The user-defined function called `name`."""
 
 
+def check_udf_name(name: str) -> None:
+    """Refuse a user-defined function that a built-in one would hide."""
+    builtin = {n for n, s in FUNCTIONS.items() if not s.operator}
+    if name.lower() in {
+        *builtin, *ALIASES, *AGGREGATES, *AGGREGATE_ALIASES, *VOLATILE, *_SYNTAX
+    }:  # fmt: skip
+        raise NameError_(
+            f"{name} is a built-in function",
+            code="PS-NAME-005",
+            remedy=f"register it under another name, such as my_{name}",
+        )
+
+
 @dataclass
 class MemoryCatalog:
     """A catalog in a dictionary."""
@@ -90,6 +108,7 @@ class MemoryCatalog:
     def add(self, item: Relation | Udf) -> None:
         """Declare or replace something under its name."""
         if isinstance(item, Udf):
+            check_udf_name(item.name)
             self.udfs[item.name.lower()] = item
         else:
             self.relations[item.name.lower()] = item

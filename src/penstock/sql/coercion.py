@@ -7,7 +7,7 @@ that texts which differ in constants only bind to equal plans.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -21,6 +21,7 @@ from penstock.types import BIGINT, BOOLEAN, DOUBLE, NULL, TIMESTAMP, Kind, SqlTy
 
 Where = exp.Expr | None
 """The tree an expression was written as: only errors look up its place."""
+CommonType = Callable[[SqlType, SqlType], SqlType | None]
 FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _TEMPORAL = (Kind.DATE, Kind.TIMESTAMP)
 
@@ -80,6 +81,15 @@ def _common_number(a: SqlType, b: SqlType) -> SqlType:
     return decimal(min(18, whole + scale), scale)
 
 
+def comparing_type(a: SqlType, b: SqlType) -> SqlType | None:
+    """The type in which values of both are compared: one that holds all of them."""
+    common = common_type(a, b)
+    if a == b or common is None or common.kind is not Kind.DECIMAL:
+        return common
+    whole = max(10 if t.is_integer else t.precision - t.scale for t in (a, b))
+    return common if whole + common.scale <= 18 else DOUBLE
+
+
 def coerce(expr: Expr, to: SqlType) -> Expr:
     """`expr` as a value of type `to`; the caller knows that this is possible."""
     if isinstance(expr, FreeParam):
@@ -112,8 +122,8 @@ def _adapted(literal: Literal, to: SqlType) -> bool:
     return convert(literal, to) is not None
 
 
-def unify(exprs: Sequence[Expr], node: Where) -> list[Expr]:
-    """All of `exprs` in their common type."""
+def unify(exprs: Sequence[Expr], node: Where, of: CommonType = common_type) -> list[Expr]:
+    """All of `exprs` in the type that `of` finds for theirs."""
     constants = [e for e in exprs if isinstance(e, Literal)]
     typed = [e.type for e in exprs if not isinstance(e, Literal | FreeParam)]
     types = typed or [e.type for e in constants]
@@ -121,7 +131,7 @@ def unify(exprs: Sequence[Expr], node: Where) -> list[Expr]:
         raise untyped(exprs[0], node)
 
     def merge(a: SqlType, b: SqlType) -> SqlType:
-        common = common_type(a, b)
+        common = of(a, b)
         if common is None:
             raise _mismatch(a, b, node)
         return common
@@ -150,7 +160,7 @@ def compare(fn: str, left: Expr, right: Expr, node: Where) -> Expr:
     """A comparison in the common type; what varies stands on the left."""
     if not has_column(left) and has_column(right):
         fn, left, right = FLIPPED[fn], right, left
-    left, right = unify((left, right), node)
+    left, right = unify((left, right), node, comparing_type)
     return Call(BOOLEAN, fn, (left, right))
 
 

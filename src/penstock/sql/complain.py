@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.errors import NameError_, TypeError_, UnsupportedError
+from penstock.errors import NameError_, Place, TypeError_, UnsupportedError
 from penstock.sql.dialect import place_of
 
 SUBQUERY = "PS-SQL-016"
@@ -12,6 +12,10 @@ CORRELATED = "PS-SQL-017"
 NRR = "PS-SQL-018"
 WINDOW = "PS-SQL-020"
 OTHER = "PS-SQL-024"
+CHANGELOG_NAMES = frozenset({"_query", "_change_type", "_time", "_batch", "_seq"})
+"""Columns of every changelog: no answer may have them."""
+KEPT_OUT_NAMES = frozenset({"_malformed", "_watermark", "_reason", "_row"})
+"""Columns of late and quarantined rows: no stream may have them."""
 
 
 def unsupported(node: exp.Expr, code: str, message: str, remedy: str) -> UnsupportedError:
@@ -22,6 +26,14 @@ def unsupported(node: exp.Expr, code: str, message: str, remedy: str) -> Unsuppo
 def misnamed(node: exp.Expr, code: str, message: str, remedy: str) -> NameError_:
     """A name that means nothing, or more than one thing."""
     return NameError_(message, code=code, place=place_of(node), remedy=remedy)
+
+
+def reserved(name: str, place: Place | None) -> NameError_:
+    """A column name that Penstock itself uses."""
+    return NameError_(
+        f"the column name {name} is reserved", code="PS-NAME-007", place=place,
+        remedy=f"choose another name, such as {name.lstrip('_')}",
+    )  # fmt: skip
 
 
 def mistyped(node: exp.Expr, message: str, remedy: str, code: str = "PS-TYPE-001") -> TypeError_:

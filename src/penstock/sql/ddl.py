@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import Token
 
 from penstock.errors import NameError_, Place, SqlSyntaxError, TypeError_, UnsupportedError
 from penstock.schema import Field, Schema
+from penstock.sql.complain import CHANGELOG_NAMES, KEPT_OUT_NAMES, reserved
 from penstock.sql.cursor import Cursor, Text
 from penstock.sql.literals import type_named
 from penstock.sql.statements import CreateSink, CreateStream, CreateTable, Drop, Options
@@ -33,7 +34,7 @@ def create_stream(cursor: Cursor, if_not_exists: bool) -> CreateStream:
     """Read what follows CREATE STREAM [IF NOT EXISTS]."""
     place, source = origin(cursor)
     name = cursor.name("the stream's name")
-    schema = columns(cursor)
+    schema = columns(cursor, CHANGELOG_NAMES | KEPT_OUT_NAMES)
     clauses = _clauses(cursor)
     if "TIMESTAMP BY" not in clauses:
         cursor.fail("TIMESTAMP BY column", "say which column is the event time")
@@ -130,7 +131,7 @@ def drop(cursor: Cursor) -> Drop:
     )
 
 
-def columns(cursor: Cursor) -> Schema:
+def columns(cursor: Cursor, refused: frozenset[str] = CHANGELOG_NAMES) -> Schema:
     """Read ``(name TYPE, …)``."""
     cursor.expect("(", "list the columns: (name TYPE, …)")
     fields: list[Field] = []
@@ -142,6 +143,8 @@ def columns(cursor: Cursor) -> Schema:
                 f"column {name} is declared twice", code="PS-NAME-005", place=place,
                 remedy="give every column its own name",
             )  # fmt: skip
+        if name.lower() in refused:
+            raise reserved(name, place)
         fields.append(Field(name, _type(cursor)))
         if cursor.sees("NOT NULL") or cursor.sees("PRIMARY KEY") or cursor.sees("DEFAULT"):
             raise UnsupportedError(

@@ -200,7 +200,7 @@ def _in(binder: Binder, node: Any) -> Expr:
     items = [binder.partial(item) for item in node.expressions]
     if not all(isinstance(i, Literal) for i in items) or not coercion.has_column(value):
         return _any_equal(value, items, node)
-    value, *unified = coercion.unify((value, *items), node)
+    value, *unified = coercion.unify((value, *items), node, coercion.comparing_type)
     present = [i for i in unified if isinstance(i, Literal) and i.value is not None]
     result: Expr = Call(BOOLEAN, "in", (value, *present)) if present else Literal(BOOLEAN, False)
     if len(present) < len(unified):  # x IN (…, NULL) is true or unknown

@@ -154,7 +154,8 @@ def cast_literal(literal: Literal, to: SqlType, place: Place | None) -> Literal:
         return exact
     value = as_number(literal)
     if value is not None and to.is_integer:
-        exact = _fitting(int(value.to_integral_value(rounding="ROUND_HALF_UP")), to)
+        rounding = "ROUND_HALF_EVEN" if literal.type.is_float else "ROUND_HALF_UP"
+        exact = _fitting(int(value.to_integral_value(rounding=rounding)), to)
     elif value is not None and to.kind is Kind.DECIMAL:
         unscaled = int(value.scaleb(to.scale).to_integral_value(rounding="ROUND_HALF_UP"))
         exact = _fitting(unscaled, to)

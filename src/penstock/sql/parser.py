@@ -25,6 +25,13 @@ _HELP = (
     "DESCRIBE or EXPLAIN"
 )
 
+_CONTINUED = {
+    "CREATE": "STREAM, TABLE, MATERIALIZED VIEW or SINK",
+    "INSERT": "INTO",
+    "DELETE": "FROM",
+}
+"""What may follow the first word of a statement."""
+
 
 def parse_script(sql: str) -> list[Statement]:
     """All statements of a text, separated by semicolons."""
@@ -59,6 +66,9 @@ def _statement(cursor: Cursor) -> Statement:
             return statement
     if cursor.sees("SELECT") or cursor.sees("WITH") or cursor.sees("("):
         return _select(cursor)
+    for word, expected in _CONTINUED.items():
+        if cursor.accept(word):
+            cursor.fail(expected, f"write {word} {expected}")
     cursor.fail("a statement", _HELP)
 
 

@@ -215,3 +215,23 @@ def test_one_statement_is_one() -> None:
     for sql in ("", "SHOW TABLES; SHOW SINKS"):
         with pytest.raises(SqlSyntaxError):
             parse_statement(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "column"),
+    [("CREATE STREM r (k INT)", 8), ("INSERT r VALUES (1)", 8), ("DELETE r", 8), ("CREATE", 7)],
+)
+def test_a_wrong_second_word_is_pointed_at(sql: str, column: int) -> None:
+    with pytest.raises(SqlSyntaxError) as caught:
+        parse_statement(sql)
+    assert caught.value.place == Place(1, column)
+
+
+def test_column_names_of_our_own_are_refused() -> None:
+    for name in ("_time", "_Query", "_malformed", "_row"):
+        with pytest.raises(PenstockError, match="reserved") as caught:
+            parse_statement(f"CREATE STREAM s (k INT, {name} INT, ts BIGINT) TIMESTAMP BY ts")
+        assert (caught.value.code, caught.value.place) == ("PS-NAME-007", Place(1, 25))
+    with pytest.raises(PenstockError, match="reserved"):
+        parse_statement("CREATE TABLE t (_seq INT)")
+    parse_statement("CREATE TABLE t (_row INT)")
