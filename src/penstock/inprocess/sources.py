@@ -20,7 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError
-from penstock.inprocess.text import MALFORMED, csv_header, csv_tables, json_tables, record_chunks
+from penstock.inprocess.text import (
+    MALFORMED,
+    csv_header,
+    csv_tables,
+    json_tables,
+    record_chunks,
+    refuse_unknown,
+)
 from penstock.schema import Schema
 
 __all__ = ["FORMATS", "MALFORMED", "format_of", "open_source", "total_rows"]
@@ -223,6 +230,7 @@ def _require(path: str, schema: Schema, present: Iterable[str]) -> None:
             code="PS-SRC-005",
             remedy=f"its columns are {', '.join(names)}",
         )
+    refuse_unknown(schema, names)
 
 
 # ---- batch sizes ---------------------------------------------------------------------

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 
+from penstock.errors import DataError
 from penstock.schema import Field, Schema
 from penstock.types import Kind, arrow_type
 
@@ -26,6 +27,17 @@ _READ_BYTES = 1 << 20
 _MAX_RECORD_BYTES = 1 << 25
 _JSON_AS_TEXT = {Kind.TIMESTAMP, Kind.DATE, Kind.DECIMAL}
 _BOM = b"\xef\xbb\xbf"
+
+
+def refuse_unknown(schema: Schema, names: Iterable[str]) -> None:
+    """A column that the stream does not have is an error, as in push()."""
+    for name in names:
+        if name not in schema.names:
+            raise DataError(
+                f"unknown column {name}",
+                code="PS-DATA-003",
+                remedy=f"the columns are {', '.join(schema.names)}; declare it or take it out",
+            )
 
 
 def record_chunks(read: Callable[[int], bytes], quoted: bool) -> Iterator[bytes]:
@@ -121,7 +133,7 @@ def json_tables(chunks: Iterable[bytes], schema: Schema) -> Iterator[pa.Table]:
 def _json_fast(chunk: bytes, schema: Schema) -> pa.Table | None:
     options = pa_json.ParseOptions(
         explicit_schema=pa.schema([(f.name, _json_type(f)) for f in schema]),
-        unexpected_field_behavior="ignore",
+        unexpected_field_behavior="error",
     )
     reading = pa_json.ReadOptions(use_threads=False, block_size=len(chunk) + 1)
     try:
@@ -148,6 +160,7 @@ def _json_slow(chunk: bytes, schema: Schema) -> pa.Table:
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
+            refuse_unknown(schema, row)
             rows.append(row)
         else:
             malformed.append(line)

@@ -30,7 +30,7 @@ def rows(tables: list[pa.Table]) -> list[dict[str, object]]:
 
 def test_csv_keeps_values_as_text(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    file.write_text('other,ts,k,s,x\n!,2024-01-01,1,"two\nlines",0.5\n!,never,one,"",\n')
+    file.write_text('ts,k,s,x\n2024-01-01,1,"two\nlines",0.5\nnever,one,"",\n')
     assert rows(read("csv", file)) == [
         {"k": "1", "s": "two\nlines", "x": "0.5", "ts": "2024-01-01"},
         {"k": "one", "s": "", "x": None, "ts": "never"},
@@ -60,7 +60,7 @@ def test_csv_survives_bytes_that_are_not_text(tmp_path: Path) -> None:
 
 def test_json_types_and_absent_keys(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
-    file.write_text('{"k": 1, "s": "a", "x": 2, "ts": "2024-01-01T00:00:00Z", "z": []}\n\n{"k": 2}')
+    file.write_text('{"k": 1, "s": "a", "x": 2, "ts": "2024-01-01T00:00:00Z"}\n\n{"k": 2}')
     (table,) = read("json", file)
     assert table.schema.field("k").type == pa.int32()
     assert table.to_pylist() == [
@@ -78,10 +78,10 @@ def test_json_keeps_what_does_not_fit(tmp_path: Path) -> None:
     assert table[MALFORMED].to_pylist() == [None, None, None, '{"k": ', "[1]"]
 
 
-def test_parquet_selects_columns_and_reads_files_in_order(tmp_path: Path) -> None:
+def test_parquet_orders_columns_and_reads_files_in_order(tmp_path: Path) -> None:
     for i in (2, 10, 1):
         pq.write_table(
-            pa.table({"extra": [0], "ts": [i], "k": [i], "s": ["a"], "x": [1.0]}),
+            pa.table({"ts": [i], "k": [i], "s": ["a"], "x": [1.0]}),
             tmp_path / f"part-{i:02d}.parquet",
         )
     tables = read("parquet", tmp_path / "*.parquet")
@@ -162,3 +162,15 @@ def test_format_of(path: str, format: str) -> None:
 def test_format_of_an_unknown_name() -> None:
     with pytest.raises(PenstockError, match="cannot tell the format"):
         format_of("a.txt")
+
+
+def test_unknown_columns_are_refused(tmp_path: Path) -> None:
+    table = {"k": [1], "s": ["a"], "x": [1.0], "ts": [0], "extra": [0]}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("k,s,x,ts,extra\n1,a,1,0,0\n")
+    (tmp_path / "a.json").write_text('{"k": 1}\n{"k": 2, "extra": 0}\n')
+    for format in ("parquet", "csv", "json"):
+        with pytest.raises(PenstockError, match="unknown column extra") as caught:
+            read(format, tmp_path / f"a.{format}")
+        assert caught.value.code == "PS-DATA-003"
+        assert "k, s, x, ts" in caught.value.remedy
