@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def params_table(params: Any) -> pa.Table:
 def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I64, list[str]]:
     """Parameter rows and query names of a table of parameters."""
     names = (
-        [str(v) for v in table.column("qid").to_pylist()]
+        _given_names(session, table.column("qid"))
         if "qid" in table.column_names
         else [session._registry.fresh_name() for _ in range(table.num_rows)]
     )
@@ -74,6 +75,20 @@ def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I
     rows[1 + len(explicit) :] = fixed[1:]
     rows[0] |= fixed[0] << len(explicit)
     return rows, names
+
+
+def _given_names(session: Session, column: pa.ChunkedArray) -> list[str]:
+    """The names in column `qid`: none is missing or taken."""
+    if column.null_count:
+        raise DataError(
+            "a query without a name: qid is NULL",
+            code="PS-DATA-007",
+            remedy="give every row a qid, or leave the column out",
+        )
+    names = [str(v) for v in column.to_pylist()]
+    for name in names:
+        lookup.is_taken(session, name, False)
+    return names
 
 
 def register(
@@ -106,7 +121,12 @@ def add_queries(
         if name in session._registry.queries:
             lookup.is_taken(session, name, False)
     if len(set(names)) < len(names):
-        raise NameError_("two queries of one name in params", code="PS-NAME-002")
+        twice = next(name for name, n in Counter(names).items() if n > 1)
+        raise NameError_(
+            f"two queries called {twice} in params",
+            code="PS-NAME-005",
+            remedy="give every row its own qid",
+        )
     if history:
         check_history(session, compiled)
     info, blocks = template_for(session, compiled, select.on_commit)

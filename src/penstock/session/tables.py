@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +14,17 @@ from sqlglot import exp
 from penstock.delta import I64
 from penstock.engine.blocks import TableChange
 from penstock.engine.engine import Engine
-from penstock.errors import NameError_, SqlSyntaxError
+from penstock.errors import DataError, NameError_, Place, SqlSyntaxError
 from penstock.logical.expr import Call, Expr, Literal
 from penstock.logical.nodes import Filter, Node, Project
-from penstock.physical.evaluate import compile_expr
+from penstock.physical.evaluate import EvaluationError, compile_expr
 from penstock.session.values import arrow_value, cast_scalar, rows_of
 from penstock.sql.binder import bind
 from penstock.sql.catalog import MemoryCatalog, TableDef
 from penstock.sql.statements import Delete, Insert, Update
 from penstock.types import SqlType
 
+T = TypeVar("T")
 _NOTHING = np.empty(0, np.int64)
 
 
@@ -54,7 +57,7 @@ def delete(
 ) -> TableChange:
     """The rows a DELETE removes."""
     rows = engine.tables[table.name].contents()
-    hit = _matching(statement.where, table, catalog, engine, rows)
+    hit = _matching(statement, table, catalog, engine, rows)
     return TableChange(table.name, hit, rows[:, :0])
 
 
@@ -63,7 +66,7 @@ def update(
 ) -> TableChange:
     """The rows an UPDATE replaces, and what with."""
     rows = engine.tables[table.name].contents()
-    hit = _matching(statement.where, table, catalog, engine, rows)
+    hit = _matching(statement, table, catalog, engine, rows)
     old = np.ascontiguousarray(rows[:, hit])
     new = old.copy()
     for name, ast in statement.assignments:
@@ -73,7 +76,8 @@ def update(
         bound = _expression(ast, table, catalog)
         target = table.schema[at].type
         value = bound if bound.type == target else Call(target, "cast", (bound,))
-        column = compile_expr(value, engine.ctx)(old)
+        compute = partial(compile_expr(value, engine.ctx), old)
+        column = _computed(compute, statement.place)
         new[1 + at] = column.data
         new[0] &= ~(1 << at)
         if column.null is not None:
@@ -82,16 +86,34 @@ def update(
 
 
 def _matching(
-    where: exp.Expr | None, table: TableDef, catalog: MemoryCatalog, engine: Engine, rows: I64
+    statement: Update | Delete,
+    table: TableDef,
+    catalog: MemoryCatalog,
+    engine: Engine,
+    rows: I64,
 ) -> I64:
-    if where is None:
+    if statement.where is None:
         return np.arange(rows.shape[1])
-    select = exp.select(exp.Star()).from_(exp.to_table(table.name)).where(where.copy())
+    select = exp.select(exp.Star()).from_(exp.to_table(table.name)).where(statement.where.copy())
     node = bind(select, _alone(table, catalog)).node
     mask = np.ones(rows.shape[1], np.bool_)
     for predicate in _predicates(node):
-        mask &= compile_expr(predicate, engine.ctx).mask(rows)
+        compute = partial(compile_expr(predicate, engine.ctx).mask, rows)
+        mask &= _computed(compute, statement.place)
     return np.flatnonzero(mask)
+
+
+def _computed(compute: Callable[[], T], place: Place | None) -> T:
+    """What `compute` gives; a row that has no value refuses the whole statement."""
+    try:
+        return compute()
+    except EvaluationError as error:
+        raise DataError(
+            f"the statement fails for {int(error.bad.sum())} rows: {error.reason}",
+            code="PS-DATA-006",
+            place=place,
+            remedy="nothing was changed; correct the expression, or leave these rows out by WHERE",
+        ) from error
 
 
 def _predicates(node: Node) -> list[Expr]:

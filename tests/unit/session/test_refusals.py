@@ -1,0 +1,115 @@
+"""What a session refuses, and that it says why: names, constants, statements that fail."""
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import DataError, NameError_, PenstockError
+
+
+@pytest.fixture
+def ps():
+    with penstock.connect(runner="inprocess") as session:
+        session.sql("CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+        session.sql("CREATE TABLE t (k INT, b BIGINT)")
+        yield session
+
+
+def nrr_answers(text, off):
+    with penstock.connect(runner="inprocess", optimizer_off=off) as ps:
+        ps.sql("CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+        ps.sql("CREATE TABLE n (k INT, v STRING) NONRETROACTIVE")
+        query = ps.query(text)
+        answers = []
+        for ts, (a, v) in enumerate([(1, "x"), (2, "y"), (1, "z"), (3, "w")], 1):
+            ps.push("r", [{"k": 1, "a": a, "ts": ts}])
+            ps.sql(f"INSERT INTO n VALUES (1, '{v}')")
+            answers.append(sorted(map(str, query.view().to_pylist())))
+        return answers
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        "(SELECT k, count(*) AS c FROM r [RANGE 10] GROUP BY k)",
+        "(SELECT DISTINCT k, a FROM r [RANGE 10])",
+        "(SELECT k, a FROM r [RANGE 10] EXCEPT SELECT k, a FROM r [RANGE 1])",
+        "(SELECT k, a FROM r [RANGE 10] INTERSECT SELECT k, a FROM r [RANGE 5])",
+        "r [PARTITION BY a ROWS 1]",
+        "(SELECT * FROM r [RANGE 9] WHERE a NOT IN (SELECT a FROM r [RANGE 2] z))",
+    ],
+)
+def test_pruning_keeps_what_meets_a_nonretroactive_table(stream):
+    text = f"SELECT x.k, n.v FROM {stream} x JOIN n ON x.k = n.k"
+    assert nrr_answers(text, frozenset()) == nrr_answers(text, "all")
+
+
+@pytest.mark.parametrize("qid", ["r", "T", "v", "q"])
+def test_names_of_query_many_are_free(ps, qid):
+    ps.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM r [RANGE 5]")
+    ps.query_many("SELECT k FROM r [RANGE 5] WHERE a > $x", [{"qid": "q", "x": 1}])
+    with pytest.raises(NameError_, match="already exists"):
+        ps.query_many("SELECT k FROM r [RANGE 5] WHERE a > $x", [{"qid": qid, "x": 1}])
+
+
+def test_names_of_query_many_are_there_and_differ(ps):
+    text = "SELECT k FROM r [RANGE 5] WHERE a > $x"
+    with pytest.raises(DataError, match="NULL"):
+        ps.query_many(text, pa.table({"qid": ["a", None], "x": [1, 2]}))
+    with pytest.raises(NameError_, match="two queries called a"):
+        ps.query_many(text, pa.table({"qid": ["a", "a"], "x": [1, 2]}))
+    assert ps.stats()["templates"] == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["UPDATE t SET b = b * 4", "UPDATE t SET k = b", "DELETE FROM t WHERE b * 4 > 0"],
+)
+def test_a_statement_that_fails_changes_nothing(ps, sql):
+    ps.sql(f"INSERT INTO t VALUES (1, {2**62}), (2, 1)")
+    before = ps.query("SELECT * FROM t").view()
+    with pytest.raises(DataError, match=r"PS-DATA-006.*1 rows.*overflow"):
+        ps.sql(sql)
+    assert ps.query("SELECT * FROM t").view() == before
+
+
+@pytest.mark.parametrize("value", ["10000000000", "99999999999999999999", "'x'", "1.5", "1e300"])
+def test_a_constant_that_does_not_fit_is_refused(ps, value):
+    with pytest.raises(PenstockError):
+        ps.sql(f"INSERT INTO t VALUES ({value}, 1)")
+
+
+@pytest.mark.parametrize("name", ["abs", "SUBSTRING", "sum", "now", "if"])
+def test_built_in_functions_cannot_be_replaced(ps, name):
+    with pytest.raises(NameError_, match="built-in"):
+        ps.register_udf(name, lambda x: x, ["INT"], "INT")
+
+
+def test_changelog_columns_are_no_output_names(ps):
+    for sql in (
+        "SELECT k AS _time FROM r [RANGE 5]",
+        "SELECT * FROM (SELECT k AS _Batch FROM r [RANGE 5]) x",
+        "CREATE MATERIALIZED VIEW v AS SELECT count(*) AS _seq FROM r [RANGE 5]",
+    ):
+        with pytest.raises(NameError_, match="reserved") as caught:
+            ps.sql(sql)
+        assert caught.value.place is not None
+    ps.query("SELECT y.z FROM (SELECT k AS z, a AS _time FROM r [RANGE 5]) y")
+
+
+def test_decimals_of_different_scales_compare_without_overflow(ps):
+    ps.sql("CREATE STREAM d (x DECIMAL(10,2), y DECIMAL(18,0), ts BIGINT) TIMESTAMP BY ts")
+    query = ps.query("SELECT x FROM d [RANGE 5] WHERE x < y AND y <> 1.25 AND y NOT IN (2.5, x)")
+    ps.push("d", [{"x": 1.5, "y": 10**17, "ts": 1}, {"x": 1.5, "y": 1, "ts": 1}])
+    assert query.status != "failed"
+    assert query.view().num_rows == 1
+
+
+def test_casts_of_constants_round_like_those_of_columns(ps):
+    ps.sql("CREATE STREAM f (x DOUBLE, y DECIMAL(4,1), ts BIGINT) TIMESTAMP BY ts")
+    query = ps.query(
+        "SELECT CAST(x AS INT) a, CAST(2.5e0 AS INT) b, CAST(y AS INT) c, CAST(2.5 AS INT) d "
+        "FROM f [RANGE 5]"
+    )
+    ps.push("f", [{"x": 2.5, "y": 2.5, "ts": 1}])
+    assert query.view().to_pylist() == [{"a": 2, "b": 2, "c": 3, "d": 3}]
