@@ -129,7 +129,9 @@ class Cursor:
             self.at += 1
             return Span(amount, unit, place)
         if unit in CALENDAR:
-            self.fail("a unit of fixed length", "calendar units are not lengths: count in DAYS or WEEKS")
+            self.fail(
+                "a unit of fixed length", "calendar units are not lengths: count in DAYS or WEEKS"
+            )
         return Span(amount, None, place)
 
     def wall_span(self, clause: str) -> int:
