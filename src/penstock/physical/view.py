@@ -76,19 +76,10 @@ class ViewOp(Operator):
             self.scope["nulls_seen"][0] |= delta.nulls.any()
         gone_at, gone = self._store.take(clock.now)
         live = self._queries.live(Level.QUERY)
-        return Changes(
-            *merge_changes(
-                delta.rows,
-                delta.ts,
-                delta.sign,
-                delta.lin,
-                gone_at,
-                gone,
-                self._store.words,
-                int(live[0]) if live.shape[0] == 1 else -1,
-                bool(self.scope["nulls_seen"][0]),
-            )  # fmt: skip
-        )
+        one = int(live[0]) if live.shape[0] == 1 else -1
+        nulls = bool(self.scope["nulls_seen"][0])
+        arrived = (delta.rows, delta.ts, delta.sign, delta.lin)
+        return Changes(*merge_changes(*arrived, gone_at, gone, self._store.words, one, nulls))
 
     def _apply_signed(self, delta: Delta) -> None:
         assert self._store is not None

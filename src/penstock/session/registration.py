@@ -50,7 +50,9 @@ def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I
     names = (
         _given_names(session, table.column("qid"))
         if "qid" in table.column_names
-        else [session._registry.fresh_name() for _ in range(table.num_rows)]
+        else [
+            session._registry.fresh_name(session._catalog.relations) for _ in range(table.num_rows)
+        ]
     )
     explicit = Schema(compiled.params.fields[: compiled.explicit])
     for field in explicit:
@@ -102,7 +104,7 @@ def register(
             remedy="register it with query_many(text, params)",
         )
     rows = literal_rows(compiled.literals, compiled.params, session._engine.strings)
-    names = [name or session._registry.fresh_name()]
+    names = [name or session._registry.fresh_name(session._catalog.relations)]
     query = add_queries(session, compiled, select, history, rows, names, text)[0]
     return query, compiled
 

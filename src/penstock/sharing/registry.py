@@ -6,6 +6,7 @@ registration or both with history) are one row of Q with several subscribers.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from penstock.errors import NameError_
@@ -70,12 +71,13 @@ class Registry:
         self._by_node[info.template, info.at_commit] = info.key
         self.next_template = max(self.next_template, info.key + 1)
 
-    def fresh_name(self) -> str:
-        """A name for an anonymous query."""
-        while f"q{self.next_name}" in self.queries:
+    def fresh_name(self, taken: Container[str] = ()) -> str:
+        """A name for an anonymous query that no query, nor anything in `taken`, has."""
+        while True:
+            name = f"q{self.next_name}"
             self.next_name += 1
-        self.next_name += 1
-        return f"q{self.next_name - 1}"
+            if name not in self.queries and name not in taken:
+                return name
 
     def qid_of(self, row: RowKey) -> int | None:
         """The row of Q that already serves such a query."""
