@@ -85,19 +85,13 @@ class Scope:
         return self._resize(name, used, capacity, fill)
 
     def _resize(self, name: str, used: int, capacity: int, fill: int) -> Array:
-        """Grow in place where the system can move pages instead of copying (no view is held)."""
-        array = self._arena._arrays.pop(f"{self.prefix}/{name}")
-        shape = (capacity, *array.shape[1:])
-        try:
-            array.resize(shape)
-            if fill:
-                array[used:] = fill
-        except ValueError:  # somebody holds a view
-            new = np.full(shape, fill, array.dtype)
-            new[:used] = array
-            array = new
-        self[name] = array
-        return array
+        """Grow an array; a large new one is made of huge pages where the system has them."""
+        old = self._arena._arrays.pop(f"{self.prefix}/{name}")
+        new = np.empty((capacity, *old.shape[1:]), old.dtype)
+        new[:used] = old
+        new[used:] = fill
+        self[name] = new
+        return new
 
     def free(self) -> None:
         """Drop every array of this scope."""
