@@ -12,9 +12,13 @@ from penstock.types import SqlType
 
 @dataclass(frozen=True, slots=True)
 class Udf:
-    """A registered function: takes and returns Arrow arrays of equal length."""
+    """A registered function: takes and returns Arrow arrays of equal length.
+
+    A call that takes longer than `timeout_s` counts as failed.
+    """
 
     name: str
     function: Callable[..., pa.Array]
     arguments: tuple[SqlType, ...]
     result: SqlType
+    timeout_s: float = 60.0

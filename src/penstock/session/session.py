@@ -285,10 +285,21 @@ class Session:
         if self._checkpoint is not None:
             save(self, self._checkpoint)
 
-    def register_udf(self, name: str, function: Any, arguments: list[str], result: str) -> None:
-        """Make a Python function over Arrow arrays callable in SQL."""
+    def register_udf(
+        self,
+        name: str,
+        function: Any,
+        arguments: list[str],
+        result: str,
+        timeout_s: float = 60.0,
+    ) -> None:
+        """Make a Python function over Arrow arrays callable in SQL.
+
+        A call that raises, or does not return within `timeout_s`, fails the queries that made it.
+        """
         with self._open():
-            udf = Udf(name.lower(), function, tuple(map(parse_type, arguments)), parse_type(result))
+            types = tuple(map(parse_type, arguments))
+            udf = Udf(name.lower(), function, types, parse_type(result), timeout_s)
             self._catalog.add(udf)
             self._apply([b.AddUdf(udf)])
 

@@ -1,5 +1,7 @@
 """Faults stay local: failing queries, callbacks and extreme input do not touch the others."""
 
+import threading
+
 import pyarrow as pa
 import pytest
 
@@ -127,3 +129,19 @@ def test_an_idle_stream_follows_only_streams_it_is_queried_with():
     ps.push("u", [{"k": 1, "ts": 10**9}])
     ps.push("r", [{"k": 1, "ts": 5}])
     assert ps.late("r").num_rows == 0
+
+
+def test_a_function_that_hangs_fails_its_query_only(ps):
+    release = threading.Event()
+
+    def hang(values):
+        release.wait(20)
+        return values
+
+    ps.register_udf("hang", hang, ["BIGINT"], "BIGINT", timeout_s=0.2)
+    stuck = ps.query("SELECT hang(a) AS x FROM r [RANGE 5]")
+    other = ps.query("SELECT a FROM r [RANGE 5]")
+    ps.push("r", [row(1, 7)])
+    release.set()
+    assert stuck.status == "failed"
+    assert other.view().to_pylist() == [{"a": 7}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -58,10 +59,31 @@ def _runner(udf: Udf, arrays: list[pa.Array]) -> Callable[[int, int], pa.Array]:
     want = arrow_type(udf.result)
 
     def run(begin: int, end: int) -> pa.Array:
-        result = udf.function(*(a.slice(begin, end - begin) for a in arrays))
+        result = _within(udf, [a.slice(begin, end - begin) for a in arrays])
         return _checked(result, end - begin, want)
 
     return run
+
+
+def _within(udf: Udf, arguments: list[pa.Array]) -> object:
+    """Call the function on a thread that is given up when it does not return in time."""
+    outcome: list[object] = []
+    failure: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            outcome.append(udf.function(*arguments))
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=call, daemon=True, name=f"udf-{udf.name}")
+    thread.start()
+    thread.join(udf.timeout_s)
+    if failure:
+        raise failure[0]
+    if not outcome:
+        raise WrongResult(f"did not return within {udf.timeout_s:g} s")
+    return outcome[0]
 
 
 def _checked(result: object, length: int, want: pa.DataType) -> pa.Array:
