@@ -17,6 +17,8 @@ from penstock.kernels.rows import hash_key
 from penstock.state.arena import Scope
 
 _USED, _FREE, _TOMBS = 0, 1, 2  # registers: ids ever used, ids on the free stack, tombstones
+_SINK = 3  # what was read ahead ends here, so that the compiler keeps the reads
+_AHEAD = 128  # keys whose places are read before they are probed: the misses overlap
 
 
 @kernel
@@ -28,28 +30,45 @@ def _same(a: I64, i: int, b: I64, j: int) -> bool:
 
 
 @kernel
+def _read_ahead(keys: I64, base: int, top: int, table: I64, stored: I64, places: I64) -> int:
+    """Places of keys[base:top] in the table; touches what probing will read, all at once."""
+    mask = table.shape[0] - 1
+    for i in range(base, top):
+        places[i - base] = hash_key(keys, i) & mask
+    sink = 0
+    for i in range(base, top):
+        entry = table[places[i - base]]
+        if entry >= 0:
+            sink ^= stored[entry, 0]
+    return sink
+
+
+@kernel
 def assign_ids(keys: I64, table: I64, stored: I64, free: I64, regs: I64) -> I64:
     """Id of each key, inserting new ones. The table must have room for all of them."""
     n = keys.shape[0]
     mask = table.shape[0] - 1
     out = np.empty(n, np.int64)
+    places = np.empty(_AHEAD, np.int64)
     for i in range(n):
-        pos = hash_key(keys, i) & mask
+        if i % _AHEAD == 0:
+            regs[_SINK] = _read_ahead(keys, i, min(i + _AHEAD, n), table, stored, places)
+        pos = places[i % _AHEAD]
         tomb = -1
         while True:
             entry = table[pos]
             if entry == -1:
-                if regs[1] > 0:
-                    regs[1] -= 1
-                    entry = free[regs[1]]
+                if regs[_FREE] > 0:
+                    regs[_FREE] -= 1
+                    entry = free[regs[_FREE]]
                 else:
-                    entry = regs[0]
-                    regs[0] += 1
+                    entry = regs[_USED]
+                    regs[_USED] += 1
                 for c in range(keys.shape[1]):
                     stored[entry, c] = keys[i, c]
                 if tomb >= 0:
                     pos = tomb
-                    regs[2] -= 1
+                    regs[_TOMBS] -= 1
                 table[pos] = entry
                 break
             if entry == -2:
