@@ -15,16 +15,32 @@ from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
 CHANGE_TYPES = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
+_SCANNED = 512  # rows of a batch that are scanned rather than sorted
 DEFAULT_KEPT_ROWS = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Batch:
-    """Changes of one step as Arrow, with the qid of each row."""
+    """Changes of one step as Arrow, with the qid of each row; sorted by qid when it pays."""
 
     number: int
     qid: I64
     table: pa.Table
+    _order: I64 | None = None
+    _sorted: I64 | None = None
+
+    def of(self, qid: int) -> pa.Table:
+        """The rows of one query, in order."""
+        if self._order is None or self._sorted is None:
+            mask = self.qid == qid
+            if mask.all():
+                return self.table
+            if self.qid.shape[0] <= _SCANNED:
+                return self.table.filter(pa.array(mask))
+            self._order = np.argsort(self.qid, kind="stable")
+            self._sorted = self.qid[self._order]
+        low, high = np.searchsorted(self._sorted, [qid, qid + 1])
+        return self.table.take(pa.array(self._order[low:high]))
 
 
 def change_schema(schema: Schema, unit_time: bool) -> pa.Schema:
@@ -88,7 +104,7 @@ class Changelog:
                 code="PS-DATA-004",
                 remedy="call changes() more often, subscribe(), or raise keep_changes in connect()",
             )
-        parts = [_of(b, qid) for b in self.batches[start - self.first :]]
+        parts = [b.of(qid) for b in self.batches[start - self.first :]]
         return label(parts, name, change_schema(self.schema, self.unit_time))
 
     def forget(self, before: int) -> None:
@@ -97,11 +113,6 @@ class Changelog:
         self.rows -= sum(b.table.num_rows for b in self.batches[:gone])
         del self.batches[:gone]
         self.first += gone
-
-
-def _of(batch: Batch, qid: int) -> pa.Table:
-    mask = batch.qid == qid
-    return batch.table if mask.all() else batch.table.filter(pa.array(mask))
 
 
 def label(parts: list[pa.Table], name: str, schema: pa.Schema) -> pa.Table:
