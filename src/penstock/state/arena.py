@@ -85,11 +85,12 @@ class Scope:
         return self._resize(name, used, capacity, fill)
 
     def _resize(self, name: str, used: int, capacity: int, fill: int) -> Array:
-        """Grow an array; a large new one is made of huge pages where the system has them."""
+        """Grow an array; what is only zero is left to the system until it is touched."""
         old = self._arena._arrays.pop(f"{self.prefix}/{name}")
-        new = np.empty((capacity, *old.shape[1:]), old.dtype)
+        new = np.zeros((capacity, *old.shape[1:]), old.dtype)
         new[:used] = old
-        new[used:] = fill
+        if fill:
+            new[used:] = fill
         self[name] = new
         return new
 
