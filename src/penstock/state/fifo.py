@@ -59,15 +59,17 @@ class Fifo:
     def _append(self, exp: I64, words: I64) -> None:
         regs = self._arr("regs")
         n, head, tail = exp.shape[0], int(regs[_HEAD]), int(regs[_TAIL])
-        if tail + n > self._arr("exp").shape[0] and head:
+        need = tail + n
+        if need > self._arr("exp").shape[0] and head:
             live = tail - head
+            need = 2 * (live + n)  # moving down pays for as many again
             for name in ("exp", "words"):
                 array = self._arr(name)
                 array[:live] = array[head:tail].copy() if live > head else array[head:tail]
             regs[_HEAD], regs[_TAIL] = 0, live
             tail = live
-        self._scope.reserve("exp", tail + n)
-        self._scope.reserve("words", tail + n)
+        self._scope.reserve("exp", need)
+        self._scope.reserve("words", need)
         self._arr("exp")[tail : tail + n] = exp
         self._arr("words")[tail : tail + n] = words
         regs[_TAIL] = tail + n

@@ -80,15 +80,16 @@ class SourceLog:
     def _room(self, n: int) -> None:
         regs = self._arr("regs")
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
-        if head and tail + n > self._arr("ts").shape[0]:
+        need = tail + n
+        if head and need > self._arr("ts").shape[0]:
             live = tail - head
+            need = 2 * (live + n)  # moving down pays for as many again
             for name in ("ts", "epoch", "rows"):
                 array = self._arr(name)
                 array[:live] = array[head:tail].copy()
             regs[_HEAD], regs[_TAIL] = 0, live
-            tail = live
         for name in ("ts", "epoch", "rows"):
-            self.scope.reserve(name, tail + n)
+            self.scope.reserve(name, need)
 
     def position(self, ts: int, *, after: bool) -> int:
         """Absolute position of the first row with time > ts (`after`) or ≥ ts."""
