@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.delta import I64, Clock, Delta
+from penstock.errors import PlanError
 from penstock.patterns.edge import Edge
 from penstock.state.arena import Scope
 
@@ -39,11 +40,11 @@ class Operator:
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Consume one batch per input, emit the output's changes."""
-        raise NotImplementedError
+        raise PlanError(f"{self.name} takes no steps")
 
     def contents(self, clock: Clock) -> Delta:
         """The live output rows at `clock.now`."""
-        raise NotImplementedError
+        raise PlanError(f"{self.name} has no contents")
 
     def purge(self, lins: I64) -> None:
         """Forget all state of these lineage ids. Stateless operators have none."""
