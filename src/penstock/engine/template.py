@@ -11,6 +11,7 @@ from penstock.delta import BEGINNING, I64, Clock, Delta, Level
 from penstock.physical.operator import Operator
 from penstock.physical.planner import Plan
 from penstock.physical.scan import ScanOp
+from penstock.physical.table_scan import TableScanOp
 from penstock.physical.view import Changes
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
@@ -44,9 +45,11 @@ class Template:
     def step(self, now: int) -> Changes:
         """Take all input up to `now` and return the changes of the answers."""
         state = cast(I64, self.scope["clock"])
+        now = max(now, self.clock)
         if not self.has_run:
             self.queries.settle()
-        now = max(now, self.clock)
+        elif now == self.clock and not self._has_work(now):
+            return no_changes(len(self.plan.view.edge.schema))
         before = self.clock if self.has_run and self.streams else now
         clock = Clock(before, now, self.at_commit)
         out: dict[Operator, Delta] = {}
@@ -57,6 +60,13 @@ class Template:
         self.queries.settle()
         state[:] = now, 1
         return changes
+
+    def _has_work(self, now: int) -> bool:
+        """Whether a step at the same clock can change anything: new queries, rows or updates."""
+        if self.queries.newcomers.shape[0]:
+            return True
+        leaves = (o for o in self.plan.operators if isinstance(o, ScanOp | TableScanOp))
+        return any(leaf.has_input(now) for leaf in leaves)
 
     def contents(self) -> Delta:
         """The answers of all queries at the clock."""

@@ -101,6 +101,10 @@ class ScanOp(Operator):
             ts=np.full(int((delta.exp > clock.now).sum()), clock.now)
         )
 
+    def has_input(self, now: int) -> bool:
+        """Whether rows wait whose life has started by `now`."""
+        return now != BEGINNING and self._end(now) > self.position()
+
     def position(self) -> int:
         """The reader's place in the log."""
         return int(self.scope["position"][0])

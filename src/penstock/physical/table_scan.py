@@ -47,6 +47,10 @@ class TableScanOp(Operator):
             np.full(n, NEVER),
         )
 
+    def has_input(self, now: int) -> bool:
+        """Whether the table changed since the last step."""
+        return self.table.end != int(self.scope["position"][0])
+
     def contents(self, clock: Clock) -> Delta:
         """The table as it is."""
         return self._delta(self.table.contents(), None, clock.now)
