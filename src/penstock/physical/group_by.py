@@ -201,7 +201,7 @@ class GroupByOp(Operator):
         source = self.inputs[0].edge.schema
         keys = ", ".join(source[int(c)].name for c in self._keys)
         aggs = ", ".join(map(str, self._aggs))
-        return f"by {keys}: {aggs}" if keys else aggs
+        return f"{keys}: {aggs}" if keys else aggs
 
 
 def _living(delta: Delta) -> Delta:

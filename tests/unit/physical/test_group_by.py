@@ -581,7 +581,7 @@ def test_what_explain_shows() -> None:
     assert World((agg("count"),), WK).op.structure() == "group array + calendar"
     world = World((agg("count"), agg("sum", V, True, True)), MON)
     assert world.op.structure() == "group array"
-    assert world.op.detail() == "by k: count(*), sum(DISTINCT v) FILTER (WHERE f)"
+    assert world.op.detail() == "k: count(*), sum(DISTINCT v) FILTER (WHERE f)"
     edge = world.op.edge
     assert (edge.pattern, edge.expiring, edge.negatives, edge.keyed) == (
         Pattern.WK,
