@@ -268,6 +268,19 @@ class Windowed(Node):
         return self.input.schema
 
 
+@frozen
+class Received(Node):
+    """Rows that level 1 sends to level 2 on a channel of the template."""
+
+    channel: int
+    rows: Schema
+
+    @property
+    def schema(self) -> Schema:
+        """The rows sent."""
+        return self.rows
+
+
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents first, shared nodes once per use."""
     yield node

@@ -1,0 +1,70 @@
+"""What a plan looks like when it is spread over shards (docs/design/0004-spark.md).
+
+A `Spread` says which shards get a row; a `Route` is a stream with a spread, and a shard's engine
+sees it as a stream of its own. `Distributed` is a plan cut into what level 1 does and what
+level 2 does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from penstock.logical.nodes import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Which shards get a row: by hash of columns, anywhere, all of them, or one."""
+
+    kind: Literal["hash", "any", "all", "one"]
+    columns: tuple[int, ...] = ()  # of the stream (routes) or of the rows sent (sends)
+    shard: int = 0  # of "one"
+
+    def __str__(self) -> str:
+        if self.kind == "hash":
+            return f"hash{'.'.join(map(str, self.columns))}"
+        return f"one{self.shard}" if self.kind == "one" else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A stream and how its rows are spread over the shards of level 1."""
+
+    stream: str
+    spread: Spread
+
+    @property
+    def name(self) -> str:
+        """The stream's name inside a shard; a user's stream cannot have an @ in its name."""
+        return f"{self.stream}@{self.spread}"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A subplan of level 1 whose rows go to level 2 on a channel of their template."""
+
+    channel: int
+    node: Node
+    spread: Spread  # never "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Distributed:
+    """A plan in one level (`sends` empty: `view` runs in level 1) or two (in level 2).
+
+    Scans read routes by their names. `home` is the only shard that runs `view`; None: all do.
+    `origin` gives the node of the undistributed plan that a node stands for, where there is one.
+    """
+
+    view: Node
+    sends: tuple[Send, ...]
+    home: int | None
+    routes: tuple[Route, ...]
+    origin: Mapping[Node, Node] = field(compare=False, hash=False, default_factory=dict)
+
+    @property
+    def levels(self) -> int:
+        """In how many levels the plan runs."""
+        return 2 if self.sends else 1
