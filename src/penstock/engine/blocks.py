@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.delta import I64
+from penstock.delta import I64, Delta
 from penstock.logical.nodes import Node
 from penstock.logical.udf import Udf
+from penstock.optimizer.distribution import Send
 from penstock.optimizer.emit import Emit
+from penstock.patterns.edge import Edge
 from penstock.physical.view import Changes
 from penstock.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Admitted rows of a stream (column-major, NULL word first) and its new watermark."""
+    """Admitted rows of a stream (column-major, NULL word first) and its new watermark.
+
+    `epoch` is given where several shards must agree on it; else the engine counts.
+    """
 
     stream: str
     rows: I64
     ts: I64
     watermark: int
+    epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +75,34 @@ class AddUdf:
 
 @dataclass(frozen=True, slots=True)
 class AddTemplate:
-    """A new template: a lowered, optimised plan over parameters."""
+    """A new template: a lowered, optimised plan over parameters, or this shard's part of one.
+
+    A part may have no view (`node` is None) but `sends`; it may read rows `received` from
+    level 1 (channel and edge), and then names the `streams` whose time it follows.
+    """
 
     key: int
-    node: Node
+    node: Node | None
     params: Schema
     at_commit: bool
     emits: tuple[tuple[Node, Emit], ...] = ()
+    sends: tuple[Send, ...] = ()
+    received: tuple[tuple[int, Edge], ...] = ()
+    streams: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AddQueries:
-    """Parameter rows (column-major, NULL word first); they get their qids in the output."""
+    """Parameter rows (column-major, NULL word first); they get their qids in the output.
+
+    Where several shards must agree, the rows' qids and the first epoch they see are given.
+    """
 
     template: int
     params: I64
     history: bool
+    qids: I64 | None = None
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +114,15 @@ class DropQueries:
 
 
 @dataclass(frozen=True, slots=True)
+class Received:
+    """Rows of a step from level 1, in time order, on a channel of a template."""
+
+    template: int
+    channel: int
+    delta: Delta
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """A stream or table that nothing reads any more."""
 
@@ -104,7 +131,7 @@ class Drop:
 
 Block = (
     Rows | Heartbeat | TableChange | AddStream | AddTable | AddUdf | AddTemplate
-    | AddQueries | DropQueries | Drop
+    | AddQueries | DropQueries | Received | Drop
 )  # fmt: skip
 
 
@@ -123,5 +150,6 @@ class Output:
 
     batch: int
     changes: list[tuple[int, Changes]] = field(default_factory=list)
+    sent: list[tuple[int, Send, Delta]] = field(default_factory=list)
     added: list[I64] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)

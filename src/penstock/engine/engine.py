@@ -26,9 +26,14 @@ from penstock.state.table_store import TableStore
 
 
 class Engine:
-    """One shard."""
+    """One shard.
 
-    def __init__(self, arena: Arena | None = None) -> None:
+    Alone, it drops a query that fails. As one of many (`alone` is false) it only says so: the
+    query must be dropped at the same step everywhere, or shards number queries differently.
+    """
+
+    def __init__(self, arena: Arena | None = None, alone: bool = True) -> None:
+        self._alone = alone
         self.arena = arena or Arena()
         self.arena.scope("engine").array("regs", 2)
         self.strings = StringTable(self.arena.scope("strings"))
@@ -72,7 +77,7 @@ class Engine:
 
     def _take_rows(self, block: b.Rows, output: b.Output) -> set[int]:
         source = self.sources[block.stream]
-        source.add(block.rows, block.ts, self.epoch)
+        source.add(block.rows, block.ts, self.epoch if block.epoch is None else block.epoch)
         source.advance(block.watermark)
         return self._readers(block.stream)
 
@@ -101,8 +106,10 @@ class Engine:
     def _take_addtemplate(self, block: b.AddTemplate, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"templates/{block.key}")
         queries = QueryTable(scope.scope("Q"), len(block.params))
-        nodes = list(walk(block.node))
-        streams = tuple(sorted({n.stream for n in nodes if isinstance(n, Scan)}))
+        roots = [send.node for send in block.sends]
+        roots += [] if block.node is None else [block.node]
+        nodes = [node for root in roots for node in walk(root)]
+        streams = block.streams or tuple(sorted({n.stream for n in nodes if isinstance(n, Scan)}))
         tables = tuple(sorted({n.table for n in nodes if isinstance(n, TableScan)}))
         planner = Planner(
             self.sources,
@@ -113,8 +120,9 @@ class Engine:
             block.at_commit,
             dict(block.emits),
             tables,
+            dict(block.received),
         )
-        plan = planner.plan(block.node)
+        plan = planner.plan_sends(block.sends) if block.node is None else planner.plan(block.node)
         self.templates[block.key] = Template(
             block.key, plan, queries, streams, tables, scope, block.at_commit
         )
@@ -122,16 +130,27 @@ class Engine:
         return {block.key}
 
     def _take_addqueries(self, block: b.AddQueries, output: b.Output) -> set[int]:
-        since = 0 if block.history else self.epoch + 1
+        if block.template not in self.templates:  # it broke, and its drop is on the way
+            return set()
+        since = self.epoch + 1 if block.since is None else block.since
         queries = self.templates[block.template].queries
-        output.added.append(queries.add(block.params, since))
+        added = queries.add(block.params, 0 if block.history else since, block.qids)
+        output.added.append(added)
         return {block.template}
 
     def _take_dropqueries(self, block: b.DropQueries, output: b.Output) -> set[int]:
-        template = self.templates[block.template]
-        output.changes.append((block.template, template.drop(block.qids)))
-        self._free_if_unused(template)
+        template = self.templates.get(block.template)
+        if template is not None:
+            output.changes.append((block.template, template.drop(block.qids)))
+            self._free_if_unused(template)
         return set()
+
+    def _take_received(self, block: b.Received, output: b.Output) -> set[int]:
+        template = self.templates.get(block.template)
+        if template is None:
+            return set()
+        template.receive(block.channel, block.delta)
+        return {block.template}
 
     def _free_if_unused(self, template: Template) -> None:
         if len(template.queries) == 0:
@@ -156,14 +175,15 @@ class Engine:
     def _run(self, template: Template, output: b.Output) -> None:
         self.ctx.failures.drain()  # of reading contents since the last step
         try:
-            changes = template.step(self.clock_of(template))
+            step = template.step(self.clock_of(template))
         except Exception as error:  # whatever one plan does, the others go on
             self._break(template, f"{type(error).__name__}: {error}", output)
             return
-        output.changes.append((template.key, changes))
+        output.changes.append((template.key, step.changes))
+        output.sent += [(template.key, send, delta) for send, delta in step.sent if len(delta)]
         failed = self._failures(template)
-        if failed:
-            output.failures += failed
+        output.failures += failed
+        if failed and self._alone:
             qids = np.array([f.qid for f in failed], np.int64)
             output.changes.append((template.key, template.drop(qids)))
             self._free_if_unused(template)

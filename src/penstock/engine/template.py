@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from penstock.delta import BEGINNING, I64, Clock, Delta, Level
+from penstock.optimizer.distribution import Send
 from penstock.physical.operator import Operator
 from penstock.physical.planner import Plan
+from penstock.physical.receive import ReceiveOp
 from penstock.physical.scan import ScanOp
 from penstock.physical.table_scan import TableScanOp
 from penstock.physical.view import Changes
@@ -42,39 +45,55 @@ class Template:
         """Whether the first step (which loads tables and retained rows) was taken."""
         return bool(self.scope["clock"][1] == 1)
 
-    def step(self, now: int) -> Changes:
-        """Take all input up to `now` and return the changes of the answers."""
+    def step(self, now: int) -> Step:
+        """Take all input up to `now`; the changes of the answers, and what goes to level 2."""
         state = cast(I64, self.scope["clock"])
         now = max(now, self.clock)
         if not self.has_run:
             self.queries.settle()
         elif now == self.clock and not self._has_work(now):
-            return no_changes(len(self.plan.view.edge.schema))
+            return Step(self.no_changes(), [])
         before = self.clock if self.has_run and self.streams else now
         clock = Clock(before, now, self.at_commit)
         out: dict[Operator, Delta] = {}
-        for operator in self.plan.operators[:-1]:
-            out[operator] = operator.step([out[i] for i in operator.inputs], clock)
         view = self.plan.view
-        changes = view.changes(out[view.inputs[0]], clock)
+        for operator in self.plan.operators:
+            if operator is not view:
+                out[operator] = operator.step([out[i] for i in operator.inputs], clock)
+        changes = self.no_changes() if view is None else view.changes(out[view.inputs[0]], clock)
         self.queries.settle()
         state[:] = now, 1
-        return changes
+        return Step(changes, [(send, out[top]) for send, top in self.plan.sends])
 
     def _has_work(self, now: int) -> bool:
         """Whether a step at the same clock can change anything: new queries, rows or updates."""
         if self.queries.newcomers.shape[0]:
             return True
         leaves = (o for o in self.plan.operators if isinstance(o, ScanOp | TableScanOp))
-        return any(leaf.has_input(now) for leaf in leaves)
+        return any(leaf.has_input(now) for leaf in leaves) or any(
+            leaf.has_input() for leaf in self.receivers()
+        )
+
+    def receivers(self) -> Iterator[ReceiveOp]:
+        """The leaves that take rows of level 1."""
+        return (o for o in self.plan.operators if isinstance(o, ReceiveOp))
+
+    def receive(self, channel: int, delta: Delta) -> None:
+        """Rows of level 1 for the step to come."""
+        for leaf in self.receivers():
+            if leaf.channel == channel:
+                leaf.put(delta)
 
     def contents(self) -> Delta:
         """The answers of all queries at the clock."""
+        assert self.plan.view is not None
         return self.plan.view.contents(Clock(self.clock, self.clock))
 
     def drop(self, qids: I64) -> Changes:
         """Retract the answers of queries and free their state."""
-        changes = self.plan.view.retract(qids, Clock(self.clock, self.clock))
+        clock = Clock(self.clock, self.clock)
+        view = self.plan.view
+        changes = self.no_changes() if view is None else view.retract(qids, clock)
         self.purge(qids)
         return changes
 
@@ -95,11 +114,19 @@ class Template:
                 found[operator.node.stream] = min(found.get(operator.node.stream, at), at)
         return found
 
+    def no_changes(self) -> Changes:
+        """An empty changelog."""
+        columns = 0 if self.plan.view is None else len(self.plan.view.edge.schema)
+        none = np.empty(0, np.int64)
+        return Changes(np.empty((1 + columns, 0), np.int64), none, np.empty(0, np.int8), none)
+
     def __hash__(self) -> int:
         return self.key
 
 
-def no_changes(columns: int) -> Changes:
-    """An empty changelog."""
-    none = np.empty(0, np.int64)
-    return Changes(np.empty((1 + columns, 0), np.int64), none, np.empty(0, np.int8), none)
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step of a template brings forth."""
+
+    changes: Changes
+    sent: list[tuple[Send, Delta]]

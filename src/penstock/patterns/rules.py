@@ -24,6 +24,7 @@ from penstock.logical.nodes import (
     OneRow,
     Project,
     Range,
+    Received,
     Rows,
     Scan,
     SetKind,
@@ -102,6 +103,11 @@ def _of_window(window: Window, unwindowed: Pattern) -> Pattern:
 def _table(_node: TableScan) -> Pattern:
     """Rows of a table leave when a statement says so; a join with an NRR does not look at this."""
     return Pattern.STR
+
+
+@_rule(Received)
+def _received(_node: Received) -> Pattern:
+    return Pattern.STR  # what level 1 sends is on the edge; here nothing better is known
 
 
 @_rule(OneRow)

@@ -22,6 +22,7 @@ from penstock.logical.nodes import (
     JoinKind,
     Node,
     Project,
+    Received,
     Rows,
     Scan,
     SetKind,
@@ -31,8 +32,9 @@ from penstock.logical.nodes import (
     Windowed,
     walk,
 )
+from penstock.optimizer.distribution import Send
 from penstock.optimizer.emit import Emit
-from penstock.patterns.edge import Pattern
+from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.context import Context
 from penstock.physical.distinct import DistinctOp
 from penstock.physical.evaluate import compile_expr
@@ -43,6 +45,7 @@ from penstock.physical.match import MatchOp
 from penstock.physical.nrr_join import NrrJoinOp
 from penstock.physical.operator import Operator
 from penstock.physical.project import ProjectOp
+from penstock.physical.receive import ReceiveOp
 from penstock.physical.rows_window import RowsWindowOp
 from penstock.physical.scan import ScanOp
 from penstock.physical.semi_join import SemiJoinOp
@@ -58,11 +61,12 @@ from penstock.state.table_store import TableStore
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Operators in an order in which inputs come first, and the view at the root."""
+    """Operators in an order in which inputs come first; the view at the root, or what is sent."""
 
     operators: tuple[Operator, ...]
     nodes: dict[int, Node]  # logical node by position of its operator
-    view: ViewOp
+    view: ViewOp | None
+    sends: tuple[tuple[Send, Operator], ...] = ()
 
 
 @dataclass(slots=True)
@@ -77,6 +81,7 @@ class Planner:
     at_commit: bool
     emits: dict[Node, Emit]
     tables_read: tuple[str, ...] = ()
+    received: dict[int, Edge] = field(default_factory=dict)
     _uses: Counter[Node] = field(default_factory=Counter)
     _operators: list[Operator] = field(default_factory=list)
     _nodes: dict[int, Node] = field(default_factory=dict)
@@ -91,6 +96,13 @@ class Planner:
         view = ViewOp(top, self.queries, self._next("view"), keep)
         self._operators.append(view)
         return Plan(tuple(self._operators), self._nodes, view)
+
+    def plan_sends(self, sends: tuple[Send, ...]) -> Plan:
+        """Operators for what level 2 wants; rows are tagged here, where the past is known."""
+        for send in sends:
+            self._uses.update(walk(send.node))
+        tops = [(send, self._tag(self._build(send.node), Level.COHORT)) for send in sends]
+        return Plan(tuple(self._operators), self._nodes, None, tuple(tops))
 
     # ---- bookkeeping -----------------------------------------------------------------
     def _next(self, name: str) -> Scope:
@@ -153,6 +165,10 @@ class Planner:
         if not all(c in columns for c in window.partition):
             raise PlanError("a PARTITION BY column was pruned from its scan")
         return Rows(window.count, tuple(columns.index(c) for c in window.partition))
+
+    def _plan_received(self, node: Received) -> Operator:
+        edge = self.received[node.channel]
+        return self._add(ReceiveOp(node.channel, edge, self._next("receive")), node)
 
     def _plan_windowed(self, node: Windowed) -> Operator:
         if not isinstance(node.window, Rows):

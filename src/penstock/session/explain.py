@@ -73,6 +73,7 @@ def tree(template: Template, session: Session) -> list[str]:
         for i, child in enumerate(operator.inputs):
             visit(child, below, i == len(operator.inputs) - 1, depth + 1)
 
+    assert template.plan.view is not None
     visit(template.plan.view, "", True, 0)
     return lines
 

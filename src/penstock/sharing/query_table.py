@@ -35,10 +35,10 @@ class QueryTable:
     def _arr(self, name: str) -> I64:
         return cast(I64, self.scope[name])
 
-    def add(self, params: I64, since: int) -> I64:
-        """Register rows (column-major, NULL word first) that see rows from step `since` on."""
+    def add(self, params: I64, since: int, qids: I64 | None = None) -> I64:
+        """Register rows (column-major, NULL word first) that see rows from epoch `since` on."""
         n = params.shape[1]
-        qids = self._free_rows(n)
+        qids = self._free_rows(n) if qids is None else self._take_rows(qids)
         size = int(self._arr("regs")[_QUERIES])
         for name, fill in (("params", 0), ("since", 0), ("cohort", -1)):
             self.scope.reserve(name, size, fill)
@@ -60,6 +60,12 @@ class QueryTable:
         regs[_QUERIES] = used + fresh.shape[0]
         return np.concatenate([free, fresh]).astype(np.int64)
 
+    def _take_rows(self, qids: I64) -> I64:
+        """The rows that somebody else has chosen."""
+        regs = self._arr("regs")
+        regs[_QUERIES] = max(int(regs[_QUERIES]), int(qids.max(initial=-1)) + 1)
+        return qids
+
     def _cohort_of(self, since: int) -> tuple[int, bool]:
         regs = self._arr("regs")
         used = int(regs[_COHORTS])
@@ -76,7 +82,9 @@ class QueryTable:
         return cohort, True
 
     def drop(self, qids: I64) -> I64:
-        """Forget queries; returns the cohorts that have no query left."""
+        """Forget queries (those that exist); returns the cohorts that have no query left."""
+        qids = qids[qids < int(self._arr("regs")[_QUERIES])]
+        qids = qids[self._arr("cohort")[qids] >= 0]
         cohorts = self._arr("cohort")[qids]
         refs = self._arr("cohort_refs")
         np.subtract.at(refs, cohorts, 1)
