@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sql", "patterns", "optimizer"),
     ("physical", "sharing"),
     ("engine",),
+    ("shards",),
     ("spark", "inprocess"),
     ("session",),
     ("cli", "console"),

@@ -54,7 +54,7 @@ class SourceLog:
         regs = self._arr("regs")
         return int(regs[_TAIL] - regs[_HEAD])
 
-    def add(self, rows: I64, ts: I64, epoch: int) -> None:
+    def add(self, rows: I64, ts: I64, epoch: int | I64) -> None:
         """Insert a batch (column-major rows), keeping (ts, arrival) order."""
         n = ts.shape[0]
         if n == 0:
@@ -62,6 +62,7 @@ class SourceLog:
         if n > 1 and bool(np.any(ts[1:] < ts[:-1])):
             order = np.argsort(ts, kind="stable")
             ts, rows = ts[order], rows[:, order]
+            epoch = epoch if isinstance(epoch, int) else epoch[order]
         self._room(n)
         regs = self._arr("regs")
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])

@@ -1,0 +1,36 @@
+"""All shards of both levels in one process: the job's twin without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.shards import wire
+from penstock.shards.lower import Lower
+from penstock.shards.messages import LogMessage, SourceMessage
+from penstock.shards.upper import Upper
+from penstock.state.arena import Arena
+
+
+class Cluster:
+    """Runs batches; every message goes through the wire, as it would between processes."""
+
+    def __init__(self, count: int) -> None:
+        self.lowers = [Lower(i, count, Arena()) for i in range(count)]
+        self.uppers = [Upper(i, count, Arena()) for i in range(count)]
+
+    def run(
+        self, log: LogMessage | None, sources: Sequence[Sequence[SourceMessage]] = ()
+    ) -> list[wire.Result]:
+        """One batch: entries of the log, then the messages of source tasks to every shard."""
+        crossing: list[list[bytes]] = [[] for _ in self.uppers]
+        for lower in self.lowers:
+            to_it = [task[lower.index] for task in sources]
+            messages = [*([log] if log else []), *to_it]
+            for to, message in enumerate(lower.apply(wire.loads(wire.dumps(messages)))):
+                crossing[to].append(wire.dumps(message))
+        results = [
+            result
+            for upper, messages in zip(self.uppers, crossing, strict=True)
+            for result in upper.apply([wire.loads(m) for m in messages])
+        ]
+        return sorted(results, key=lambda r: r.order)

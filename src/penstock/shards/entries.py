@@ -1,0 +1,83 @@
+"""Entries of the session log: one call of the session each, as blocks that every shard takes.
+
+Like the engine's blocks, but portable: rows and parameters are Arrow, and a plan comes whole,
+so that each shard takes its own part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.delta import I64
+from penstock.engine import blocks as b
+from penstock.logical.nodes import Node
+from penstock.optimizer.distribution import Distributed
+from penstock.optimizer.emit import Emit
+from penstock.patterns.edge import Edge
+from penstock.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Admitted rows of a stream (`wire.stream_batch`) and its new watermark."""
+
+    stream: str
+    rows: bytes
+    watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTable:
+    """Rows of a table to delete (by position) and to insert (Arrow)."""
+
+    table: str
+    remove: I64
+    insert: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Deploy:
+    """A new template, distributed."""
+
+    key: int
+    plan: Distributed
+    params: Schema
+    at_commit: bool
+    emits: tuple[tuple[Node, Emit], ...]
+    received: tuple[tuple[int, Edge], ...]
+    streams: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddQueries:
+    """Parameter rows (Arrow) with their qids and the first epoch they see."""
+
+    template: int
+    qids: I64
+    params: bytes
+    history: bool
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Ask for the answer of a query; the shards that have parts of it send them."""
+
+    request: int
+    template: int
+    qid: int
+
+
+Control = (
+    b.AddStream | b.AddTable | b.AddUdf | ChangeTable | Deploy | AddQueries | b.DropQueries
+    | b.Drop | Read
+)  # fmt: skip
+EntryBlock = Push | b.Heartbeat | Control
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One numbered entry."""
+
+    number: int
+    blocks: tuple[EntryBlock, ...]

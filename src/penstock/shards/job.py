@@ -1,0 +1,85 @@
+"""What a session asks of whatever runs its shards: a durable, ordered log and its effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from penstock.shards import wire
+from penstock.shards.cluster import Cluster
+from penstock.shards.entries import Entry, EntryBlock
+from penstock.shards.messages import LogMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that was run: its number, the last entry in it, its results in order."""
+
+    number: int
+    entry: int
+    results: list[wire.Result]
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+Deliver = Callable[[Batch], None]
+
+
+class Job(Protocol):
+    """Runs entries on shards. `deliver` is called once per batch, in order."""
+
+    shards: int
+
+    @property
+    def next_entry(self) -> int:
+        """The number that the next entry will have."""
+
+    def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
+        """Make an entry durable; its number. `call` is what repeats it on the driver."""
+
+    def drain(self) -> None:
+        """Return when every entry, and all that external sources have, is in the answers."""
+
+    def close(self) -> None:
+        """Stop."""
+
+
+class LocalJob:
+    """The shards in this process: every entry is a batch, run before `append` returns.
+
+    With `eager=False` entries wait for `drain`, and make one batch.
+    """
+
+    def __init__(self, shards: int, deliver: Deliver, eager: bool = True) -> None:
+        self.shards = shards
+        self.cluster = Cluster(shards)
+        self._deliver = deliver
+        self._eager = eager
+        self._waiting: list[bytes] = []
+        self._entries = 0
+        self._batches = 0
+
+    @property
+    def next_entry(self) -> int:
+        """The number that the next entry will have."""
+        return self._entries + 1
+
+    def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
+        """Take an entry."""
+        self._entries += 1
+        self._waiting.append(wire.dumps(Entry(self._entries, blocks)))
+        if self._eager:
+            self.drain()
+        return self._entries
+
+    def drain(self) -> None:
+        """Run what waits as one batch."""
+        while self._waiting:
+            message = LogMessage(tuple(self._waiting))
+            self._waiting = []
+            results = self.cluster.run(message)
+            self._deliver(Batch(self._batches, self._entries, results))
+            self._batches += 1
+
+    def close(self) -> None:
+        """Nothing runs in the background."""

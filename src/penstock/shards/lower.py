@@ -1,0 +1,258 @@
+"""Level 1: rows of streams by route, views of plans that need one level, sends of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import I8, I64, Bool, Delta
+from penstock.engine import blocks as b
+from penstock.optimizer.distribution import Route, Spread
+from penstock.patterns.edge import Edge
+from penstock.shards import entries as e
+from penstock.shards import wire
+from penstock.shards.messages import (
+    Counts,
+    CrossMessage,
+    LogMessage,
+    SourceMessage,
+    StepMessage,
+)
+from penstock.shards.routing import anywhere, arrow_shards, row_shards, split
+from penstock.shards.shard import Shard
+from penstock.shards.spec import route_stream
+from penstock.state.convert import fill_column
+
+
+class Lower(Shard):
+    """A shard of level 1."""
+
+    level = 1
+
+    def apply(self, messages: Iterable[LogMessage | SourceMessage]) -> list[CrossMessage]:
+        """Take the messages of a batch; one message for every shard of level 2."""
+        messages = list(messages)
+        self._steps: list[list[StepMessage]] = [[] for _ in range(self.count)]
+        for message in messages:
+            if isinstance(message, LogMessage):
+                self._take_log(message)
+        sources = [m for m in messages if isinstance(m, SourceMessage)]
+        if sources:
+            self._take_sources(sorted(sources, key=lambda m: (m.stream, m.task)))
+        if self.index == 0:
+            self._add_result("status", 0, wire.dumps(self._status(sources)))
+        through = self._take_results()
+        return [
+            CrossMessage(self.index, tuple(steps), through if to == self.index else ())
+            for to, steps in enumerate(self._steps)
+        ]
+
+    def _status(self, sources: list[SourceMessage]) -> dict[str, object]:
+        counts: dict[str, Counts] = {}
+        for message in sources:
+            counts[message.stream] = counts.get(message.stream, Counts()) + message.counts
+        return {"watermarks": dict(self._watermarks()), "counts": counts}
+
+    # ---- input -----------------------------------------------------------------------
+    def _take_log(self, message: LogMessage) -> None:
+        waiting: list[b.Block] = []
+        for data in message.entries:
+            entry: e.Entry = wire.loads(data)
+            for block in entry.blocks:
+                if isinstance(block, e.Push):
+                    waiting += self._push(block, entry.number)
+                elif isinstance(block, b.Heartbeat):
+                    waiting += self._beat(block.stream, block.watermark)
+                else:
+                    waiting = self._control(block, waiting)
+        self._run(waiting, ())
+
+    def _control(self, block: e.Control, waiting: list[b.Block]) -> list[b.Block]:
+        """Rows before a control block are a step of their own."""
+        self._run(waiting, ())
+        self._run(self._take(block), (block,), always=True)
+        if isinstance(block, e.Read):
+            self._answer(block)
+        return []
+
+    def _push(self, push: e.Push, epoch: int) -> list[b.Block]:
+        batch = wire.unpack_batch(push.rows)
+        return [
+            *self._spread(push.stream, batch, epoch, push.watermark),
+            *self._beat(push.stream, push.watermark),
+        ]
+
+    def _spread(
+        self, stream: str, batch: pa.RecordBatch, epoch: int, watermark: int
+    ) -> list[b.Block]:
+        """Rows that came whole: those of this shard on every route, all for RETAIN."""
+        schema = self.spec.streams[stream].schema
+        found: list[b.Block] = []
+        if self.spec.streams[stream].retain:
+            found.append(self._rows(stream, batch, epoch, watermark))
+        for name, route in self.spec.routes.items():
+            if route.stream != stream or not self._gets(route):
+                continue
+            mine = batch
+            if route.spread.kind in ("hash", "any") and self.count > 1:
+                shards = arrow_shards(batch, schema, route.spread, self.count)
+                mine = batch.filter(pa.array(shards == self.index))
+            if mine.num_rows:
+                found.append(self._rows(name, mine, epoch, watermark))
+        return found
+
+    def _gets(self, route: Route) -> bool:
+        return route.spread.kind != "one" or route.spread.shard == self.index
+
+    def _rows(self, name: str, batch: pa.RecordBatch, epoch: int, watermark: int) -> b.Rows:
+        """Rows in the engine's form; columns that were not shipped are 0, and nobody looks."""
+        schema = self.engine.sources[name].schema
+        rows = np.zeros((1 + len(schema), batch.num_rows), np.int64)
+        for j, column in enumerate(schema):
+            at = batch.schema.get_field_index(column.name)
+            if at < 0:
+                continue
+            null = fill_column(batch.column(at), column.type, self.engine.strings, rows[1 + j])
+            if null is not None:
+                rows[0] |= null.astype(np.int64) << j
+        ts = np.array(batch.column(wire.TIME).to_numpy())
+        return b.Rows(name, rows, ts, watermark, epoch)
+
+    def _beat(self, stream: str, watermark: int) -> list[b.Block]:
+        """A stream's watermark, for the stream and all its routes."""
+        names = [stream, *(n for n, r in self.spec.routes.items() if r.stream == stream)]
+        return [b.Heartbeat(n, watermark) for n in names if n in self.engine.sources]
+
+    def _take_sources(self, messages: list[SourceMessage]) -> None:
+        reached: dict[str, int] = {}
+        for m in messages:
+            reached[m.stream] = max(reached.get(m.stream, m.reached), m.reached)
+            self._results += m.kept_out
+        blocks: list[b.Block] = []
+        for m in messages:
+            if m.stream not in self.spec.streams:
+                continue
+            watermark = reached[m.stream]
+            if m.whole is not None:
+                batch = wire.unpack_batch(m.whole)
+                blocks += self._spread(m.stream, batch, m.epoch, watermark)
+            for name, data in m.routed:
+                if name in self.engine.sources:
+                    batch = wire.unpack_batch(data)
+                    blocks.append(self._rows(name, batch, m.epoch, watermark))
+        for stream, watermark in reached.items():
+            if stream in self.spec.streams:
+                blocks += self._beat(stream, watermark)
+        self._run(blocks, ())
+
+    # ---- control ---------------------------------------------------------------------
+    def _deploy(self, block: e.Deploy) -> list[b.Block]:
+        blocks: list[b.Block] = []
+        for route in block.plan.routes:
+            if route.name not in self.spec.routes:
+                blocks += self._open_route(route)
+        if block.plan.sends or self._is_home(block):
+            node = None if block.plan.sends else block.plan.view
+            made = b.AddTemplate(
+                block.key, node, block.params, block.at_commit, block.emits, block.plan.sends
+            )
+            blocks.append(self._add_template(block, made))
+        return blocks
+
+    def _open_route(self, route: Route) -> list[b.Block]:
+        """A new route starts at its stream's time, with what the stream retains."""
+        self.spec.routes[route.name] = route
+        base = self.engine.sources[route.stream]
+        made = route_stream(route.name, self.spec.streams[route.stream])
+        self.engine.apply([made, b.Heartbeat(route.name, base.watermark)])
+        kept, ts, epoch = base.read(base.discarded, base.discarded + len(base))
+        if ts.shape[0] and self._gets(route):
+            rows = np.ascontiguousarray(kept.T)
+            mine = np.flatnonzero(self._mine(route, rows))
+            source = self.engine.sources[route.name]
+            source.add(np.ascontiguousarray(rows[:, mine]), ts[mine], epoch[mine])
+        return []
+
+    def _mine(self, route: Route, rows: I64) -> Bool:
+        n = rows.shape[1]
+        spread = route.spread
+        if spread.kind == "any":
+            return np.asarray(anywhere(n, self.count) == self.index)
+        if spread.kind != "hash":
+            return np.ones(n, np.bool_)
+        schema = self.spec.streams[route.stream].schema
+        shards = row_shards(rows, schema, spread.columns, self.engine.strings, self.count)
+        return np.asarray(shards == self.index)
+
+    def _drop(self, block: b.Drop) -> list[b.Block]:
+        gone = [n for n, r in self.spec.routes.items() if r.stream == block.name]
+        for name in gone:
+            del self.spec.routes[name]
+        return [*super()._drop(block), *(b.Drop(n) for n in gone)]
+
+    def _tidy(self) -> None:
+        super()._tidy()
+        used = {s for t in self.engine.templates.values() for s in t.streams}
+        gone = self.spec.routes.keys() - used
+        if gone:
+            for name in sorted(gone):
+                del self.spec.routes[name]
+            self.engine.apply([b.Drop(name) for name in sorted(gone)])
+
+    # ---- the step --------------------------------------------------------------------
+    def _watermarks(self) -> tuple[tuple[str, int], ...]:
+        return tuple((name, self.engine.sources[name].watermark) for name in self.spec.streams)
+
+    def _run(
+        self, blocks: list[b.Block], control: tuple[e.Control, ...], always: bool = False
+    ) -> None:
+        if not blocks and not always:
+            return
+        output = self.engine.apply(blocks)
+        self._publish(output)
+        parcels: list[list[wire.Parcel]] = [[] for _ in range(self.count)]
+        for template, send, delta in output.sent:
+            edge = self._sent_edge(template, send.channel)
+            for to, part in self._parts(send.spread, delta, edge):
+                parcel = wire.pack_delta(
+                    template, send.channel, part, edge.schema, self.engine.strings
+                )
+                parcels[to].append(parcel)
+        marks = self._watermarks()
+        for to in range(self.count):
+            mine = to == self.index
+            step = StepMessage(control if mine else (), marks if mine else (), tuple(parcels[to]))
+            self._steps[to].append(step)
+        self._step += 1
+        self._tidy()
+
+    def _sent_edge(self, template: int, channel: int) -> Edge:
+        plan = self.engine.templates[template].plan
+        return next(op.edge for send, op in plan.sends if send.channel == channel)
+
+    def _parts(self, spread: Spread, delta: Delta, edge: Edge) -> Iterator[tuple[int, Delta]]:
+        """The rows for each shard; a replacement whose halves part becomes two changes."""
+        if spread.kind == "one":
+            yield spread.shard, delta
+        elif spread.kind == "all" or self.count == 1:
+            yield from ((to, delta) for to in range(self.count))
+        else:
+            strings = self.engine.strings
+            shards = row_shards(delta.rows, edge.schema, spread.columns, strings, self.count)
+            if edge.keyed:
+                delta = delta.with_(sign=_part_pairs(delta.sign, shards))
+            for to, index in enumerate(split(shards, self.count)):
+                if index.shape[0]:
+                    yield to, delta.take(index)
+
+
+def _part_pairs(sign: I8, shards: I64) -> I8:
+    """Signs where the (−2, +2) pairs whose halves go to two shards are ±1."""
+    first = np.flatnonzero(sign == -2)
+    broken = first[shards[first] != shards[first + 1]]
+    if broken.shape[0]:
+        sign = sign.copy()
+        sign[broken], sign[broken + 1] = -1, 1
+    return sign

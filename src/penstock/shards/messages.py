@@ -1,0 +1,73 @@
+"""What pack tasks send to level 1, and level 1 to level 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.shards.entries import Control
+from penstock.shards.wire import Parcel, Result
+
+
+@dataclass(frozen=True, slots=True)
+class LogMessage:
+    """Entries of the session log, in order; every shard gets them all."""
+
+    entries: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Rows of a stream: received = accepted + late + quarantined."""
+
+    received: int = 0
+    accepted: int = 0
+    late: int = 0
+    quarantined: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.received + other.received,
+            self.accepted + other.accepted,
+            self.late + other.late,
+            self.quarantined + other.quarantined,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMessage:
+    """What one task read from an external source, for one shard.
+
+    `routed` has this shard's rows by route; `whole` all rows (streams with RETAIN). `reached`
+    is the stream's watermark as far as this task knows. Every shard gets a message from every
+    task, so all know the same time: these are the papers' time messages.
+    """
+
+    stream: str
+    task: int
+    epoch: int
+    reached: int
+    routed: tuple[tuple[str, bytes], ...]
+    whole: bytes | None
+    counts: Counts
+    kept_out: tuple[Result, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepMessage:
+    """One step of level 1 as level 2 needs it."""
+
+    blocks: tuple[Control, ...]
+    watermarks: tuple[tuple[str, int], ...]
+    parcels: tuple[Parcel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossMessage:
+    """Everything one shard of level 1 sends to one shard of level 2 in a batch."""
+
+    origin: int
+    steps: tuple[StepMessage, ...]
+    through: tuple[Result, ...]
+
+
+Message = LogMessage | SourceMessage | CrossMessage

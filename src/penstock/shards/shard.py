@@ -1,0 +1,145 @@
+"""A shard of the job: the engine behind the wire (DESIGN §5.5, docs/design/0004-spark.md).
+
+`Lower` (level 1) takes what pack tasks send and hands on to level 2; `Upper` (level 2) takes
+that and brings forth results. Both are deterministic: same state and same messages, same
+output. State is the engine's arena and the `spec`, which builds the same operators again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine import blocks as b
+from penstock.engine.engine import Engine
+from penstock.physical.view import Changes
+from penstock.schema import Schema
+from penstock.shards import entries as e
+from penstock.shards import wire
+from penstock.shards.spec import Spec
+from penstock.state.arena import Arena
+from penstock.state.convert import to_arrow, to_rows
+
+MOST_SHARDS = 1 << 11
+
+
+class Shard:
+    """What both levels have in common."""
+
+    level = 0
+
+    def __init__(self, index: int, count: int, arena: Arena, spec: Spec | None = None) -> None:
+        """Build the operators of `spec` in an empty arena, whose contents may then be replaced."""
+        self.index = index
+        self.count = count
+        self.spec = spec or Spec()
+        self.engine = Engine(arena, alone=False)
+        self.engine.apply(list(self.spec.blocks()))
+        self._results: list[wire.Result] = []
+        self._step = 0
+
+    # ---- control ---------------------------------------------------------------------
+    def _take(self, block: e.Control) -> list[b.Block]:
+        """A portable block as blocks of this shard's engine; the spec follows."""
+        match block:
+            case b.AddStream():
+                self.spec.streams[block.name] = block
+            case b.AddTable():
+                self.spec.tables[block.name] = block
+            case b.AddUdf():
+                self.spec.udfs[block.udf.name] = block
+            case e.ChangeTable():
+                schema = self.spec.tables[block.table].schema
+                rows = to_rows(wire.unpack_batch(block.insert), schema, self.engine.strings)
+                return [b.TableChange(block.table, block.remove, rows)]
+            case e.AddQueries():
+                return self._add_queries(block)
+            case e.Deploy():
+                return self._deploy(block)
+            case b.Drop():
+                return self._drop(block)
+            case e.Read():
+                return []
+        return [block]
+
+    def _add_queries(self, block: e.AddQueries) -> list[b.Block]:
+        template = self.spec.templates.get(block.template)
+        if template is None:
+            return []
+        batch = wire.unpack_batch(block.params)
+        rows = np.zeros((1 + len(template.params), block.qids.shape[0]), np.int64)
+        if len(template.params):
+            rows = to_rows(batch, template.params, self.engine.strings)
+        return [b.AddQueries(block.template, rows, block.history, block.qids, block.since)]
+
+    def _deploy(self, block: e.Deploy) -> list[b.Block]:
+        raise NotImplementedError
+
+    def _add_template(self, block: e.Deploy, made: b.AddTemplate) -> b.AddTemplate:
+        self.spec.templates[block.key] = made
+        return made
+
+    def _is_home(self, block: e.Deploy) -> bool:
+        return block.plan.home is None or block.plan.home == self.index
+
+    def _drop(self, block: b.Drop) -> list[b.Block]:
+        self.spec.streams.pop(block.name, None)
+        self.spec.tables.pop(block.name, None)
+        return [block]
+
+    def _tidy(self) -> None:
+        """Forget what the engine has freed, and collect strings nobody holds."""
+        for key in self.spec.templates.keys() - self.engine.templates.keys():
+            del self.spec.templates[key]
+        self.engine.collect_strings()
+
+    # ---- results ---------------------------------------------------------------------
+    def _add_result(self, kind: str, template: int, data: bytes) -> None:
+        order = (2 * self._step + self.level - 1) * MOST_SHARDS + self.index
+        self._results.append(wire.Result(kind, template, order, data))
+
+    def _publish(self, output: b.Output) -> None:
+        """The changes and failures of a step as results."""
+        found: dict[int, list[Changes]] = {}
+        for key, changes in output.changes:
+            if len(changes):
+                found.setdefault(key, []).append(changes)
+        for key, parts in found.items():
+            data = wire.pack_changes(concat_changes(parts), self._schema(key), self.engine.strings)
+            self._add_result("changes", key, data)
+        for failure in output.failures:
+            data = wire.dumps((failure.qid, failure.reason))
+            self._add_result("failure", failure.template, data)
+
+    def _schema(self, key: int) -> Schema:
+        node = self.spec.templates[key].node
+        assert node is not None
+        return node.schema
+
+    def _answer(self, block: e.Read) -> None:
+        template = self.engine.templates.get(block.template)
+        if template is None or template.plan.view is None:
+            return
+        rows = self.engine.view(block.template, block.qid)
+        schema = self._schema(block.template)
+        arrays = to_arrow(rows, schema, self.engine.strings)
+        batch = pa.RecordBatch.from_arrays(arrays, [f"c{j}" for j in range(len(arrays))])
+        if rows.shape[1]:
+            data = wire.dumps((block.request, wire.pack_batch(batch), rows.shape[1]))
+            self._add_result("read", block.template, data)
+
+    def _take_results(self) -> tuple[wire.Result, ...]:
+        results, self._results, self._step = tuple(self._results), [], 0
+        return results
+
+
+def concat_changes(parts: list[Changes]) -> Changes:
+    """Changes one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    return Changes(
+        np.concatenate([p.rows for p in parts], axis=1),
+        np.concatenate([p.time for p in parts]),
+        np.concatenate([p.kind for p in parts]),
+        np.concatenate([p.qid for p in parts]),
+    )

@@ -1,0 +1,34 @@
+"""The configuration of a shard: with the arena, all there is of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.engine import blocks as b
+from penstock.optimizer.distribution import Route
+
+
+@dataclass(slots=True)
+class Spec:
+    """What is declared on a shard."""
+
+    streams: dict[str, b.AddStream] = field(default_factory=dict)
+    routes: dict[str, Route] = field(default_factory=dict)
+    tables: dict[str, b.AddTable] = field(default_factory=dict)
+    udfs: dict[str, b.AddUdf] = field(default_factory=dict)
+    templates: dict[int, b.AddTemplate] = field(default_factory=dict)
+
+    def blocks(self) -> Iterator[b.Block]:
+        """What builds the operators again."""
+        yield from self.udfs.values()
+        yield from self.streams.values()
+        for name, route in self.routes.items():
+            yield route_stream(name, self.streams[route.stream])
+        yield from self.tables.values()
+        yield from self.templates.values()
+
+
+def route_stream(name: str, stream: b.AddStream) -> b.AddStream:
+    """A route as a stream of its own."""
+    return b.AddStream(name, stream.schema, stream.retain)

@@ -1,0 +1,131 @@
+"""The wire format: what crosses between driver, pack tasks, shards and sinks, as bytes.
+
+Rows are Arrow IPC (strings travel as text, never as a shard's codes); what is around them is
+pickled. Both ends run the same version: a checkpoint of another one is refused.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import I64, Delta
+from penstock.physical.view import Changes
+from penstock.schema import Schema
+from penstock.state.convert import to_arrow, to_rows
+from penstock.state.strings import StringTable
+
+TIME = "__ts"
+"""Column of event times beside the columns of a stream."""
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def dumps(value: Any) -> bytes:
+    """Pickle."""
+    return pickle.dumps(value, protocol=5)
+
+
+def loads(data: bytes) -> Any:
+    """Unpickle; only what this job wrote is ever read."""
+    return pickle.loads(data)
+
+
+def pack_batch(batch: pa.RecordBatch | pa.Table) -> bytes:
+    """An Arrow batch as IPC."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
+        writer.write(batch)
+    return bytes(sink.getvalue())
+
+
+def unpack_batch(data: bytes) -> pa.RecordBatch:
+    """The batch of an IPC stream."""
+    with pa.ipc.open_stream(data) as reader:
+        table = reader.read_all()
+    batches = table.combine_chunks().to_batches()
+    if batches:
+        return batches[0]
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in table.schema], table.schema)
+
+
+def stream_batch(batch: pa.RecordBatch, ts: I64, columns: tuple[str, ...] | None) -> bytes:
+    """Admitted rows of a stream: the columns that somebody reads, and the times."""
+    names = batch.schema.names if columns is None else columns
+    arrays = [batch.column(name) for name in names]
+    return pack_batch(pa.RecordBatch.from_arrays([*arrays, pa.array(ts)], [*names, TIME]))
+
+
+# ---- rows between levels -------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Rows on a channel of a template; what is the same for all rows is said once."""
+
+    template: int
+    channel: int
+    data: bytes
+    exp: int | None
+    sign: int | None
+    lin: int | None
+
+
+def pack_delta(
+    template: int, channel: int, delta: Delta, schema: Schema, strings: StringTable
+) -> Parcel:
+    """Rows of level 1 for level 2."""
+    arrays = to_arrow(delta.rows, schema, strings)
+    names = [f"c{j}" for j in range(len(arrays))]
+    same: dict[str, int | None] = {}
+    for name, array in (("exp", delta.exp), ("sign", delta.sign), ("lin", delta.lin)):
+        same[name] = int(array[0]) if bool((array == array[0]).all()) else None
+        if same[name] is None:
+            arrays.append(pa.array(array))
+            names.append(name)
+    batch = pa.RecordBatch.from_arrays([*arrays, pa.array(delta.ts)], [*names, "ts"])
+    return Parcel(template, channel, pack_batch(batch), **same)
+
+
+def unpack_delta(parcel: Parcel, schema: Schema, strings: StringTable) -> Delta:
+    """Rows of a parcel in the receiver's codes."""
+    batch = unpack_batch(parcel.data)
+    n = batch.num_rows
+    width = len(schema)
+    ts = _numbers(batch, "ts")
+
+    def column(name: str, same: int | None) -> I64:
+        return np.full(n, same) if same is not None else _numbers(batch, name)
+
+    rows = to_rows(batch.select(list(range(width))), schema, strings)
+    exp, lin = column("exp", parcel.exp), column("lin", parcel.lin)
+    return Delta(rows, ts, exp, column("sign", parcel.sign).astype(np.int8), lin)
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> I64:
+    return np.array(batch.column(name).to_numpy(zero_copy_only=False))
+
+
+# ---- results -------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Something that leaves the job: changes of a template, rows kept out, a failure.
+
+    `order` is the place within the batch (step, level, shard): sorted by it, the changes of a
+    query are in the order in which they happened. A template has one block of changes per order,
+    so (order, row) numbers its changes in a batch.
+    """
+
+    kind: str  # changes | read | failure | kept_out | status
+    template: int
+    order: int
+    data: bytes
+
+
+def pack_changes(changes: Changes, schema: Schema, strings: StringTable) -> bytes:
+    """Changes as Arrow: qid, kind, time, then the query's columns."""
+    columns = to_arrow(changes.rows, schema, strings)
+    meta = [pa.array(changes.qid), pa.array(changes.kind), pa.array(changes.time)]
+    names = ["_qid", "_kind", "_time", *(f"c{j}" for j in range(len(columns)))]
+    return pack_batch(pa.RecordBatch.from_arrays([*meta, *columns], names))
