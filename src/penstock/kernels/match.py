@@ -39,10 +39,10 @@ def _holds(op: int, a: int, b: int) -> bool:
 @kernel
 def _passes(i: int, q: int, values: I64, preds: I64, params: I64) -> bool:
     for p in range(preds.shape[0]):
-        column = preds[p, 2]
-        if (values[0, i] >> p) & 1 or (params[q, 0] >> column) & 1:
+        column, value = preds[p, 2], preds[p, 3]
+        if (values[0, i] >> value) & 1 or (params[q, 0] >> column) & 1:
             return False
-        a = _ordered(values[1 + p, i], preds[p, 1])
+        a = _ordered(values[1 + value, i], preds[p, 1])
         b = _ordered(params[q, 1 + column], preds[p, 1])
         if not _holds(preds[p, 0], a, b):
             return False
@@ -56,8 +56,8 @@ def match_queries(
 ) -> tuple[I64, I64, I8]:  # fmt: skip
     """All (row, query) pairs that match, row-major in row order, with the sign of each.
 
-    `preds` rows are (operator, is_float, parameter); `values` holds the compared value per
-    predicate with a NULL word first. A kept half of a replacement pair becomes ±1.
+    `preds` rows are (operator, is_float, parameter, value); `values` holds the compared values
+    with a NULL word first. A kept half of a replacement pair becomes ±1.
     """
     n = lin.shape[0]
     capacity = max(16, n)

@@ -1,8 +1,9 @@
 """Match: stream ⋈ Q (DESIGN §2). Rows of an EPOCH or COHORT edge get the queries they belong to.
 
-Comparisons of a row's value with a parameter run in one compiled scan; other predicates with
-parameters are evaluated on the pairs that are left. New queries also get those live rows below
-that they may see (with history: all; without: what comes from tables), at the clock.
+Comparisons of a row's value with a parameter go through the grouped filter, or through one
+compiled scan when there is little to compare; other predicates with parameters are evaluated on
+the pairs that are left. New queries also get those live rows below that they may see (with
+history: all; without: what comes from tables), at the clock.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from penstock.kernels.match import match_queries
 from penstock.logical.expr import COMPARISONS, Call, Expr, Param, conjunction, params_of
 from penstock.physical.evaluate import EvaluationError, compile_expr
 from penstock.physical.operator import Operator
+from penstock.sharing.grouped_filter import GroupedFilter
 
 if TYPE_CHECKING:
     from penstock.physical.context import Context
@@ -49,20 +51,28 @@ class MatchOp(Operator):
         self._ctx = ctx
         self._over_tables = over_tables
         self._predicates = predicates
-        simple = [p for p in predicates if is_simple(p)]
-        self._values = [compile_expr(p.args[0], ctx) for p in simple if isinstance(p, Call)]
+        simple = [p for p in predicates if isinstance(p, Call) and is_simple(p)]
+        values = list(dict.fromkeys(p.args[0] for p in simple))
+        self._values = [compile_expr(value, ctx) for value in values]
         rows = [
-            (COMPARISONS.index(p.fn), int(p.args[0].type.is_float), p.args[1].index)
+            (
+                COMPARISONS.index(p.fn),
+                p.args[0].type.is_float,
+                p.args[1].index,
+                values.index(p.args[0]),
+            )
             for p in simple
-            if isinstance(p, Call) and isinstance(p.args[1], Param)
+            if isinstance(p.args[1], Param)
         ]
-        self._preds = np.array(rows, np.int64).reshape(len(rows), 3)
+        self._preds = np.array(rows, np.int64).reshape(len(rows), 4)
+        by_cohort = source.edge.level is Level.COHORT
+        self._filter = GroupedFilter(queries, self._preds, by_cohort)
         general = conjunction([p for p in predicates if not is_simple(p)])
         self._general = None if general is None else compile_expr(general, ctx)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Match the new rows with all queries and the rows below with those new with history."""
-        found = self.match(inputs[0], self._live())
+        found = self._match_live(inputs[0])
         newcomers = self._newcomers()
         if newcomers.shape[0] == 0:
             return found
@@ -81,23 +91,35 @@ class MatchOp(Operator):
             return new[~np.isin(table.cohort()[new], table.new_cohorts)]  # those come from below
         return new if self._over_tables else new[table.since(self.edge.level)[new] == 0]
 
-    def match(self, delta: Delta, queries: I64) -> Delta:
-        """The rows of `delta` once for each query that takes them."""
+    def _match_live(self, delta: Delta) -> Delta:
+        return self.match(delta, self._live(), indexed=self.edge.level is Level.QUERY)
+
+    def match(self, delta: Delta, queries: I64, indexed: bool = False) -> Delta:
+        """The rows of `delta` once for each query that takes them.
+
+        If `indexed`, `queries` are all that there are, so the grouped filter may answer.
+        """
         if len(delta) == 0 or queries.shape[0] == 0:
             return Delta.empty(len(self.edge.schema))
         if queries.shape[0] == 1 and not self._predicates:
             return self._all_to_one(delta, int(queries[0]))
         delta, values = self._evaluate(delta, queries)
-        table = self.queries
-        by_cohort = self.inputs[0].edge.level is Level.COHORT
-        rows, qids, signs = match_queries(
-            delta.lin, delta.sign, by_cohort, self.edge.keyed, values, self._preds,
-            table.matrix(), queries, table.since(self.edge.level), table.cohort(),
-        )  # fmt: skip
+        if indexed and self._filter.pays(len(delta), queries.shape[0]):
+            rows, qids, signs = self._filter.match(values, delta.lin, delta.sign, self.edge.keyed)
+        else:
+            rows, qids, signs = self._scan(delta, values, queries)
         if self._general is not None:
             keep = self._general_mask(delta, rows, qids)
             rows, qids, signs = rows[keep], qids[keep], _unpair(signs, keep)
         return delta.take(rows).with_(lin=qids, sign=signs)
+
+    def _scan(self, delta: Delta, values: I64, queries: I64) -> tuple[I64, I64, I8]:
+        table = self.queries
+        by_cohort = self.inputs[0].edge.level is Level.COHORT
+        return match_queries(
+            delta.lin, delta.sign, by_cohort, self.edge.keyed, values, self._preds,
+            table.matrix(), queries, table.since(self.edge.level), table.cohort(),
+        )  # fmt: skip
 
     def _all_to_one(self, delta: Delta, query: int) -> Delta:
         if self.inputs[0].edge.level is Level.COHORT:
@@ -152,7 +174,7 @@ class MatchOp(Operator):
 
     def contents(self, clock: Clock) -> Delta:
         """The live rows below, matched."""
-        return self.match(self.inputs[0].contents(clock), self._live())
+        return self._match_live(self.inputs[0].contents(clock))
 
     def detail(self) -> str:
         """The predicates with parameters, and how many queries there are."""

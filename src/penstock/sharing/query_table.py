@@ -1,7 +1,8 @@
 """The parameter relation Q(qid, p1, …, pk) of a template (DESIGN §2), in the arena.
 
 A qid is a recycled row number. `since` is the step from which a query sees rows (0 with
-history); queries with equal `since` form a cohort, whose id is recycled too.
+history); queries with equal `since` form a cohort, whose id is recycled too. Every change has a
+number, `version`, and `born` is that of a row's registration: indexes over Q follow by them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from penstock.delta import I64, Level
 from penstock.kernels.rows import gather_rows
 from penstock.state.arena import Scope
 
-_QUERIES, _COHORTS = 0, 1
+_QUERIES, _COHORTS, _VERSION = 0, 1, 2
+_FREE, _LEAVING = -1, -2
 
 
 class QueryTable:
@@ -28,7 +30,8 @@ class QueryTable:
         scope.array("cohort", 8, fill=-1)
         scope.array("cohort_since", 8)
         scope.array("cohort_refs", 8)
-        scope.array("regs", 2)
+        scope.array("born", 8)
+        scope.array("regs", 3)
         self.newcomers: I64 = np.empty(0, np.int64)
         self.new_cohorts: I64 = np.empty(0, np.int64)
 
@@ -40,10 +43,11 @@ class QueryTable:
         n = params.shape[1]
         qids = self._free_rows(n) if qids is None else self._take_rows(qids)
         size = int(self._arr("regs")[_QUERIES])
-        for name, fill in (("params", 0), ("since", 0), ("cohort", -1)):
+        for name, fill in (("params", 0), ("since", 0), ("cohort", -1), ("born", 0)):
             self.scope.reserve(name, size, fill)
         self._arr("params")[qids] = params.T
         self._arr("since")[qids] = since
+        self._arr("born")[qids] = self._count_change()
         cohort, is_new = self._cohort_of(since)
         self._arr("cohort")[qids] = cohort
         self._arr("cohort_refs")[cohort] += n
@@ -53,11 +57,13 @@ class QueryTable:
         return qids
 
     def _free_rows(self, n: int) -> I64:
-        regs = self._arr("regs")
-        used = int(regs[_QUERIES])
-        free = np.flatnonzero(self._arr("cohort")[:used] < 0)[:n]
+        return self._take_rows(self.vacant(n))
+
+    def vacant(self, n: int) -> I64:
+        """The numbers that `n` new queries get."""
+        used = int(self._arr("regs")[_QUERIES])
+        free = np.flatnonzero(self._arr("cohort")[:used] == _FREE)[:n]
         fresh = np.arange(used, used + n - free.shape[0])
-        regs[_QUERIES] = used + fresh.shape[0]
         return np.concatenate([free, fresh]).astype(np.int64)
 
     def _take_rows(self, qids: I64) -> I64:
@@ -89,8 +95,36 @@ class QueryTable:
         refs = self._arr("cohort_refs")
         np.subtract.at(refs, cohorts, 1)
         self._arr("cohort")[qids] = -1
+        self._count_change()
         gone = np.unique(cohorts)
         return np.asarray(gone[refs[gone] == 0])
+
+    def _count_change(self) -> int:
+        self._arr("regs")[_VERSION] += 1
+        return self.version
+
+    @property
+    def version(self) -> int:
+        """Number of the last change."""
+        return int(self._arr("regs")[_VERSION])
+
+    @property
+    def identity(self) -> I64:
+        """An array that is another one once the arena's content was replaced."""
+        return self._arr("regs")
+
+    def born(self) -> I64:
+        """By qid, the change that registered it."""
+        return self._arr("born")
+
+    def hold(self, qids: I64) -> None:
+        """Keep the numbers of dropped queries from new ones until `release`."""
+        self._arr("cohort")[qids] = _LEAVING
+
+    def release(self, qids: I64) -> None:
+        """The numbers of dropped queries may be used again."""
+        cohort = self._arr("cohort")
+        cohort[qids[cohort[qids] == _LEAVING]] = _FREE
 
     def settle(self) -> None:
         """End of a step: nobody is new any more."""

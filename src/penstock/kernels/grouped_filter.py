@@ -1,0 +1,81 @@
+"""Which queries take which rows, row by row (CSR): from bit matrices, and on to signed pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I8, I64
+from penstock.kernels.grouped_filter_bits import U64, lowest_bit
+from penstock.kernels.grouped_filter_rank import Ranked, rank_rows
+from penstock.kernels.grouped_filter_scan import Intervals, fill_matrix, tile_of
+from penstock.kernels.jit import kernel
+
+
+@kernel
+def list_queries(
+    values: I64, rows: I64, chunk: Ranked, asked: Intervals, queries: I64, counts: I64
+) -> I64:
+    """The queries that take each of the `rows`, ascending; their number goes to `counts[row]`."""
+    most = chunk.order.shape[1]
+    matrix = np.empty((most, (queries.shape[0] + 63) >> 6), np.uint64)
+    tile = tile_of(asked)
+    qids = np.empty(0, np.int64)
+    used = np.int64(0)
+    for start in range(0, rows.shape[0], most):
+        part = rows[start : start + most]
+        rank_rows(values, part, chunk)
+        total = used + fill_matrix(chunk, asked, tile, matrix)
+        if total > qids.shape[0]:
+            rest = (rows.shape[0] - start) // part.shape[0]  # chunks like this one to come
+            room = np.empty(max(total + (total - used) * rest, 2 * used), np.int64)
+            room[:used] = qids[:used]
+            qids = room
+        _list_matrix(matrix, part, queries, qids[used:total], counts)
+        used = total
+    return qids[:used]
+
+
+@kernel
+def _list_matrix(matrix: U64, rows: I64, queries: I64, qids: I64, counts: I64) -> None:
+    k = 0
+    for i in range(rows.shape[0]):
+        start = k
+        for block in range(matrix.shape[1]):
+            word = matrix[i, block]
+            while word:
+                qids[k] = queries[block * 64 + np.int64(lowest_bit(word))]
+                word &= word - np.uint64(1)
+                k += 1
+        counts[rows[i]] = k - start
+
+
+@kernel
+def pair_up(offsets: I64, qids: I64, sign: I8) -> tuple[I64, I64, I8]:
+    """Signed pairs where some rows are replacement pairs (−2, +2), whose queries are merged.
+
+    A kept half of a replacement pair becomes ±1.
+    """
+    rows = np.empty(qids.shape[0], np.int64)
+    merged = np.empty(qids.shape[0], np.int64)
+    signs = np.empty(qids.shape[0], np.int8)
+    k = 0
+    i = 0
+    while i < sign.shape[0]:
+        pair = sign[i] == -2
+        a, a_end = offsets[i], offsets[i + 1]
+        b, b_end = (a_end, offsets[i + 2]) if pair else (a_end, a_end)
+        while a < a_end or b < b_end:
+            first = a < a_end and (b == b_end or qids[a] <= qids[b])
+            second = b < b_end and (a == a_end or qids[b] <= qids[a])
+            if first:
+                rows[k], merged[k] = i, qids[a]
+                signs[k] = sign[i] if (second or not pair) else -1
+                a += 1
+                k += 1
+            if second:
+                rows[k], merged[k] = i + 1, qids[b]
+                signs[k] = 2 if first else 1
+                b += 1
+                k += 1
+        i += 2 if pair else 1
+    return rows, merged, signs

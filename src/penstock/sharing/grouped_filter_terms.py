@@ -1,0 +1,82 @@
+"""Predicates of a template in normal form: per query one interval of each attribute, and ≠.
+
+Values and constants are mapped to int64 so that comparing them is comparing integers (NaN equals
+NaN and is largest); strict bounds become inclusive ones, = an interval of one value. A query
+whose constants contradict each other or are NULL takes no row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.delta import I64, Bool
+from penstock.kernels.match import EQ, GE, GT, LE, LT, NE
+
+LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What some queries ask, by attribute and query; only of `possible` ones is it true."""
+
+    lows: I64
+    highs: I64
+    differs: I64
+    possible: Bool
+
+
+def ordered(words: I64) -> I64:
+    """Bits of floats (one NaN, no −0.0) as integers of the same order."""
+    return np.where(words < 0, words ^ MOST, words)
+
+
+class Terms:
+    """The predicates ``value <comparison> parameter`` of a template.
+
+    `preds` rows are (operator, is_float, parameter, attribute), as `match_queries` takes them.
+    """
+
+    def __init__(self, preds: I64) -> None:
+        self.preds = preds
+        self.attributes = int(preds[:, 3].max()) + 1 if preds.shape[0] else 0
+        self.unequal = preds[preds[:, 0] == NE, 3].copy()
+        self.equal = np.unique(preds[preds[:, 0] == EQ, 3])
+        self._floats = np.unique(preds[preds[:, 1] == 1, 3])
+        self._nulls = int(np.bitwise_or.reduce(1 << preds[:, 2], initial=0))
+
+    def values(self, values: I64, lin: I64) -> I64:
+        """The values of rows (NULL word first) as ordered integers, lineage last."""
+        out = np.empty((self.attributes + 1, lin.shape[0]), np.int64)
+        out[:-1] = values[1:]
+        for a in self._floats:
+            out[a] = ordered(values[1 + a])
+        out[-1] = lin
+        return out
+
+    def asked(self, params: I64) -> Asked:
+        """What the queries of these parameter rows (NULL word first) ask."""
+        n = params.shape[0]
+        lows = np.full((self.attributes, n), LEAST)
+        highs = np.full((self.attributes, n), MOST)
+        differs = np.empty((self.unequal.shape[0], n), np.int64)
+        possible: Bool = (params[:, 0] & self._nulls) == 0
+        seen = 0
+        for op, is_float, param, a in self.preds.tolist():
+            constant = ordered(params[:, 1 + param]) if is_float else params[:, 1 + param]
+            if op == NE:
+                differs[seen] = constant
+                seen += 1
+            if op == GT:
+                possible &= constant < MOST
+            if op == LT:
+                possible &= constant > LEAST
+            if op in (EQ, GE, GT):
+                strict = (op == GT) & (constant < MOST)
+                np.maximum(lows[a], constant + strict, out=lows[a])
+            if op in (EQ, LE, LT):
+                strict = (op == LT) & (constant > LEAST)
+                np.minimum(highs[a], constant - strict, out=highs[a])
+        possible &= (lows <= highs).all(axis=0)
+        return Asked(lows, highs, differs, possible)

@@ -1,0 +1,148 @@
+"""The grouped filter gives what the scan of all pairs gives, and follows Q (CACQ §3.2.6)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.delta import I64, Level
+from penstock.kernels.grouped_filter_bits import transpose
+from penstock.kernels.match import EQ, GE, GT, LE, LT, NE, match_queries
+from penstock.sharing.grouped_filter import GroupedFilter
+from penstock.sharing.query_table import QueryTable
+from penstock.state.arena import Arena
+
+LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def table_of(*columns: list[int]) -> tuple[Arena, QueryTable]:
+    arena = Arena()
+    table = QueryTable(arena.scope("Q"), len(columns))
+    table.add(rows_of(*columns), 0)
+    return arena, table
+
+
+def rows_of(*columns: list[int]) -> I64:
+    return np.array([[0] * len(columns[0]), *columns], np.int64)
+
+
+def floats(*values: float) -> list[int]:
+    return np.array(values, np.float64).view(np.int64).tolist()
+
+
+def taken(grouped: GroupedFilter, *columns: list[int], lin: int = 0) -> list[list[int]]:
+    values = rows_of(*columns)
+    found = grouped.take(values, np.full(values.shape[1], lin))
+    return [
+        found.qids[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:], strict=False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (EQ, [[0], [1, 2], [3]]),
+        (NE, [[1, 2, 3], [0, 3], [0, 1, 2]]),
+        (LT, [[1, 2, 3], [3], []]),
+        (LE, [[0, 1, 2, 3], [1, 2, 3], [3]]),
+        (GT, [[], [0], [0, 1, 2]]),
+        (GE, [[0], [0, 1, 2], [0, 1, 2, 3]]),
+    ],
+)
+def test_each_comparison_at_the_ends_of_the_integers(op: int, expected: list[list[int]]) -> None:
+    _, table = table_of([LEAST, 5, 5, MOST])
+    grouped = GroupedFilter(table, np.array([[op, 0, 0, 0]]), by_cohort=False)
+    assert taken(grouped, [LEAST, 5, MOST]) == expected
+
+
+def test_floats_have_one_order_in_which_nan_is_largest() -> None:
+    nan, inf = float("nan"), float("inf")
+    _, table = table_of(floats(-inf, -1.5, 0.0, inf, nan))
+    below = GroupedFilter(table, np.array([[LT, 1, 0, 0]]), by_cohort=False)
+    assert taken(below, floats(-2.0, -1.5, inf, nan)) == [[1, 2, 3, 4], [2, 3, 4], [4], []]
+    equal = GroupedFilter(table, np.array([[EQ, 1, 0, 0]]), by_cohort=False)
+    assert taken(equal, floats(nan, 0.0, 1.0)) == [[4], [2], []]
+
+
+def test_null_never_matches() -> None:
+    _, table = table_of([1, 2], [1, 2])
+    table.matrix()[1, 0] = 0b10  # the second parameter of query 1 is NULL
+    preds = np.array([[NE, 0, 0, 0], [NE, 0, 1, 1]])
+    grouped = GroupedFilter(table, preds, by_cohort=False)
+    values = rows_of([7, 7], [7, 7])
+    values[0, 1] = 0b01
+    found = grouped.take(values, np.zeros(2, np.int64))
+    assert (found.offsets.tolist(), found.qids.tolist()) == ([0, 1, 1], [0])
+
+
+def test_contradictions_take_nothing() -> None:
+    _, table = table_of([5, 5], [3, 5])
+    both = GroupedFilter(table, np.array([[EQ, 0, 0, 0], [EQ, 0, 1, 0]]), by_cohort=False)
+    assert taken(both, [3, 5]) == [[], [1]]
+    between = GroupedFilter(table, np.array([[GE, 0, 0, 0], [LE, 0, 1, 0]]), by_cohort=False)
+    assert taken(between, [3, 4, 5]) == [[], [], [1]]
+
+
+def test_it_follows_added_dropped_and_recycled_queries() -> None:
+    arena, table = table_of([1, 2, 3])
+    grouped = GroupedFilter(table, np.array([[EQ, 0, 0, 0]]), by_cohort=False)
+    assert taken(grouped, [1, 2, 3, 4]) == [[0], [1], [2], []]
+    table.drop(np.array([1]))
+    assert taken(grouped, [1, 2, 3, 4]) == [[0], [], [2], []]
+    assert table.add(rows_of([4]), 0).tolist() == [1]
+    assert taken(grouped, [1, 2, 3, 4]) == [[0], [], [2], [1]]
+    before = arena.snapshot()
+    table.drop(np.array([0]))
+    table.add(rows_of([2]), 0)
+    assert taken(grouped, [1, 2, 3, 4]) == [[], [0], [2], [1]]
+    arena.restore(before)
+    table.drop(np.array([2]))
+    table.add(rows_of([1]), 0)  # the change numbers are those of before the restore
+    assert taken(grouped, [1, 2, 3, 4]) == [[0, 2], [], [], [1]]
+
+
+def test_rows_older_than_a_query_are_not_its_rows() -> None:
+    _, table = table_of([1, 1])
+    table.add(rows_of([1]), 5)
+    by_epoch = GroupedFilter(table, np.array([[EQ, 0, 0, 0]]), by_cohort=False)
+    assert taken(by_epoch, [1], lin=4) == [[0, 1]]
+    assert taken(by_epoch, [1], lin=5) == [[0, 1, 2]]
+    by_cohort = GroupedFilter(table, np.array([[EQ, 0, 0, 0]]), by_cohort=True)
+    assert taken(by_cohort, [1], lin=int(table.cohort()[2])) == [[2]]
+
+
+def test_halves_of_replacements_become_plain_changes() -> None:
+    _, table = table_of([1, 2, 3])
+    grouped = GroupedFilter(table, np.array([[LE, 0, 0, 0]]), by_cohort=False)
+    sign = np.array([-2, 2, 1], np.int8)
+    rows, qids, signs = grouped.match(rows_of([2, 3, 1]), np.zeros(3, np.int64), sign, True)
+    assert rows.tolist() == [0, 0, 1, 2, 2, 2]
+    assert qids.tolist() == [1, 2, 2, 0, 1, 2]
+    assert signs.tolist() == [-1, -2, 2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("spread", [50, 10**15])
+def test_counts_are_the_numbers_of_pairs(spread: int) -> None:
+    rng = np.random.default_rng(spread)
+    _, table = table_of(*rng.integers(0, spread, (3, 700)).tolist())
+    preds = np.array([[GE, 0, 0, 0], [LT, 0, 1, 1], [NE, 0, 2, 1]])
+    grouped = GroupedFilter(table, preds, by_cohort=False)
+    values = np.vstack([np.zeros(9000, np.int64), rng.integers(0, spread, (2, 9000))])
+    lin = np.zeros(9000, np.int64)
+    queries, counts = grouped.count(values, lin)
+    _, qids, _ = match_queries(
+        lin, np.ones(9000, np.int8), False, False, values, preds, table.matrix(),
+        table.live(Level.QUERY), table.since(Level.QUERY), table.cohort(),
+    )  # fmt: skip
+    assert np.array_equal(queries, np.arange(700))
+    assert np.array_equal(counts, np.bincount(qids, minlength=700))
+
+
+def test_transposing_bits() -> None:
+    words = np.random.default_rng(1).integers(0, 1 << 63, 64).astype(np.uint64)
+    turned = words.copy()
+    transpose(turned)
+    for i, j in [(0, 0), (0, 63), (63, 0), (17, 42), (42, 17), (31, 32)]:
+        assert int(turned[j]) >> i & 1 == int(words[i]) >> j & 1
+    transpose(turned)
+    assert np.array_equal(turned, words)
