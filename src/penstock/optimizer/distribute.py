@@ -1,0 +1,328 @@
+"""Cut a plan into what level 1 and level 2 of a sharded job do (docs/design/0004-spark.md).
+
+Each operator says how its inputs must be spread so that it yields its rows spread as wanted:
+hashed on columns, anywhere (each row on one shard), all on every shard, or all on one. A search
+over these alternatives finds the placement: without moving rows, else with one cut, else on one
+shard. Equal keys always meet: the k-th column of a hash on one side belongs to the k-th of the
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+from typing import Literal
+
+from penstock.errors import PlanError
+from penstock.logical.expr import Column
+from penstock.logical.nodes import (
+    Distinct,
+    Filter,
+    GroupBy,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Received,
+    Rows,
+    Scan,
+    SetKind,
+    SetOp,
+    Windowed,
+)
+from penstock.optimizer.distribution import Distributed, Route, Send, Spread
+from penstock.optimizer.rewrite import over, width
+from penstock.optimizer.split_aggregate import split
+from penstock.patterns.rules import is_table
+
+Known = Mapping[str, Collection[Spread]]
+"""Spreads of the routes in use, by stream."""
+Wants = tuple[Spread, ...]
+"""How the inputs of a node must be spread; columns are those of the input."""
+Step = Wants | Literal["cut", "split"]
+
+ANY, ALL = Spread("any"), Spread("all")
+_NOTHING: Known = {}
+_MOST_PAIRINGS = 16  # of wanted columns with equalities that name them more than once
+
+
+def distribute(plan: Node, home: int, known: Known = _NOTHING) -> Distributed:
+    """Where each part of an optimised, lowered plan runs; `home` is the shard of "one" spreads.
+
+    A scan that may be anywhere takes a hash route of its stream that is in use already.
+    """
+    search = _Search(plan, home)
+    made = _best(search, known)
+    hashed: dict[str, set[Spread]] = {s: set(spreads) for s, spreads in known.items()}
+    for route in made.routes:
+        hashed.setdefault(route.stream, set()).add(route.spread)
+    again = any(r.spread == ANY and _hashes(hashed[r.stream]) for r in made.routes)
+    return _best(search, hashed) if again else made
+
+
+def _best(search: _Search, known: Known) -> Distributed:
+    """One level, else two, else one shard of level 1."""
+    plan, one = search.plan, search.one
+    if search.level1(plan, ANY) is not None:
+        return _Builder(search, known).one_level(ANY, None)
+    if not is_table(plan):
+        for want, home in ((ANY, None), (one, one.shard)):
+            if search.level2(plan, want) is not None:
+                made = _Builder(search, known).two_levels(want, home)
+                if home is None or not all(_is_bare(send.node) for send in made.sends):
+                    return made
+    return _Builder(search, known).one_level(one, one.shard)
+
+
+def _is_bare(node: Node) -> bool:
+    """Whether level 1 would do nothing but hand the rows of a stream on."""
+    if isinstance(node, Scan):
+        return not isinstance(node.window, Rows)
+    return isinstance(node, Project) and _is_bare(node.input)
+
+
+# ---- what operators need -------------------------------------------------------------
+def alternatives(node: Node, want: Spread) -> Iterator[Wants]:
+    """Spreads of the inputs that make `node` yield its rows as wanted, the best first."""
+    if want.kind in ("all", "one"):
+        yield (want,) * len(node.inputs)
+        return
+    match node:
+        case Filter():
+            yield (want,)
+        case Project():
+            yield from _of_project(node, want)
+        case Windowed(window=Rows(partition=keys)):
+            yield from ((hashed,) for hashed in _meet(want, keys))
+        case GroupBy():
+            for hashed in _meet(want, range(len(node.keys))):
+                yield (_hash(node.keys[c] for c in hashed.columns),)
+        case Distinct():
+            yield from ((hashed,) for hashed in _meet(want, range(width(node))))
+        case SetOp(kind=SetKind.UNION):
+            yield want, want
+        case SetOp():
+            yield from ((hashed, hashed) for hashed in _meet(want, range(width(node))))
+        case Join():
+            yield from _of_join(node, want)
+
+
+def _hash(columns: Collection[int] | Iterator[int]) -> Spread:
+    return Spread("hash", tuple(columns))
+
+
+def _meet(want: Spread, columns: Sequence[int]) -> Iterator[Spread]:
+    """Hashes, as good as `want`, that bring rows with equal `columns` to one shard."""
+    if want.kind == "hash":
+        if set(want.columns) <= set(columns):
+            yield want
+    elif columns:
+        yield _hash(columns)
+        if len(columns) > 1:
+            yield from (_hash((c,)) for c in columns)
+
+
+def _of_project(node: Project, want: Spread) -> Iterator[Wants]:
+    exprs = [node.exprs[c] for c in want.columns]
+    places = [e.index for e in exprs if isinstance(e, Column)]
+    if len(places) == len(exprs):
+        yield (replace(want, columns=tuple(places)),)
+
+
+def _of_join(node: Join, want: Spread) -> Iterator[Wants]:
+    """Both sides by equal keys, or one side everywhere.
+
+    A stream is copied to all shards only where no equality could bring rows together. Rows of
+    SEMI and ANTI are judged by all of the right side, so their left side is never the copy.
+    """
+    copy_right = not node.equi or is_table(node.right)
+    copy_left = node.kind is JoinKind.INNER and (not node.equi or is_table(node.left))
+    if want.kind == "any":
+        for keys in _meet(want, range(len(node.equi))):
+            yield _by_keys([node.equi[i] for i in keys.columns])
+        if copy_right:
+            yield ANY, ALL
+        if copy_left:
+            yield ALL, ANY
+        return
+    pairs = [_pairs_of(node, c) for c in want.columns]
+    for pairing in islice(product(*pairs), _MOST_PAIRINGS):
+        yield _by_keys(pairing)
+    for side, copied in enumerate((copy_right, copy_left)):
+        columns = [_on_side(node, c, side) for c in want.columns]
+        places = [c for c in columns if c is not None]
+        if copied and len(places) == len(columns):
+            yield (_hash(places), ALL) if side == 0 else (ALL, _hash(places))
+
+
+def _by_keys(pairs: Sequence[tuple[int, int]]) -> Wants:
+    return _hash(i for i, _ in pairs), _hash(j for _, j in pairs)
+
+
+def _pairs_of(node: Join, column: int) -> list[tuple[int, int]]:
+    """The equalities about an output column."""
+    left = width(node.left)
+    return [(i, j) for i, j in node.equi if column in (i, left + j)]
+
+
+def _on_side(node: Join, column: int, side: int) -> int | None:
+    """Where the values of an output column are found on the left (0) or the right."""
+    left = width(node.left)
+    if (column >= left) == bool(side):
+        return column - left if side else column
+    return next((pair[side] for pair in _pairs_of(node, column)), None)
+
+
+def _scan_spread(node: Scan, want: Spread, known: Known) -> Spread | None:
+    """The spread of the stream's rows that gives a scan what is wanted of it, None if none does.
+
+    A count window needs all rows of its partition, in the order of the stream.
+    """
+    if want.kind in ("all", "one"):
+        return want
+    partition = node.window.partition if isinstance(node.window, Rows) else None
+    if want.kind == "hash":
+        columns = tuple(node.columns[c] for c in want.columns)
+        return _hash(columns) if partition is None or set(columns) <= set(partition) else None
+    for used in _hashes(known.get(node.stream, ())):
+        if partition is None or set(used.columns) <= set(partition):
+            return used
+    if partition is None:
+        return ANY
+    return _hash(partition) if partition else None
+
+
+def _hashes(spreads: Collection[Spread]) -> list[Spread]:
+    return sorted((s for s in spreads if s.kind == "hash"), key=lambda s: s.columns)
+
+
+# ---- the search ----------------------------------------------------------------------
+@dataclass(slots=True)
+class _Search:
+    """For each node and want the first alternative that works all the way down."""
+
+    plan: Node
+    home: int
+    _first: dict[tuple[Node, Spread], Wants | None] = field(default_factory=dict)
+    _second: dict[tuple[Node, Spread], Step | None] = field(default_factory=dict)
+
+    @property
+    def one(self) -> Spread:
+        """Everything on the home shard."""
+        return Spread("one", shard=self.home)
+
+    def level1(self, node: Node, want: Spread) -> Wants | None:
+        """How to spread the inputs when no row moves again."""
+        key = node, want
+        if key not in self._first:
+            self._first[key] = self._level1(node, want)
+        return self._first[key]
+
+    def _level1(self, node: Node, want: Spread) -> Wants | None:
+        if isinstance(node, Scan):
+            return None if _scan_spread(node, want, _NOTHING) is None else ()
+        for wants in _choices(node, want):
+            pairs = zip(node.inputs, wants, strict=True)
+            if all(self.level1(child, w) is not None for child, w in pairs):
+                return wants
+        return None
+
+    def level2(self, node: Node, want: Spread) -> Step | None:
+        """The same on top of rows that level 1 sends."""
+        key = node, want
+        if key not in self._second:
+            self._second[key] = self._level2(node, want)
+        return self._second[key]
+
+    def _level2(self, node: Node, want: Spread) -> Step | None:
+        if node is not self.plan and not is_table(node) and self.level1(node, ANY) is not None:
+            return "cut"
+        if isinstance(node, Scan | Windowed):
+            return None  # rows that were sent have lost their order, which count windows need
+        if self._can_split(node, want):
+            return "split"
+        for wants in _choices(node, want):
+            pairs = zip(node.inputs, wants, strict=True)
+            if all(self.level2(child, w) is not None for child, w in pairs):
+                return wants
+        return None
+
+    def _can_split(self, node: Node, want: Spread) -> bool:
+        if not isinstance(node, GroupBy) or is_table(node) or want.kind not in ("all", "one"):
+            return False
+        return split(node) is not None and self.level1(node.input, ANY) is not None
+
+
+def _choices(node: Node, want: Spread) -> Iterator[Wants]:
+    """Tables are on every shard: what reads them alone is too, and cannot be spread."""
+    if want.kind in ("all", "one") or not is_table(node):
+        yield from alternatives(node, want)
+
+
+# ---- the plan ------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Builder:
+    """Follows the search and builds the plan it found."""
+
+    search: _Search
+    known: Known
+    origin: dict[Node, Node] = field(default_factory=dict)
+    routes: set[Route] = field(default_factory=set)
+    sends: dict[tuple[Node, Spread], Send] = field(default_factory=dict)
+    _built: dict[tuple[Node, Spread, int], Node] = field(default_factory=dict)
+
+    def one_level(self, want: Spread, home: int | None) -> Distributed:
+        """The whole plan in level 1."""
+        return self._done(self._build(self.search.plan, want, 1), home)
+
+    def two_levels(self, want: Spread, home: int | None) -> Distributed:
+        """The plan cut where the search cut it."""
+        return self._done(self._build(self.search.plan, want, 2), home)
+
+    def _done(self, view: Node, home: int | None) -> Distributed:
+        routes = tuple(sorted(self.routes, key=lambda r: r.name))
+        return Distributed(view, tuple(self.sends.values()), home, routes, self.origin)
+
+    def _build(self, node: Node, want: Spread, level: int) -> Node:
+        key = node, want, level
+        if key not in self._built:
+            self._built[key] = self._make(node, want, level)
+        return self._built[key]
+
+    def _make(self, node: Node, want: Spread, level: int) -> Node:
+        step = self.search.level1(node, want) if level == 1 else self.search.level2(node, want)
+        if step == "cut":
+            return self._receive(self._build(node, ANY, 1), want)
+        if step == "split":
+            made = self._split(node, want)
+        elif isinstance(node, Scan):
+            made = self._scan(node, want)
+        elif isinstance(step, tuple):
+            pairs = zip(node.inputs, step, strict=True)
+            made = over(node, [self._build(child, w, level) for child, w in pairs])
+        else:
+            raise PlanError(f"{type(node).__name__} cannot be placed on shards")
+        self.origin[made] = node
+        return made
+
+    def _scan(self, node: Scan, want: Spread) -> Node:
+        spread = _scan_spread(node, want, self.known)
+        assert spread is not None
+        route = Route(node.stream, spread)
+        self.routes.add(route)
+        return replace(node, stream=route.name)
+
+    def _receive(self, sent: Node, want: Spread) -> Received:
+        """What level 2 gets of `sent`, which is sent once however often it is read."""
+        spread = _hash(range(width(sent))) if want.kind == "any" else want
+        send = self.sends.setdefault((sent, spread), Send(len(self.sends), sent, spread))
+        return Received(send.channel, sent.schema)
+
+    def _split(self, node: Node, want: Spread) -> Node:
+        assert isinstance(node, GroupBy)
+        parts = split(replace(node, input=self._build(node.input, ANY, 1)))
+        assert parts is not None
+        partial, finish = parts
+        self.origin[partial] = node
+        return finish(self._receive(partial, want))
