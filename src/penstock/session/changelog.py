@@ -69,9 +69,12 @@ class Changelog:
 
     def add(self, number: int, changes: Changes, strings: StringTable) -> Batch:
         """Convert and keep the changes of a step."""
-        batch = Batch(number, changes.qid, self.arrow(number, changes, strings))
+        return self.keep(Batch(number, changes.qid, self.arrow(number, changes, strings)))
+
+    def keep(self, batch: Batch) -> Batch:
+        """Keep a batch, and let the oldest go when there are too many rows."""
         self.batches.append(batch)
-        self.rows += len(changes)
+        self.rows += batch.table.num_rows
         while self.rows > self.limit and len(self.batches) > 1:
             self.rows -= self.batches.pop(0).table.num_rows
             self.first += 1

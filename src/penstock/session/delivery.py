@@ -18,13 +18,23 @@ def publish(session: Session, output: b.Output) -> None:
     for key, changes in output.changes:
         if len(changes):
             session._changelogs[key].add(output.batch, changes, session._engine.strings)
-    errors = _deliver(session, output)
+    touched = {key for key, changes in output.changes if len(changes)}
+    errors = _deliver(session, output.batch, touched)
     for failure in output.failures:
         for name in session._registry.members(failure.template, failure.qid):
             handle = session._handles[name]
             handle._final = session._changes(handle)
         session._registry.fail(failure.template, failure.qid, failure.reason)
     session._engine.collect_strings()
+    _complain(errors)
+
+
+def hand_out(session: Session, batch: int, touched: set[int]) -> None:
+    """Tell who listens to the templates that a batch changed."""
+    _complain(_deliver(session, batch, touched))
+
+
+def _complain(errors: list[tuple[str, Exception]]) -> None:
     if errors:
         raise PenstockError(
             f"a subscriber of {errors[0][0]} raised {errors[0][1]!r}; the rows were applied",
@@ -33,23 +43,22 @@ def publish(session: Session, output: b.Output) -> None:
         ) from errors[0][1]
 
 
-def _deliver(session: Session, output: b.Output) -> list[tuple[str, Exception]]:
+def _deliver(session: Session, batch: int, touched: set[int]) -> list[tuple[str, Exception]]:
     """Changes of this step to every subscriber and sink; what subscribers raised."""
     errors: list[tuple[str, Exception]] = []
     sinks = [(create.view, sink) for create, sink in session._sinks.values()]
     listening = {*session._subscribers, *(view for view, _ in sinks)}
-    touched = {key for key, changes in output.changes if len(changes)}
     for name in sorted(listening):
         info = session._registry.queries.get(name)
         if info is None or info.template not in touched:
             continue
-        table = _fresh_changes(session, name, output.batch)
+        table = _fresh_changes(session, name, batch)
         if not table.num_rows:
             continue
         errors += tell(session, name, table)
         for view, sink in sinks:
             if view == name:
-                sink.write(table, output.batch)
+                sink.write(table, batch)
     return errors
 
 

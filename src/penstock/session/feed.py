@@ -57,7 +57,7 @@ def tick(session: Session) -> None:
             if reached is not None:
                 blocks.append(b.Heartbeat(name, reached))
     if blocks:
-        session._apply(blocks)
+        session._beat(blocks)
 
 
 def active_watermark(session: Session, idle: str, now: int) -> int | None:

@@ -33,10 +33,10 @@ class StreamMeter:
         self._quarantine: list[pa.Table] = []
         self._sample: I64 = np.empty((1 + len(stream.schema), 0), np.int64)
 
-    def count(self, admitted: Admitted, rows: I64, wall: int) -> None:
-        """Take note of a batch."""
+    def count(self, admitted: Admitted, rows: I64, wall: int, accepted: int | None = None) -> None:
+        """Take note of a batch; `rows` may be a sample of those accepted."""
         self.received += admitted.received
-        self.accepted += rows.shape[1]
+        self.accepted += rows.shape[1] if accepted is None else accepted
         self.late_rows += admitted.late.num_rows
         self.quarantined += admitted.quarantined.num_rows
         self.last_push = wall

@@ -132,9 +132,8 @@ def add_queries(
     if history:
         check_history(session, compiled)
     info, blocks = template_for(session, compiled, select.on_commit)
-    since = 0 if history else session._engine.epoch + 1
     words = [tuple(r) for r in rows.T.tolist()]
-    keys = [(info.key, since, w) for w in words]
+    keys = session._row_keys(info.key, words, history)
     first: dict[RowKey, int] = {}
     for i, key in enumerate(keys):
         if session._registry.qid_of(key) is None:
@@ -222,7 +221,7 @@ def template_for(
     info = session._registry.find_template(compiled.template, at_commit)
     if info is not None and info.key in session._engine.templates:
         return info, []
-    info = info or new_template(session, compiled, at_commit)
+    info = session._new_template(info, compiled, at_commit)
     return info, [b.AddTemplate(info.key, info.plan, info.params, at_commit, info.emits)]
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.engine import blocks as b
-from penstock.engine.admission import admit
+from penstock.engine.admission import Admitted, admit
 from penstock.engine.engine import Engine
 from penstock.errors import (
     NameError_,
@@ -32,12 +32,12 @@ from penstock.logical.udf import Udf
 from penstock.optimizer.stats import Stats
 from penstock.session import delivery, explain, feed, names, registration, show, statements
 from penstock.session.changelog import DEFAULT_KEPT_ROWS, Changelog, label
-from penstock.session.compile import compile_select
+from penstock.session.compile import Compiled, compile_select
 from penstock.session.measure import StreamMeter, measured_stats
 from penstock.session.query import Callback, Query
 from penstock.session.snapshot import Snapshot, save, take
 from penstock.session.values import parse_type
-from penstock.sharing.registry import QueryInfo, Registry, TemplateInfo
+from penstock.sharing.registry import QueryInfo, Registry, RowKey, TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.catalog import (
     MemoryCatalog,
@@ -62,7 +62,7 @@ class Session:
         keep_changes: int = DEFAULT_KEPT_ROWS,
         checkpoint: Path | None = None,
     ) -> None:
-        self._engine = Engine()
+        self._engine = self._new_engine()
         self._catalog = MemoryCatalog()
         self._registry = Registry()
         self._changelogs: dict[int, Changelog] = {}
@@ -78,6 +78,10 @@ class Session:
         self._ticker: threading.Thread | None = None
         self._stopping = threading.Event()
         self._closed = False
+
+    def _new_engine(self) -> Engine:
+        """The engine this session speaks to."""
+        return Engine()
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -95,8 +99,11 @@ class Session:
         result: Any = None
         with self._open():
             for statement in parse_script(text):
-                result = statements.execute(self, statement)
+                result = self._execute(statement)
         return result
+
+    def _execute(self, statement: st.Statement) -> Any:
+        return statements.execute(self, statement)
 
     # ---- queries ---------------------------------------------------------------------
     def query(self, text: str, history: bool = False) -> Query:
@@ -127,6 +134,12 @@ class Session:
     def _stats(self) -> Stats:
         return measured_stats(self._meters, self._engine)
 
+    def _new_template(
+        self, known: TemplateInfo | None, compiled: Compiled, at_commit: bool
+    ) -> TemplateInfo:
+        """A template for the engine; `known` is one whose queries have all failed."""
+        return known or registration.new_template(self, compiled, at_commit)
+
     def __getitem__(self, name: str) -> Query:
         self._query_info(name)
         return self._handles[name]
@@ -155,8 +168,13 @@ class Session:
                     code="PS-PLAN-004",
                     remedy="read changes(), or put a window on its stream",
                 )
+        return self._read_rows(info)
+
+    def _read_rows(self, info: QueryInfo) -> pa.Table:
+        """The answer of a query at its clock."""
+        with self._lock:
             rows = self._engine.view(info.template, info.qid)
-            schema = template.plan.schema
+            schema = self._registry.templates[info.template].plan.schema
             columns = to_arrow(rows, schema, self._engine.strings)
             return pa.Table.from_arrays(columns, schema=schema.arrow())
 
@@ -220,7 +238,7 @@ class Session:
             self._registry.forget_template(info.template)
             del self._changelogs[info.template]
 
-    def _retract(self, info: QueryInfo, handle: Query) -> pa.Table:
+    def _retract(self, info: QueryInfo, handle: Query) -> pa.Table | None:
         """Take the query out of the engine unless others share its row; its last changes."""
         last = len(self._registry.members(info.template, info.qid)) == 1
         if last:
@@ -246,7 +264,6 @@ class Session:
         with self._open():
             definition = names.find_stream(self, stream)
             feed.tick(self)
-            meter = self._meters[definition.name]
             source = self._engine.sources[definition.name]
             ahead = definition.max_ahead
             if ahead is None and not definition.unit_time:
@@ -255,9 +272,13 @@ class Session:
                 rows, definition.schema, definition.time, definition.delay, ahead,
                 source.watermark, feed.now_us(),
             )  # fmt: skip
-            matrix = to_rows(admitted.accepted, definition.schema, self._engine.strings)
-            meter.count(admitted, matrix, feed.now_us())
-            self._apply([b.Rows(definition.name, matrix, admitted.ts, admitted.watermark)])
+            self._bring(definition, admitted)
+
+    def _bring(self, stream: StreamDef, admitted: Admitted) -> None:
+        """Count admitted rows and hand them to the engine."""
+        matrix = to_rows(admitted.accepted, stream.schema, self._engine.strings)
+        self._meters[stream.name].count(admitted, matrix, feed.now_us())
+        self._apply([b.Rows(stream.name, matrix, admitted.ts, admitted.watermark)])
 
     def advance(self, stream: str | None = None, ts: Any = None) -> None:
         """Heartbeat: the event time of a stream (or of all) has reached `ts`."""
@@ -319,6 +340,15 @@ class Session:
         if not defer:
             self._publish(output)
         return output
+
+    def _beat(self, blocks: list[b.Block]) -> None:
+        """Heartbeats that the wall clock asks for."""
+        self._apply(blocks)
+
+    def _row_keys(self, template: int, words: list[tuple[int, ...]], history: bool) -> list[RowKey]:
+        """What makes queries equal by definition: template, first epoch seen, parameters."""
+        since = 0 if history else self._engine.epoch + 1
+        return [(template, since, w) for w in words]
 
     def _publish(self, output: b.Output) -> None:
         delivery.publish(self, output)

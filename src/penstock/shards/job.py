@@ -37,6 +37,9 @@ class Job(Protocol):
     def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
         """Make an entry durable; its number. `call` is what repeats it on the driver."""
 
+    def wait(self, entry: int) -> None:
+        """Return when the batch that holds an entry has been delivered."""
+
     def drain(self) -> None:
         """Return when every entry, and all that external sources have, is in the answers."""
 
@@ -58,6 +61,7 @@ class LocalJob:
         self._waiting: list[bytes] = []
         self._entries = 0
         self._batches = 0
+        self._running = False
 
     @property
     def next_entry(self) -> int:
@@ -72,14 +76,24 @@ class LocalJob:
             self.drain()
         return self._entries
 
+    def wait(self, entry: int) -> None:
+        """Run what waits."""
+        self.drain()
+
     def drain(self) -> None:
-        """Run what waits as one batch."""
-        while self._waiting:
-            message = LogMessage(tuple(self._waiting))
-            self._waiting = []
-            results = self.cluster.run(message)
-            self._deliver(Batch(self._batches, self._entries, results))
-            self._batches += 1
+        """Run what waits as one batch; entries that delivery makes are another."""
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._waiting:
+                message, last = LogMessage(tuple(self._waiting)), self._entries
+                self._waiting = []
+                results = self.cluster.run(message)
+                self._batches += 1
+                self._deliver(Batch(self._batches, last, results))
+        finally:
+            self._running = False
 
     def close(self) -> None:
         """Nothing runs in the background."""

@@ -49,7 +49,9 @@ def unpack_batch(data: bytes) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
     if batches:
         return batches[0]
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in table.schema], table.schema)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([], f.type) for f in table.schema], schema=table.schema
+    )
 
 
 def stream_batch(batch: pa.RecordBatch, ts: I64, columns: tuple[str, ...] | None) -> bytes:

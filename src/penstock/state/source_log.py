@@ -50,6 +50,10 @@ class SourceLog:
         """How many rows are gone for good: the absolute position of the first one kept."""
         return int(self._arr("regs")[_BASE])
 
+    def pass_by(self, rows: int) -> None:
+        """Count rows that went elsewhere: they are not here, and never will be."""
+        self._arr("regs")[_BASE] += rows
+
     def __len__(self) -> int:
         regs = self._arr("regs")
         return int(regs[_TAIL] - regs[_HEAD])

@@ -1,0 +1,61 @@
+"""From a template to what its shards run: distribution, and the edges between the levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.engine import blocks as b
+from penstock.engine.engine import Engine
+from penstock.logical.nodes import Node, Scan, walk
+from penstock.optimizer.distribute import distribute
+from penstock.optimizer.distribution import Distributed, Route, Spread
+from penstock.optimizer.emit import Emit
+from penstock.patterns.edge import Edge
+from penstock.physical.receive import received_edge
+from penstock.shards.entries import Deploy
+from penstock.shards.spec import route_stream
+
+
+def place(block: b.AddTemplate, engine: Engine, shards: int, deployed: Iterable[Deploy]) -> Deploy:
+    """How a template runs on `shards` shards beside those deployed already."""
+    assert block.node is not None
+    known: dict[str, set[Spread]] = {}
+    for other in deployed:
+        for route in other.plan.routes:
+            known.setdefault(route.stream, set()).add(route.spread)
+    plan = distribute(block.node, block.key % shards, known)
+    emits = _translate(block.emits, plan)
+    edges = _edges(block, plan, emits, engine) if plan.sends else ()
+    streams = tuple(sorted({n.stream for n in walk(block.node) if isinstance(n, Scan)}))
+    return Deploy(block.key, plan, block.params, block.at_commit, emits, edges, streams)
+
+
+def _translate(
+    emits: tuple[tuple[Node, Emit], ...], plan: Distributed
+) -> tuple[tuple[Node, Emit], ...]:
+    """The choices of the undistributed plan for the nodes that stand for its nodes."""
+    chosen = dict(emits)
+    return tuple((new, chosen[old]) for new, old in plan.origin.items() if old in chosen)
+
+
+def _edges(
+    block: b.AddTemplate, plan: Distributed, emits: tuple[tuple[Node, Emit], ...], engine: Engine
+) -> tuple[tuple[int, Edge], ...]:
+    """The edges on which level 2 receives: those of the operators that level 1 would build."""
+    trial = Engine()
+    trial.ctx.udfs.update(engine.ctx.udfs)
+    made: list[b.Block] = [
+        route_stream(r.name, b.AddStream(r.name, engine.sources[r.stream].schema, 0))
+        for r in plan.routes
+    ]
+    made += [b.AddTable(name, table.schema) for name, table in engine.tables.items()]
+    part = b.AddTemplate(block.key, None, block.params, block.at_commit, emits, plan.sends)
+    trial.apply([*made, part])
+    sends = trial.templates[block.key].plan.sends
+    return tuple((send.channel, received_edge(top.edge)) for send, top in sends)
+
+
+def routes_in_use(deployed: Iterable[Deploy]) -> tuple[Route, ...]:
+    """Every route that some template reads."""
+    found = {route.name: route for one in deployed for route in one.plan.routes}
+    return tuple(found[name] for name in sorted(found))

@@ -1,0 +1,53 @@
+"""The session's blocks as portable blocks of a log entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.delta import I64
+from penstock.engine import blocks as b
+from penstock.errors import PlanError
+from penstock.schema import Schema
+from penstock.session.placement import place
+from penstock.shards import entries as e
+from penstock.shards import wire
+from penstock.state.convert import to_arrow
+
+if TYPE_CHECKING:
+    from penstock.session.sharded import ShardedSession
+
+
+def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
+    """What the shards are told when the session's engine has taken `block`."""
+    engine = session._engine
+    match block:
+        case b.AddTemplate():
+            deploy = place(block, engine, session._job.shards, session._deployed.values())
+            session._deployed[block.key] = deploy
+            return [deploy]
+        case b.AddQueries():
+            assert block.qids is not None
+            assert block.since is not None
+            params = session._deployed[block.template].params
+            data = _rows(session, block.params, params)
+            return [e.AddQueries(block.template, block.qids, data, block.history, block.since)]
+        case b.TableChange():
+            data = _rows(session, block.insert, engine.tables[block.table].schema)
+            return [e.ChangeTable(block.table, block.remove, data)]
+        case b.DropQueries():
+            if block.template not in engine.templates:
+                session._deployed.pop(block.template, None)
+            return [block]
+        case b.Rows() | b.Received():
+            raise PlanError("rows do not go through the session's engine")
+        case _:
+            return [block]
+
+
+def _rows(session: ShardedSession, rows: I64, schema: Schema) -> bytes:
+    arrays = to_arrow(rows, schema, session._engine.strings)
+    if not arrays:
+        return wire.pack_batch(pa.RecordBatch.from_pylist([], pa.schema([])))
+    return wire.pack_batch(pa.RecordBatch.from_arrays(arrays, schema=schema.arrow()))

@@ -1,0 +1,287 @@
+"""A session whose queries run on shards: calls become entries of a log, answers come in batches.
+
+The session's own engine is a `ControlEngine`. Every call that changes something is applied to
+it and appended to the job's log as one entry; what the shards find comes back by `_receive`, in
+the order of the log. A call can be repeated after a restart: what was chosen by measurement
+or by number is in its notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import I64
+from penstock.engine import blocks as b
+from penstock.engine.admission import Admitted
+from penstock.engine.control import ControlEngine
+from penstock.engine.engine import Engine
+from penstock.session import feed, inbox, registration
+from penstock.session.compile import Compiled
+from penstock.session.portable import portable
+from penstock.session.query import Query
+from penstock.session.session import Session
+from penstock.shards import entries as e
+from penstock.shards import wire
+from penstock.shards.job import Batch, Job
+from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
+from penstock.sql import statements as st
+from penstock.sql.catalog import StreamDef
+from penstock.state.convert import to_rows
+
+_SAMPLE_ROWS = 2_000
+
+
+@dataclass(slots=True)
+class Call:
+    """What repeats a call: a method of the session, its arguments, and what it chose."""
+
+    method: str
+    arguments: tuple[Any, ...]
+    notes: list[Any] = field(default_factory=list)
+
+
+class ShardedSession(Session):
+    """Streams, tables and standing queries on the shards of a job."""
+
+    def __init__(self, make_job: Callable[[Callable[[Batch], None]], Job], **options: Any) -> None:
+        self._deployed: dict[int, e.Deploy] = {}
+        self._pending: list[e.EntryBlock] = []
+        self._call: Call | None = None
+        self._replayed: list[Any] | None = None
+        self._depth = 0
+        self._last_rows = 0  # entry of the last push
+        self._leaving: list[inbox.Leaving] = []
+        self._answers: dict[int, list[pa.RecordBatch]] = {}
+        self._repeated = 0  # number of the entry that is being repeated
+        super().__init__(**options)
+        self._job = make_job(self._receive)
+
+    def _new_engine(self) -> Engine:
+        return ControlEngine()
+
+    @property
+    def _control(self) -> ControlEngine:
+        return cast(ControlEngine, self._engine)
+
+    # ---- calls and entries -----------------------------------------------------------
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Hold the session for a call; what it did becomes an entry when it ends."""
+        with super()._open():
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._end_call()
+
+    def _end_call(self) -> None:
+        blocks, self._pending = tuple(self._pending), []
+        call, self._call = self._call, None
+        if blocks and self._replayed is None:
+            self._job.append(blocks, call)
+
+    def _begin(self, method: str, *arguments: Any) -> None:
+        """Name the call, unless it is part of another."""
+        if self._call is None:
+            self._see_rows()
+            self._call = Call(method, arguments)
+
+    def _see_rows(self) -> None:
+        """What a query registered now does not see."""
+        external = any(self._is_external(n) for n in self._meters)
+        self._control.see(self._number - 1 if external else self._last_rows)
+
+    def _is_external(self, stream: str) -> bool:
+        """Whether rows of a stream come past this session, so that only entries order them."""
+        return False
+
+    def _note(self, make: Callable[[], Any]) -> Any:
+        """What `make` gives, or gave when the call was made first."""
+        if self._replayed is not None:
+            return self._replayed.pop(0)
+        value = make()
+        if self._call is not None:
+            self._call.notes.append(value)
+        return value
+
+    @property
+    def _number(self) -> int:
+        """The number of the entry that the present call becomes."""
+        return self._repeated or self._job.next_entry
+
+    def _replay(self, number: int, call: Call) -> None:
+        """Repeat a call of a former process, entry `number`, on this session's own state."""
+        self._replayed, self._repeated = list(call.notes), number
+        try:
+            getattr(self, call.method)(*call.arguments)
+        finally:
+            self._replayed, self._repeated = None, 0
+
+    def _apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
+        del defer  # what comes of it comes later
+        blocks = [self._numbered(block) for block in blocks]
+        output = self._engine.apply(blocks)
+        self._pending += [p for block in blocks for p in portable(self, block)]
+        if self._depth == 0:
+            self._end_call()
+        return output
+
+    def _numbered(self, block: b.Block) -> b.Block:
+        """Queries get the numbers they had, when a call is repeated."""
+        if not isinstance(block, b.AddQueries):
+            return block
+        n = block.params.shape[1]
+        template = self._engine.templates.get(block.template)
+        used = np.arange(n) if template is None else template.queries.vacant(n)
+        qids = self._note(lambda: used)
+        return b.AddQueries(
+            block.template, block.params, block.history, qids, self._engine.epoch + 1
+        )
+
+    # ---- calls -----------------------------------------------------------------------
+    def _execute(self, statement: st.Statement) -> Any:
+        self._begin("_execute", statement)
+        try:
+            return super()._execute(statement)
+        finally:
+            self._end_call()
+
+    def query(self, text: str, history: bool = False) -> Query:
+        """Register a standing SELECT and return its handle."""
+        with self._open():
+            self._begin("query", text, history)
+            return super().query(text, history)
+
+    def query_many(self, text: str, params: Any, history: bool = False) -> list[Query]:
+        """Register one query per row of `params`, whose columns are the $names in the text."""
+        with self._open():
+            table = registration.params_table(params)
+            self._begin("query_many", text, table, history)
+            return super().query_many(text, table, history)
+
+    def _drop_query(self, name: str) -> None:
+        with self._open():
+            self._begin("_drop_query", name)
+            super()._drop_query(name)
+
+    def register_udf(
+        self, name: str, function: Any, arguments: list[str], result: str, timeout_s: float = 60.0
+    ) -> None:
+        """Make a Python function over Arrow arrays callable in SQL."""
+        with self._open():
+            self._begin("register_udf", name, function, arguments, result, timeout_s)
+            super().register_udf(name, function, arguments, result, timeout_s)
+
+    def advance(self, stream: str | None = None, ts: Any = None) -> None:
+        """Heartbeat: the event time of a stream (or of all) has reached `ts`."""
+        with self._open():
+            self._begin("advance", stream, ts)
+            super().advance(stream, ts)
+
+    def _new_template(
+        self, known: TemplateInfo | None, compiled: Compiled, at_commit: bool
+    ) -> TemplateInfo:
+        del known  # a template whose queries failed may still be on its way out
+        return cast(
+            TemplateInfo,
+            self._note(lambda: registration.new_template(self, compiled, at_commit)),
+        )
+
+    # ---- rows ------------------------------------------------------------------------
+    def _bring(self, stream: StreamDef, admitted: Admitted) -> None:
+        accepted = admitted.accepted
+        sample = to_rows(accepted.slice(0, _SAMPLE_ROWS), stream.schema, self._engine.strings)
+        data = wire.stream_batch(accepted, admitted.ts, None)
+        ends = np.array([f(admitted.ts) for f in (np.min, np.max)] if len(admitted.ts) else [])
+        told = replace(admitted, accepted=accepted.slice(0, 0), ts=ends)
+        self._call = Call("_count_push", (stream.name, told, sample, accepted.num_rows))
+        self._count_push(stream.name, told, sample, accepted.num_rows)
+        self._pending.append(e.Push(stream.name, data, admitted.watermark))
+        self._end_call()
+
+    def _count_push(self, stream: str, admitted: Admitted, sample: I64, rows: int) -> None:
+        """What remains of a push in this session."""
+        self._meters[stream].count(admitted, sample, feed.now_us(), rows)
+        self._last_rows = self._number
+        self._control.pass_by(stream, rows, admitted.watermark)
+
+    def _beat(self, blocks: list[b.Block]) -> None:
+        self._begin("_beat", blocks)
+        super()._beat(blocks)
+        self._end_call()
+
+    # ---- reading ---------------------------------------------------------------------
+    def _receive(self, batch: Batch) -> None:
+        """Take the results of a batch."""
+        with self._lock:
+            inbox.receive(self, batch)
+
+    def _read_rows(self, info: QueryInfo) -> pa.Table:
+        schema = self._registry.templates[info.template].plan.schema.arrow()
+        with self._open():
+            request = self._job.next_entry
+            self._answers[request] = []
+            self._pending.append(e.Read(request, info.template, info.qid))
+        self._job.wait(request)
+        parts = self._answers.pop(request)
+        tables = [pa.Table.from_arrays(p.columns, schema=schema) for p in parts]
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    def _retract(self, info: QueryInfo, handle: Query) -> pa.Table | None:
+        """Drop a query on the shards; its last changes come when they have done it."""
+        log = self._changelogs[info.template]
+        gone = inbox.Leaving(self._number, info.template, info.qid, info.name, handle, log)
+        self._leaving.append(gone)
+        self._apply([b.DropQueries(info.template, np.array([info.qid]))])
+        return None
+
+    def _fail(self, template: int, qid: int, reason: str) -> None:
+        """A shard could not go on with a query: all drop it."""
+        names = self._registry.members(template, qid)
+        if not names:
+            return  # dropped, or failed on another shard too
+        with self._open():
+            self._begin("_fail", template, qid, reason)
+            for name in names:
+                self._retract(self._registry.queries[name], self._handles[name])
+            self._registry.fail(template, qid, reason)
+
+    def _changes(self, query: Query) -> pa.Table:
+        waiting = [gone.entry for gone in self._leaving if gone.handle is query]
+        if waiting:
+            self._job.wait(waiting[0])
+        return super()._changes(query) if query._final is None else query.changes()
+
+    def _row_keys(self, template: int, words: list[tuple[int, ...]], history: bool) -> list[RowKey]:
+        """Every query has its own row: one that came later would need what the first one holds."""
+        return [(template, self._number, (i,)) for i in range(len(words))]
+
+    def _note_batch(self, batch: Batch, touched: list[tuple[int, Any]]) -> None:
+        """A record of the batch, for progress()."""
+        record = {
+            "batch": batch.number,
+            "changes_out": sum(len(data) for _, data in touched),
+            **batch.metrics,
+        }
+        self._progress.append(record)
+        del self._progress[:-1000]
+
+    def flush(self) -> None:
+        """Return when all pushed and available input is in the answers."""
+        super().flush()
+        self._job.drain()
+
+    def close(self) -> None:
+        """Finish what was begun, stop the job and close the sinks."""
+        if not self._closed:
+            self._job.drain()
+            self._job.close()
+        super().close()
