@@ -81,9 +81,10 @@ def table(lines: list[str]) -> tuple[list[str], list[tuple[object, ...]]]:
 class Golden:
     """One file, run from top to bottom."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shards: int | None = None) -> None:
         self.path = path
-        self.session: Any = penstock.connect(runner="inprocess")
+        self.shards = shards
+        self.session: Any = penstock.connect(runner="inprocess", shards=shards)
         self.queries: dict[str, Any] = {}
 
     def run(self) -> None:
@@ -127,6 +128,9 @@ class Golden:
 
     def do_restore(self, section: Section) -> None:
         """Snapshot, close and go on from the snapshot."""
+        if self.shards is not None:
+            self.session._job.cluster.reload()
+            return
         image = self.session.snapshot()
         self.session.close()
         self.session = penstock.connect(runner="inprocess", snapshot=image)

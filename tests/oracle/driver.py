@@ -119,6 +119,9 @@ class _Run:
         trace.seen[index].append(Observation(trace.world.step, changes, None, dropped=True))
 
     def _restore(self) -> None:
+        if "shards" in self.options:
+            self.session._job.cluster.reload()
+            return
         image = self.session.snapshot()
         self.session.close()
         self.session = penstock.connect(runner="inprocess", snapshot=image, **self.options)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError
+from penstock.session.changelog import Changelog
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -64,11 +65,15 @@ def _deliver(session: Session, batch: int, touched: set[int]) -> list[tuple[str,
 
 def _fresh_changes(session: Session, name: str, batch: int) -> pa.Table:
     info = session._registry.queries[name]
-    log = session._changelogs[info.template]
+    return of_batch(session._changelogs[info.template], info.qid, name, batch)
+
+
+def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:
+    """The changes of a query in the last batch."""
     start = log.end
     while start > log.first and log.batches[start - 1 - log.first].number == batch:
         start -= 1
-    return log.read(info.qid, name, start)
+    return log.read(qid, name, start)
 
 
 def tell(session: Session, name: str, table: pa.Table) -> list[tuple[str, Exception]]:

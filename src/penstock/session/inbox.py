@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.delta import BEGINNING, I64
 from penstock.session import delivery
 from penstock.session.changelog import CHANGE_TYPES, Batch, Changelog
-from penstock.session.query import Query
+from penstock.session.query import Callback, Query
 from penstock.shards import job, wire
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class Leaving:
     name: str
     handle: Query
     log: Changelog
+    listeners: tuple[Callback, ...] = ()
 
 
 def receive(session: ShardedSession, batch: job.Batch) -> None:
@@ -45,30 +46,46 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
     session._note_batch(batch, touched)
     delivery.hand_out(session, batch.number, {key for key, _ in touched})
     session._engine.collect_strings()
-    _let_go(session, batch.entry)
+    _let_go(session, batch.entry, batch.number)
     for (template, qid), reason in sorted(failures.items()):
         session._fail(template, qid, reason)
 
 
-def _take_changes(session: ShardedSession, batch: job.Batch) -> list[tuple[int, Any]]:
-    """Changes into the changelogs; the templates that changed, with how much."""
-    touched: list[tuple[int, Any]] = []
-    leaving = {gone.template: gone.log for gone in session._leaving}
+def _take_changes(session: ShardedSession, batch: job.Batch) -> list[tuple[int, int]]:
+    """Changes into the changelogs; the templates that changed, with how many rows."""
+    found: dict[int, list[wire.Result]] = {}
     for result in batch.results:
-        if result.kind != "changes":
-            continue
-        log = session._changelogs.get(result.template) or leaving.get(result.template)
-        if log is None:
-            continue
-        data = wire.unpack_batch(result.data)
-        log.keep(Batch(batch.number, _numbers(data, "_qid"), as_changes(log, batch, result, data)))
-        touched.append((result.template, data))
+        if result.kind == "changes":
+            found.setdefault(result.template, []).append(result)
+    leaving = {gone.template: gone.log for gone in session._leaving}
+    touched: list[tuple[int, int]] = []
+    for template, results in sorted(found.items()):
+        log = session._changelogs.get(template) or leaving.get(template)
+        if log is not None:
+            kept = log.keep(merge_blocks(log, batch.number, results))
+            touched.append((template, kept.table.num_rows))
     return touched
 
 
-def as_changes(
-    log: Changelog, batch: job.Batch, result: wire.Result, data: pa.RecordBatch
-) -> pa.Table:
+def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> Batch:
+    """The blocks of a template in a batch, in the order in which they happened.
+
+    That is by time, then by place in the batch: the steps of a batch follow each other in time,
+    and in a step a query's changes come from several shards.
+    """
+    blocks = [(wire.unpack_batch(result.data), result.order) for result in results]
+    blocks.sort(key=lambda block: block[1])
+    tables = [as_changes(log, number, order, data) for data, order in blocks]
+    qids = np.concatenate([_numbers(data, "_qid") for data, _ in blocks])
+    table = pa.concat_tables(tables)
+    times = np.concatenate([_numbers(data, "_time") for data, _ in blocks])
+    if len(blocks) > 1 and bool(np.any(times[1:] < times[:-1])):
+        order = np.argsort(times, kind="stable")
+        qids, table = qids[order], table.take(pa.array(order))
+    return Batch(number, qids, table)
+
+
+def as_changes(log: Changelog, number: int, order: int, data: pa.RecordBatch) -> pa.Table:
     """A block of changes with the columns of the changelog, but for the query's name."""
     n = data.num_rows
     times = _numbers(data, "_time")
@@ -76,8 +93,8 @@ def as_changes(
     if not log.unit_time:
         time = time.cast(pa.timestamp("us"))
     kind = pa.DictionaryArray.from_arrays(data.column("_kind"), CHANGE_TYPES)
-    numbers = (np.int64(result.order) << 32) + np.arange(n)
-    meta = [kind, time, pa.array(np.full(n, batch.number)), pa.array(numbers)]
+    places = (np.int64(order) << 32) + np.arange(n)
+    meta = [kind, time, pa.array(np.full(n, number)), pa.array(places)]
     names = ["_change_type", "_time", "_batch", "_seq", *log.schema.names]
     return pa.Table.from_arrays([*meta, *data.columns[3:]], names=names)
 
@@ -86,11 +103,14 @@ def _numbers(data: pa.RecordBatch, name: str) -> I64:
     return np.asarray(data.column(name).to_numpy(zero_copy_only=False))
 
 
-def _let_go(session: ShardedSession, entry: int) -> None:
+def _let_go(session: ShardedSession, entry: int, batch: int) -> None:
     """Queries whose drop has been run: their last changes go to their handles."""
     done = [gone for gone in session._leaving if gone.entry <= entry]
     session._leaving = [gone for gone in session._leaving if gone.entry > entry]
     for gone in done:
+        for tell in gone.listeners:
+            if (last := delivery.of_batch(gone.log, gone.qid, gone.name, batch)).num_rows:
+                tell(last)
         start = max(gone.handle._read, gone.log.first)
         gone.handle._final = gone.log.read(gone.qid, gone.name, start)
         session._control.release(gone.template, np.array([gone.qid]))

@@ -238,7 +238,8 @@ class ShardedSession(Session):
     def _retract(self, info: QueryInfo, handle: Query) -> pa.Table | None:
         """Drop a query on the shards; its last changes come when they have done it."""
         log = self._changelogs[info.template]
-        gone = inbox.Leaving(self._number, info.template, info.qid, info.name, handle, log)
+        told = tuple(self._subscribers.get(info.name, ()))
+        gone = inbox.Leaving(self._number, info.template, info.qid, info.name, handle, log, told)
         self._leaving.append(gone)
         self._apply([b.DropQueries(info.template, np.array([info.qid]))])
         return None
@@ -264,11 +265,11 @@ class ShardedSession(Session):
         """Every query has its own row: one that came later would need what the first one holds."""
         return [(template, self._number, (i,)) for i in range(len(words))]
 
-    def _note_batch(self, batch: Batch, touched: list[tuple[int, Any]]) -> None:
+    def _note_batch(self, batch: Batch, touched: list[tuple[int, int]]) -> None:
         """A record of the batch, for progress()."""
         record = {
             "batch": batch.number,
-            "changes_out": sum(len(data) for _, data in touched),
+            "changes_out": sum(rows for _, rows in touched),
             **batch.metrics,
         }
         self._progress.append(record)

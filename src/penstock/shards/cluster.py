@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from penstock.shards import wire
 from penstock.shards.lower import Lower
@@ -34,3 +35,18 @@ class Cluster:
             for result in upper.apply([wire.loads(m) for m in messages])
         ]
         return sorted(results, key=lambda r: r.order)
+
+    def reload(self) -> None:
+        """Put every shard away as bytes and build it again, as after a restart."""
+        self.lowers = [_again(Lower, shard) for shard in self.lowers]
+        self.uppers = [_again(Upper, shard) for shard in self.uppers]
+
+
+S = TypeVar("S", Lower, Upper)
+
+
+def _again(kind: type[S], shard: S) -> S:
+    spec, arrays = wire.loads(wire.dumps((shard.spec, shard.engine.arena.snapshot())))
+    made = kind(shard.index, shard.count, Arena(), spec)
+    made.engine.arena.restore(arrays)
+    return made
