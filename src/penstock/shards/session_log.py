@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from penstock.errors import StateError
@@ -283,7 +284,7 @@ class SessionLog:
     def trim(self, before: int) -> None:
         """Delete the segments that only hold records below `before`."""
         known = segments(self.directory)
-        for segment, following in zip(known, known[1:], strict=False):
+        for segment, following in pairwise(known):
             if following <= before:
                 segment_path(self.directory, segment).unlink(missing_ok=True)
 

@@ -1,0 +1,110 @@
+"""Taking in rows of an external source: admitted, and spread over the shards (DESIGN §5.6, pack).
+
+One task's rows become one message for every shard, also when it has none for it, so that all
+shards know the same event time. What is kept out leaves as results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import I64
+from penstock.engine.admission import MALFORMED, Admitted, admit
+from penstock.optimizer.distribution import Route
+from penstock.schema import Schema
+from penstock.shards import wire
+from penstock.shards.messages import Counts, SourceMessage
+from penstock.shards.routing import arrow_shards, split
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What is to be known of a stream to take in its rows.
+
+    `routes` are those in force, each with the columns that are read; `whole` says that every
+    shard gets all rows (RETAIN), and then routes are the shard's business.
+    """
+
+    schema: Schema
+    time: str
+    delay: int
+    max_ahead: int | None
+    whole: bool = False
+    routes: tuple[tuple[Route, tuple[str, ...] | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a batch fixes for the rows in it: watermark at its start, wall time, epoch."""
+
+    watermark: int
+    wall: int
+    epoch: int
+
+
+def take_in(
+    rows: pa.Table, stream: str, intake: Intake, at: Moment, task: int, count: int
+) -> tuple[list[SourceMessage], tuple[wire.Result, ...]]:
+    """A message for each shard, and what was kept out."""
+    known = [n for n in rows.column_names if n in intake.schema.names or n == MALFORMED]
+    made = admit(
+        rows.select(known), intake.schema, intake.time, intake.delay, intake.max_ahead,
+        at.watermark, at.wall,
+    )  # fmt: skip
+    whole = wire.stream_batch(made.accepted, made.ts, None) if intake.whole else None
+    routed = _routed(made, intake, count)
+    messages = [
+        SourceMessage(
+            stream, task, at.epoch, made.watermark, tuple(routed[shard]), whole,
+            _counts(made) if shard == 0 else Counts(),
+        )
+        for shard in range(count)
+    ]  # fmt: skip
+    return messages, _kept_out(made, stream)
+
+
+def _routed(made: Admitted, intake: Intake, count: int) -> list[list[tuple[str, bytes]]]:
+    """The rows of every route by shard; a shard without rows of a route gets none."""
+    found: list[list[tuple[str, bytes]]] = [[] for _ in range(count)]
+    if intake.whole or not made.accepted.num_rows:
+        return found
+    for route, columns in intake.routes:
+        for shard, batch, ts in _parts(made, intake.schema, route, columns, count):
+            data = wire.stream_batch(batch, ts, columns)
+            for to in range(count) if shard is None else (shard,):
+                found[to].append((route.name, data))
+    return found
+
+
+def _parts(
+    made: Admitted, schema: Schema, route: Route, columns: tuple[str, ...] | None, count: int
+) -> list[tuple[int | None, pa.RecordBatch, I64]]:
+    """Rows and times by shard; None stands for all shards."""
+    spread, batch = route.spread, made.accepted
+    if spread.kind == "one":
+        return [(spread.shard, batch, made.ts)]
+    if spread.kind == "all" or count == 1:
+        return [(None, batch, made.ts)]
+    shards = arrow_shards(batch, schema, spread, count)
+    shipped = batch if columns is None else batch.select(list(columns))
+    return [
+        (shard, shipped.take(pa.array(index)), np.ascontiguousarray(made.ts[index]))
+        for shard, index in enumerate(split(shards, count))
+        if index.shape[0]
+    ]
+
+
+def _counts(made: Admitted) -> Counts:
+    late, quarantined = made.late.num_rows, made.quarantined.num_rows
+    return Counts(made.received, made.accepted.num_rows, late, quarantined)
+
+
+def _kept_out(made: Admitted, stream: str) -> tuple[wire.Result, ...]:
+    return tuple(
+        wire.Result("kept_out", 0, 0, wire.dumps((stream, kind, wire.pack_batch(table))))
+        for kind, table in (("late", made.late), ("quarantine", made.quarantined))
+        if table.num_rows
+    )

@@ -1,0 +1,63 @@
+"""The two Spark schemas of the job, which no stream or query changes.
+
+Blocks go to shards: `shard` is a key of `keys.shard_keys`, `passing` marks results on their way
+through (never logged), `origin` numbers the sender. Results leave the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+import pyarrow as pa
+
+from penstock.shards.wire import Result
+
+BLOCKS = "shard int, passing boolean, origin int, data binary"
+RESULTS = "kind string, template long, place long, data binary"
+_BLOCKS = pa.schema(
+    [("shard", pa.int32()), ("passing", pa.bool_()), ("origin", pa.int32()), ("data", pa.binary())]
+)
+
+Block = tuple[int, bool, int, bytes]
+"""Key of the shard, passing, origin, data."""
+
+
+def block_batch(blocks: Sequence[Block]) -> pa.RecordBatch:
+    """Blocks as Arrow."""
+    columns = list(zip(*blocks, strict=True)) or [()] * len(_BLOCKS)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _BLOCKS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_BLOCKS)
+
+
+def block_frame(blocks: Sequence[Block]) -> pd.DataFrame:
+    """Blocks as pandas."""
+    shard, passing, origin, data = zip(*blocks, strict=True)
+    return pd.DataFrame(
+        {
+            "shard": pd.Series(shard, dtype="int32"),
+            "passing": pd.Series(passing, dtype="bool"),
+            "origin": pd.Series(origin, dtype="int32"),
+            "data": pd.Series(data, dtype="object"),
+        }
+    )
+
+
+def result_frame(results: Iterable[Result]) -> pd.DataFrame:
+    """Results as pandas."""
+    rows = list(results)
+    return pd.DataFrame(
+        {
+            "kind": pd.Series([r.kind for r in rows], dtype="object"),
+            "template": pd.Series([r.template for r in rows], dtype="int64"),
+            "place": pd.Series([r.order for r in rows], dtype="int64"),
+            "data": pd.Series([r.data for r in rows], dtype="object"),
+        }
+    )
+
+
+def results_of(table: pa.Table) -> list[Result]:
+    """Results in order."""
+    columns = [table.column(n).to_pylist() for n in ("kind", "template", "place", "data")]
+    found = [Result(*row) for row in zip(*columns, strict=True)]
+    return sorted(found, key=lambda r: r.order)

@@ -1,0 +1,133 @@
+"""The directory of a job: who it belongs to, and that one driver has it.
+
+penstock.json   format, version, id, shards, external sources: fixed for its life
+lock            held by the driver while it runs
+log/            the session log
+manifests/      what is fixed per batch
+spark/          Spark's own checkpoint: offsets, commits, state
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock import __version__
+from penstock.errors import StateError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What penstock.json says."""
+
+    format: int
+    penstock: str
+    id: str
+    shards: int
+    sources: tuple[str, ...]
+
+
+class Checkpoint:
+    """An open checkpoint directory; temporary when none is given."""
+
+    def __init__(self, directory: Path | None, shards: int, sources: tuple[str, ...]) -> None:
+        self._temporary = directory is None
+        self.path = Path(tempfile.mkdtemp(prefix="penstock-")) if directory is None else directory
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be made: {error}") from error
+        self._lock = self._take_lock()
+        try:
+            self.identity = self._identify(shards, sources)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    @property
+    def log(self) -> Path:
+        """The session log."""
+        return self.path / "log"
+
+    @property
+    def manifests(self) -> Path:
+        """Batch manifests."""
+        return self.path / "manifests"
+
+    @property
+    def spark(self) -> Path:
+        """Spark's checkpoint."""
+        return self.path / "spark"
+
+    def _take_lock(self) -> int:
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise StateError(
+                f"the checkpoint {self.path} is in use by another process",
+                code="PS-STATE-004",
+                remedy="stop the other process, or use another checkpoint",
+            ) from error
+        return lock
+
+    def _identify(self, shards: int, sources: tuple[str, ...]) -> Identity:
+        path = self.path / "penstock.json"
+        if not path.exists():
+            if self.spark.exists() or self.log.exists():
+                raise StateError(f"the checkpoint file {path} is missing", code="PS-STATE-003")
+            made = Identity(FORMAT, __version__, uuid.uuid4().hex, shards, sources)
+            staged = path.with_suffix(".new")
+            staged.write_text(json.dumps(asdict(made), indent=1))
+            staged.replace(path)
+            return made
+        found = _read_identity(path)
+        if (found.format, found.penstock) != (FORMAT, __version__):
+            raise StateError(
+                f"the checkpoint {self.path} is of version {found.penstock}, this is {__version__}",
+                code="PS-STATE-002",
+                remedy="install that version, or start from an empty checkpoint",
+            )
+        if found.sources != sources:
+            raise StateError(
+                f"the checkpoint {self.path} has the external streams "
+                f"{_names(found.sources)}, not {_names(sources)}",
+                code="PS-STATE-008",
+                remedy="the set of external streams is fixed when a checkpoint is made",
+            )
+        return found
+
+    def close(self) -> None:
+        """Let others have it; a temporary directory goes."""
+        if self._temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _names(sources: tuple[str, ...]) -> str:
+    return ", ".join(sources) or "(none)"
+
+
+def _read_identity(path: Path) -> Identity:
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+        return Identity(
+            int(data["format"]), str(data["penstock"]), str(data["id"]), int(data["shards"]),
+            tuple(data["sources"]),
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StateError(
+            f"the checkpoint file {path} cannot be read: {error}",
+            code="PS-STATE-003",
+            remedy="restore the file from a backup, or start from an empty checkpoint",
+        ) from error

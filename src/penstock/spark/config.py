@@ -1,0 +1,131 @@
+"""The Spark session: our own with sane settings, or the user's.
+
+Spark writes to the terminal from three places (the launcher, log4j, and Python workers through
+the JVM's stderr); our JVM's output goes to a file instead, which errors name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from penstock.errors import PenstockError
+
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STATIC = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.maxResultSize": "0",
+    "spark.driver.memory": "2g",
+    "spark.python.daemon.module": "penstock.spark.daemon",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "WARN",
+}
+
+
+class SparkError(PenstockError):
+    """Spark cannot be started, or a job on it failed."""
+
+    default_code = "PS-SPARK-001"
+
+
+def build_session(
+    master: str | None = None,
+    spark: SparkSession | None = None,
+    options: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> SparkSession:
+    """The user's session, checked, or one of our own."""
+    if spark is not None:
+        _check(spark)
+        return spark
+    if SparkContext._active_spark_context is not None:
+        return _check(SparkSession.builder.getOrCreate())
+    _check_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    conf = SparkConf(loadDefaults=False).setAppName("penstock").setMaster(master or "local[*,4]")
+    for key, value in {**_STATIC, **(options or {})}.items():
+        conf.set(key, value)
+    log = log or Path(tempfile.gettempdir()) / f"penstock-spark-{os.getpid()}.log"
+    try:
+        with log.open("ab") as file:
+            gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+    except Exception as error:
+        raise SparkError(
+            f"Spark cannot be started: {_first_line(error)}",
+            remedy=f"see {log}; Spark needs Java 17 or 21",
+        ) from None
+
+
+def _check(spark: Any) -> SparkSession:
+    """Refuse a session that cannot run the job."""
+    if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
+        raise SparkError(
+            "this is not a classic Spark session",
+            code="PS-SPARK-003",
+            remedy="Spark Connect is not supported: pass a session that runs in this process",
+        )
+    return spark
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home and Path(home, "bin", "java").exists():
+        return
+    if home or shutil.which("java") is None:
+        raise SparkError(
+            f"there is no Java in JAVA_HOME ({home})" if home else "Spark needs Java",
+            remedy='install Java 17 or 21, or use connect(runner="inprocess")',
+        )
+
+
+def query_settings(shards: int) -> dict[str, str]:
+    """Settings that the streaming query must have; it takes a copy when it starts."""
+    return {
+        "spark.sql.shuffle.partitions": str(shards),
+        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 20),
+        "spark.sql.streaming.pollingDelay": "20ms",
+        "spark.sql.streaming.numRecentProgressUpdates": "10",
+    }
+
+
+@contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Have settings for a while."""
+    before = {key: spark.conf.get(key, None) for key in values}
+    try:
+        for key, value in values.items():
+            spark.conf.set(key, value)
+        yield
+    except PySparkException as error:
+        raise SparkError(
+            f"the Spark session cannot be used: {_first_line(error)}", code="PS-SPARK-003"
+        ) from None
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

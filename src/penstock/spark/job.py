@@ -1,0 +1,264 @@
+"""A job of shards as one exactly-once Spark streaming query (docs/design/0004-spark.md).
+
+`foreachBatch(N)` writes the manifest, runs the batch, delivers its results and marks it done, in
+this order; Spark commits the batch after that. What is interrupted is run again with the same
+manifest and so gives the same results under the same number.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.engine import blocks as b
+from penstock.shards import wire
+from penstock.shards.entries import Entry, EntryBlock
+from penstock.shards.intake import Intake
+from penstock.shards.job import Batch, Deliver
+from penstock.shards.session_log import SessionLog
+from penstock.spark import pickling
+from penstock.spark.cells import results_of
+from penstock.spark.checkpoint import Checkpoint
+from penstock.spark.config import query_settings, settings
+from penstock.spark.failure import translated
+from penstock.spark.manifest import Manifest, Manifests, Mark
+from penstock.spark.shard_processor import LOG_WEIGHT
+from penstock.spark.topology import Topology
+
+Intakes = Callable[[int], Mapping[str, Intake]]
+"""How the rows of each external stream are taken in, as of an entry."""
+Sinks = Callable[[DataFrame, int], None]
+"""Writes the results of a batch (`cells.RESULTS`), which has this number."""
+
+
+def _no_intakes(entry: int) -> Mapping[str, Intake]:
+    return {}
+
+
+class SparkJob:
+    """Runs entries on shards in Spark (`shards.job.Job`).
+
+    `deliver` and `intakes` are called in a thread of their own, one batch at a time; a batch
+    that Spark repeats is delivered again with the same number and results.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        deliver: Deliver,
+        *,
+        shards: int,
+        checkpoint: Path | None = None,
+        sources: Mapping[str, DataFrame] | None = None,
+        intakes: Intakes = _no_intakes,
+        sinks: Sinks | None = None,
+        trigger: str = "0 seconds",
+        log_weight: int = LOG_WEIGHT,
+    ) -> None:
+        self._spark = spark
+        self._deliver = deliver
+        self._sources = dict(sources or {})
+        self._intakes = intakes
+        self._sinks = sinks
+        self._trigger = trigger
+        self._log_weight = log_weight
+        self._checkpoint = Checkpoint(checkpoint, shards, tuple(sorted(self._sources)))
+        self.shards = self._checkpoint.identity.shards
+        self._log = SessionLog(self._checkpoint.log)
+        self._manifests = Manifests(self._checkpoint.manifests)
+        self._mark = self._manifests.last_mark() or Mark(-1, 0)
+        self._beats = _Beats(self._log, self._mark.last + 1)
+        self._query: StreamingQuery | None = None
+        self._changed = threading.Condition()
+        self._delivered = self._mark.last
+        self._error: Exception | None = None
+        self._busy = self._stopping = False
+
+    # ---- the log ---------------------------------------------------------------------
+    @property
+    def next_entry(self) -> int:
+        """The number that the next entry will have."""
+        return self._log.last + 1
+
+    def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
+        """Make an entry durable; its number."""
+        with self._changed:
+            number = self.next_entry
+            self._beats.note(number, blocks)
+            return self._log.append(pickling.dumps(call), pickling.dumps(Entry(number, blocks)))
+
+    def calls(self, first: int) -> list[tuple[int, Any]]:
+        """The calls of the entries from `first` on."""
+        return [(number, wire.loads(data)) for number, data in self._log.read_calls(first)]
+
+    def trim(self, before: int) -> None:
+        """Forget entries below `before`, as far as they have been delivered."""
+        self._log.trim(min(before, self._mark.last + 1))
+
+    # ---- running ---------------------------------------------------------------------
+    def start(self) -> None:
+        """Start the query, or go on where it stopped."""
+        if self._query is not None:
+            return
+        identity = self._checkpoint.identity
+        topology = Topology(
+            identity.id, self._checkpoint.log.absolute(), self._checkpoint.manifests.absolute(),
+            self.shards, self._log_weight,
+        )  # fmt: skip
+        self._error, self._stopping = None, False
+        with translated(), settings(self._spark, query_settings(self.shards)):
+            frame = topology.frame(self._spark, self._sources)
+            writer = frame.writeStream.foreachBatch(self._run).trigger(processingTime=self._trigger)
+            with self._changed:
+                location = str(self._checkpoint.spark.absolute())
+                self._query = writer.option("checkpointLocation", location).start()
+                self._changed.notify_all()
+        threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Wait for the end of the query, and say why."""
+        error: Exception | None = None
+        try:
+            with translated():
+                query.awaitTermination()
+        except Exception as found:
+            error = found
+        with self._changed:
+            if not self._stopping:
+                self._error = self._error or error
+            self._changed.notify_all()
+
+    def wait(self, entry: int) -> None:
+        """Return when the batch that holds an entry has been delivered."""
+        self.start()
+        with self._changed:
+            while self._delivered < entry:
+                self._check()
+                self._changed.wait(1.0)
+
+    def drain(self) -> None:
+        """Return when every entry, and all that external sources have, is in the answers."""
+        self.wait(self._log.last)
+        if self._sources and self._query is not None:
+            with translated():
+                self._query.processAllAvailable()
+            self._check()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Stop after the batch that runs; `start` goes on."""
+        query = self._query
+        if query is None:
+            return
+        with self._changed:
+            self._stopping = True
+            self._changed.wait_for(lambda: not self._busy or self._error is not None, 30.0)
+        with translated():
+            query.stop()
+        self._query = None
+
+    def close(self) -> None:
+        """Stop for good."""
+        self.stop()
+        self._log.close()
+        self._checkpoint.close()
+
+    # ---- a batch ---------------------------------------------------------------------
+    def _run(self, frame: DataFrame, number: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._query is not None)
+            self._busy = True
+        try:
+            self._run_batch(frame, number)
+        except Exception as error:
+            with self._changed:
+                self._error = self._error or error
+            raise
+        finally:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+
+    def _run_batch(self, frame: DataFrame, number: int) -> None:
+        begun = time.perf_counter()
+        manifest = self._manifests.find(number) or self._plan(number)
+        with translated():
+            results = self._results(frame, number)
+        ran = time.perf_counter()
+        self._deliver(Batch(number + 1, manifest.last, results, {"run_seconds": ran - begun}))
+        watermarks = dict(self._mark.watermarks)
+        for result in results:
+            if result.kind == "status":
+                watermarks.update(wire.loads(result.data)["watermarks"])
+        self._mark = Mark(number, manifest.last, watermarks)
+        self._manifests.finish(self._mark)
+        with self._changed:
+            self._delivered = manifest.last
+
+    def _results(self, frame: DataFrame, number: int) -> list[wire.Result]:
+        if self._sinks is None:
+            return results_of(frame.toArrow())
+        frame.persist()  # a second action would run the shards again
+        try:
+            self._sinks(frame, number + 1)
+            return results_of(frame.toArrow())
+        finally:
+            frame.unpersist()
+
+    def _plan(self, number: int) -> Manifest:
+        """The manifest of a batch that runs for the first time."""
+        if number > 0 and self._mark.batch != number - 1:
+            self._mark = self._manifests.mark(number - 1)
+        last = self._planned_entry(number)
+        first = self._mark.last + 1
+        watermarks = {
+            name: mark for name, mark in self._mark.watermarks.items() if name in self._sources
+        }
+        with self._changed:
+            self._beats.apply(first, last, watermarks, self._sources)
+        manifest = Manifest(
+            number, first, last, time.time_ns() // 1000, self._intakes(last), watermarks
+        )
+        return self._manifests.propose(manifest)
+
+    def _planned_entry(self, number: int) -> int:
+        """The last entry of a batch, as Spark has written down before it runs."""
+        assert self._query is not None
+        query = self._query._jsq.streamingQuery()
+        offset = query.offsetLog().get(number).get().offsets().apply(0)
+        return int(json.loads(offset.get().json())["entry"]) if offset.isDefined() else 0
+
+
+class _Beats:
+    """Heartbeats by entry, until their batch: lateness is judged after them."""
+
+    def __init__(self, log: SessionLog, first: int) -> None:
+        self._by_entry: dict[int, list[b.Heartbeat]] = {}
+        for number, data in log.read_blocks(first, log.last):
+            self.note(number, wire.loads(data).blocks)
+
+    def note(self, entry: int, blocks: tuple[EntryBlock, ...]) -> None:
+        """Remember the heartbeats of an entry."""
+        beats = [block for block in blocks if isinstance(block, b.Heartbeat)]
+        if beats:
+            self._by_entry[entry] = beats
+
+    def apply(
+        self, first: int, last: int, watermarks: dict[str, int], streams: Mapping[str, Any]
+    ) -> None:
+        """Move watermarks by the heartbeats of a batch, and forget them."""
+        for entry in sorted(e for e in self._by_entry if e <= last):
+            for beat in self._by_entry.pop(entry):
+                if beat.stream in streams and entry >= first:
+                    known = watermarks.get(beat.stream, beat.watermark)
+                    watermarks[beat.stream] = max(known, beat.watermark)

@@ -1,0 +1,125 @@
+"""The session log as a Spark streaming source, whose offset is the number of the last entry.
+
+It yields blocks, not entries: one message with all entries of the batch for every shard, so that
+no further Python worker stands between the log and the shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+
+from penstock.errors import StateError
+from penstock.shards import wire
+from penstock.shards.messages import LogMessage
+from penstock.shards.session_log import LogReader, Place, Record
+from penstock.spark.cells import BLOCKS, block_batch
+
+FORMAT = "penstock_log"
+LOG_ORIGIN = -1
+BATCH_BYTES = 64 << 20
+"""A batch takes entries up to about this size, and at least one."""
+
+
+@dataclass
+class EntryRange(InputPartition):
+    """Entries of a batch, and where the first is."""
+
+    first: int
+    last: int
+    place: Place
+
+
+class LogSource(DataSource):
+    """Options: `path` of the log, `keys` of the shards."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Blocks."""
+        return BLOCKS
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+        """The reader."""
+        keys = tuple(int(k) for k in self.options["keys"].split(","))
+        return LogStream(Path(self.options["path"]), keys)
+
+
+class LogStream(DataSourceStreamReader):
+    """Lives beside the driver and finds entries as they come; `read` runs in a task."""
+
+    def __init__(self, path: Path, keys: tuple[int, ...]) -> None:
+        self._path = path
+        self._keys = keys
+        self._reader: LogReader | None = None
+        self._known: dict[int, Record] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_path": self._path, "_keys": self._keys, "_reader": None, "_known": {}}
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Before the first entry."""
+        return {"entry": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What there is; `latestOffset` sees to the size."""
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """The last entry of the next batch."""
+        first = start["entry"] + 1
+        self._find(first)
+        size, last = 0, start["entry"]
+        while (record := self._known.get(last + 1)) is not None:
+            size += record.blocks
+            if size > BATCH_BYTES and last >= first:
+                break
+            last += 1
+        return {"entry": last}
+
+    def _find(self, first: int) -> None:
+        """Look for new entries; a restart begins in the middle of the log."""
+        if self._reader is None:
+            self._reader = LogReader(self._path, first)
+        self._known.update((r.number, r) for r in self._reader.poll())
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """All entries of the batch in one task: they are one sequence."""
+        first, last = start["entry"] + 1, end["entry"]
+        if first > last:
+            return []
+        if first not in self._known:
+            self._reader = None
+            self._find(first)
+        if last not in self._known:
+            raise StateError(
+                f"entries {first} to {last} of the log {self._path} are gone", code="PS-STATE-005"
+            )
+        return [EntryRange(first, last, self._known[first].place)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """One message for every shard."""
+        assert isinstance(partition, EntryRange)
+        reader = LogReader(self._path, partition.first, partition.place)
+        entries = []
+        for record in reader.poll():
+            entries.append(reader.read(record)[1])
+            if record.number == partition.last:
+                break
+        reader.close()
+        data = wire.dumps(LogMessage(tuple(entries)))
+        yield block_batch([(key, False, LOG_ORIGIN, data) for key in self._keys])
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Entries up to `end` will not be asked for again."""
+        for number in [n for n in self._known if n <= end["entry"]]:
+            del self._known[number]

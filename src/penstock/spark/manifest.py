@@ -1,0 +1,108 @@
+"""Batch manifests: what of a batch is not a function of its data (docs/design/0004-spark.md).
+
+Manifest N is written by `foreachBatch(N)` before anything of the batch runs, and the first writer
+wins, so a rerun repeats the batch. When the batch is done a mark says how far it came, which is
+where the next one starts.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from penstock.delta import BEGINNING
+from penstock.errors import StateError
+from penstock.shards.intake import Intake, Moment
+
+KEEP = 100
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A batch: entries `first` to `last`, and how external rows are taken in."""
+
+    batch: int
+    first: int
+    last: int
+    wall: int  # µs
+    intakes: Mapping[str, Intake] = field(default_factory=dict)
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+
+    def moment(self, stream: str) -> Moment:
+        """What the batch fixes for a stream."""
+        return Moment(self.watermarks.get(stream, BEGINNING), self.wall, self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a batch came: its last entry, watermarks of all streams at its end."""
+
+    batch: int
+    last: int
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+
+
+class Manifests:
+    """The manifests and marks of a checkpoint."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def propose(self, manifest: Manifest) -> Manifest:
+        """Write a manifest, unless there is one; the one that holds."""
+        return self._settle(f"{manifest.batch}.batch", manifest)
+
+    def find(self, batch: int) -> Manifest | None:
+        """The manifest of a batch, None when it has not been written."""
+        path = self.directory / f"{batch}.batch"
+        return self._load(path, Manifest) if path.exists() else None
+
+    def read(self, batch: int) -> Manifest:
+        """The manifest of a batch."""
+        return self._load(self.directory / f"{batch}.batch", Manifest)
+
+    def finish(self, mark: Mark) -> None:
+        """Note that a batch is done, and forget old ones."""
+        self._settle(f"{mark.batch}.done", mark)
+        for kind in ("batch", "done"):
+            (self.directory / f"{mark.batch - KEEP}.{kind}").unlink(missing_ok=True)
+
+    def mark(self, batch: int) -> Mark:
+        """How far a batch came."""
+        return self._load(self.directory / f"{batch}.done", Mark)
+
+    def last_mark(self) -> Mark | None:
+        """How far the last batch that is done came."""
+        done = [int(p.stem) for p in self.directory.glob("*.done")]
+        return self.mark(max(done)) if done else None
+
+    def _settle(self, name: str, value: T) -> T:
+        path = self.directory / name
+        staged = self.directory / f".{name}.{os.getpid()}"
+        staged.write_bytes(pickle.dumps(value))
+        try:
+            os.link(staged, path)
+        except FileExistsError:
+            return self._load(path, type(value))
+        finally:
+            staged.unlink()
+        return value
+
+    def _load(self, path: Path, kind: type[T]) -> T:
+        try:
+            found: Any = pickle.loads(path.read_bytes())
+        except Exception as error:
+            raise StateError(
+                f"the checkpoint file {path} cannot be read: {error}",
+                code="PS-STATE-003",
+                remedy="restore the file from a backup, or start from an empty checkpoint",
+            ) from error
+        if not isinstance(found, kind):
+            raise StateError(f"{path} is not a {kind.__name__}", code="PS-STATE-003")
+        return found

@@ -1,0 +1,44 @@
+"""The streaming frame of the job: log and external sources, two levels of shards, results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.spark.cells import BLOCKS, RESULTS
+from penstock.spark.keys import shard_keys
+from penstock.spark.log_source import FORMAT, LogSource
+from penstock.spark.pack import Pack
+from penstock.spark.shard_processor import Level, ShardProcessor
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What the frame is made of."""
+
+    checkpoint: str  # its id
+    log: Path
+    manifests: Path
+    shards: int
+    log_weight: int
+
+    def frame(self, spark: SparkSession, sources: Mapping[str, DataFrame]) -> DataFrame:
+        """Results of the batch; the log comes first, then sources by name, as Spark counts them."""
+        keys = shard_keys(self.shards)
+        spark.dataSource.register(LogSource)
+        reader = spark.readStream.format(FORMAT).option("path", str(self.log))
+        blocks = [reader.option("keys", ",".join(map(str, keys))).load()]
+        for name, source in sorted(sources.items()):
+            blocks.append(source.mapInArrow(Pack(name, self.manifests, keys), BLOCKS))
+        lower = self._level(reduce(DataFrame.unionByName, blocks), 1, keys, BLOCKS)
+        return self._level(lower, 2, keys, RESULTS)
+
+    def _level(self, frame: DataFrame, level: int, keys: tuple[int, ...], schema: str) -> DataFrame:
+        processor = ShardProcessor(Level(self.checkpoint, level, keys, self.log_weight))
+        return frame.groupBy("shard").transformWithStateInPandas(
+            processor, schema, "append", "None"
+        )
