@@ -84,7 +84,10 @@ def _is_bare(node: Node) -> bool:
 
 # ---- what operators need -------------------------------------------------------------
 def alternatives(node: Node, want: Spread) -> Iterator[Wants]:
-    """Spreads of the inputs that make `node` yield its rows as wanted, the best first."""
+    """Spreads of the inputs that make `node` yield its rows as wanted, the best first.
+
+    Tables are on every shard: there is none for a table whose rows are to be spread.
+    """
     if want.kind in ("all", "one"):
         yield (want,) * len(node.inputs)
         return
@@ -222,27 +225,27 @@ class _Search:
     def _level1(self, node: Node, want: Spread) -> Wants | None:
         if isinstance(node, Scan):
             return None if _scan_spread(node, want, _NOTHING) is None else ()
-        for wants in _choices(node, want):
+        for wants in alternatives(node, want):
             pairs = zip(node.inputs, wants, strict=True)
             if all(self.level1(child, w) is not None for child, w in pairs):
                 return wants
         return None
 
     def level2(self, node: Node, want: Spread) -> Step | None:
-        """The same on top of rows that level 1 sends."""
+        """The same on top of rows that level 1 sends; asked only where one level is too few."""
         key = node, want
         if key not in self._second:
             self._second[key] = self._level2(node, want)
         return self._second[key]
 
     def _level2(self, node: Node, want: Spread) -> Step | None:
-        if node is not self.plan and not is_table(node) and self.level1(node, ANY) is not None:
+        if self.level1(node, ANY) is not None:
             return "cut"
         if isinstance(node, Scan | Windowed):
             return None  # rows that were sent have lost their order, which count windows need
         if self._can_split(node, want):
             return "split"
-        for wants in _choices(node, want):
+        for wants in alternatives(node, want):
             pairs = zip(node.inputs, wants, strict=True)
             if all(self.level2(child, w) is not None for child, w in pairs):
                 return wants
@@ -252,12 +255,6 @@ class _Search:
         if not isinstance(node, GroupBy) or is_table(node) or want.kind not in ("all", "one"):
             return False
         return split(node) is not None and self.level1(node.input, ANY) is not None
-
-
-def _choices(node: Node, want: Spread) -> Iterator[Wants]:
-    """Tables are on every shard: what reads them alone is too, and cannot be spread."""
-    if want.kind in ("all", "one") or not is_table(node):
-        yield from alternatives(node, want)
 
 
 # ---- the plan ------------------------------------------------------------------------

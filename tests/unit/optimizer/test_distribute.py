@@ -17,7 +17,18 @@ from zlib import crc32
 import evaluate_bags
 import pytest
 from evaluate_bags import Contents, Row, bag
-from plan_builders import WINDOWS, PlanMaker, count_by, join, project, scan, table
+from plan_builders import (
+    WINDOWS,
+    PlanMaker,
+    add,
+    col,
+    count_by,
+    join,
+    project,
+    scan,
+    table,
+    union_all,
+)
 
 from penstock.errors import PlanError, UnsupportedError
 from penstock.logical.expr import Column
@@ -398,6 +409,12 @@ def test_one_subplan_is_sent_once() -> None:
     made = spread("SELECT x.k, y.k FROM counts x JOIN counts y ON x.c = y.c")
     assert [str(s.spread) for s in made.sends] == ["hash1"]
     assert sum(isinstance(n, Received) for n in walk(made.view)) == 2
+
+
+def test_rows_anywhere_and_rows_by_all_columns_are_one_send() -> None:
+    computed = project(scan("r"), add(col(0), col(1)))
+    made = distribute(union_all(computed, Distinct(computed)), HOME)
+    assert [str(s.spread) for s in made.sends] == ["hash0"]
 
 
 def test_different_spreads_of_one_subplan_are_different_sends() -> None:
