@@ -7,6 +7,7 @@ snapshot is a copy of arrays, accounting is a sum, and growing is replacing one 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -43,7 +44,43 @@ class Arena:
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Replace the whole content by a copy of `arrays`."""
-        self._arrays = {name: array.copy() for name, array in arrays.items()}
+        fresh = {name: self.zeros(array.shape, array.dtype) for name, array in arrays.items()}
+        for name, array in fresh.items():
+            array[...] = arrays[name]
+        self.attach(fresh)
+
+    def attach(self, arrays: dict[str, Array]) -> None:
+        """Replace the whole content by these very arrays; scopes see them at once."""
+        old, self._arrays = self._arrays, arrays
+        kept = {id(array) for array in arrays.values()}
+        for array in old.values():
+            if id(array) not in kept:
+                self.release(array)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within, the arena is empty; afterwards it is what it was.
+
+        Operators built within make their first arrays in vain, and find those of the arena
+        when they run.
+        """
+        kept, self._arrays = self._arrays, {}
+        try:
+            yield
+        finally:
+            self._arrays = kept
+
+    # ---- where arrays live: what a kind of arena may change ----------------------------
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
+        """A new array for this arena; what is only zero is left to the system until touched."""
+        return np.zeros(shape, dtype)
+
+    def release(self, array: Array) -> None:
+        """Called when an array has left the arena."""
+
+    def extents(self, array: Array) -> list[tuple[int, int]]:
+        """Byte ranges of an array of the arena outside of which it is known to be zero."""
+        return [(0, array.nbytes)]
 
 
 class Scope:
@@ -64,14 +101,21 @@ class Scope:
         return self._arena._arrays[f"{self.prefix}/{name}"]
 
     def __setitem__(self, name: str, array: Array) -> None:
-        self._arena._arrays[f"{self.prefix}/{name}"] = array
+        arrays, key = self._arena._arrays, f"{self.prefix}/{name}"
+        old = arrays.get(key)
+        arrays[key] = array
+        if old is not None and old is not array:
+            self._arena.release(old)
 
     def array(
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.int64, fill: int = 0
     ) -> Array:
         """The array `name`, made (filled with `fill`) when it does not exist."""
         if name not in self:
-            self[name] = np.full(shape, fill, dtype)
+            new = self._arena.zeros(shape, dtype)
+            if fill:
+                new[...] = fill
+            self[name] = new
         return self[name]
 
     def reserve(self, name: str, length: int, fill: int = 0) -> Array:
@@ -85,20 +129,20 @@ class Scope:
         return self._resize(name, used, capacity, fill)
 
     def _resize(self, name: str, used: int, capacity: int, fill: int) -> Array:
-        """Grow an array; what is only zero is left to the system until it is touched."""
         old = self._arena._arrays.pop(f"{self.prefix}/{name}")
-        new = np.zeros((capacity, *old.shape[1:]), old.dtype)
+        new = self._arena.zeros((capacity, *old.shape[1:]), old.dtype)
         new[:used] = old
         if fill:
             new[used:] = fill
         self[name] = new
+        self._arena.release(old)
         return new
 
     def free(self) -> None:
         """Drop every array of this scope."""
         arrays = self._arena._arrays
         for name in [n for n in arrays if n.startswith(self.prefix + "/")]:
-            del arrays[name]
+            self._arena.release(arrays.pop(name))
 
     @property
     def nbytes(self) -> int:
