@@ -11,10 +11,10 @@ from penstock.delta import BEGINNING, I64
 from penstock.errors import DataError
 from penstock.physical.view import Changes
 from penstock.schema import Schema
+from penstock.shards.changes import CHANGE_TYPES, META
 from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
-CHANGE_TYPES = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
 _SCANNED = 512  # rows of a batch that are scanned rather than sorted
 DEFAULT_KEPT_ROWS = 2_000_000
 
@@ -91,7 +91,7 @@ class Changelog:
         kind = pa.DictionaryArray.from_arrays(pa.array(changes.kind), CHANGE_TYPES)
         meta = [kind, time, pa.array(np.full(n, number)), pa.array(np.arange(n))]
         columns = to_arrow(changes.rows, self.schema, strings)
-        names = ["_change_type", "_time", "_batch", "_seq", *self.schema.names]
+        names = [*META, *self.schema.names]
         return pa.Table.from_arrays([*meta, *columns], names=names)
 
     @property

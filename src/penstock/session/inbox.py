@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64
 from penstock.session import delivery
-from penstock.session.changelog import CHANGE_TYPES, Batch, Changelog
+from penstock.session.changelog import Batch, Changelog
 from penstock.session.query import Callback, Query
 from penstock.shards import job, wire
+from penstock.shards.changes import block_table, numbers
 
 if TYPE_CHECKING:
     from penstock.session.sharded import ShardedSession
@@ -75,32 +75,16 @@ def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> Bat
     """
     blocks = [(wire.unpack_batch(result.data), result.order) for result in results]
     blocks.sort(key=lambda block: block[1])
-    tables = [as_changes(log, number, order, data) for data, order in blocks]
-    qids = np.concatenate([_numbers(data, "_qid") for data, _ in blocks])
+    tables = [
+        block_table(data, order, number, log.schema.names, log.unit_time) for data, order in blocks
+    ]
+    qids = np.concatenate([numbers(data, "_qid") for data, _ in blocks])
     table = pa.concat_tables(tables)
-    times = np.concatenate([_numbers(data, "_time") for data, _ in blocks])
+    times = np.concatenate([numbers(data, "_time") for data, _ in blocks])
     if len(blocks) > 1 and bool(np.any(times[1:] < times[:-1])):
         order = np.argsort(times, kind="stable")
         qids, table = qids[order], table.take(pa.array(order))
     return Batch(number, qids, table)
-
-
-def as_changes(log: Changelog, number: int, order: int, data: pa.RecordBatch) -> pa.Table:
-    """A block of changes with the columns of the changelog, but for the query's name."""
-    n = data.num_rows
-    times = _numbers(data, "_time")
-    time: pa.Array = pa.array(times, mask=times == BEGINNING)
-    if not log.unit_time:
-        time = time.cast(pa.timestamp("us"))
-    kind = pa.DictionaryArray.from_arrays(data.column("_kind"), CHANGE_TYPES)
-    places = (np.int64(order) << 32) + np.arange(n)
-    meta = [kind, time, pa.array(np.full(n, number)), pa.array(places)]
-    names = ["_change_type", "_time", "_batch", "_seq", *log.schema.names]
-    return pa.Table.from_arrays([*meta, *data.columns[3:]], names=names)
-
-
-def _numbers(data: pa.RecordBatch, name: str) -> I64:
-    return np.asarray(data.column(name).to_numpy(zero_copy_only=False))
 
 
 def _let_go(session: ShardedSession, entry: int, batch: int) -> None:

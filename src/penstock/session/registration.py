@@ -17,10 +17,11 @@ from penstock.physical.view import Changes
 from penstock.schema import Schema
 from penstock.session import compile as compiling
 from penstock.session import names as lookup
-from penstock.session.changelog import CHANGE_TYPES, Changelog
+from penstock.session.changelog import Changelog
 from penstock.session.compile import Compiled, compile_select
 from penstock.session.query import Query
 from penstock.session.values import literal_rows
+from penstock.shards.changes import CHANGE_TYPES
 from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
 from penstock.sql import statements as st
 from penstock.state.convert import to_rows
