@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from penstock.errors import UnsupportedError
 from penstock.optimizer.optimizer import RULES
@@ -18,32 +20,45 @@ __all__ = ["Query", "Session", "Snapshot", "connect"]
 
 def connect(
     *,
-    runner: str = "inprocess",
+    runner: str = "spark",
+    spark: Any = None,
+    master: str | None = None,
+    shards: int | None = None,
+    spark_options: Mapping[str, str] | None = None,
     checkpoint: str | Path | None = None,
     snapshot: Snapshot | None = None,
     optimizer_off: str | set[str] | frozenset[str] = frozenset(),
     keep_changes: int = DEFAULT_KEPT_ROWS,
-    shards: int | None = None,
 ) -> Session:
     """Open a session.
 
+    The runner "spark" (the default) runs in the given SparkSession, on the given `master`, or
+    in an embedded local Spark; "inprocess" is the same engine in this process, without a JVM.
     With `checkpoint`, streams, tables, queries, sinks and state come back when the directory
-    holds a session, and flush() and close() write them there. `optimizer_off` names rules to
-    switch off ("all" for every one). With `shards`, the in-process runner spreads plans over
-    that many shards of two levels, as Spark does.
+    holds a session. `shards` is fixed for the life of a checkpoint (default: the cores; in
+    process: one, and with a number plans are spread as on Spark). `keep_changes` rows of
+    unread changes are kept per plan. `optimizer_off` names rules to switch off ("all").
     """
-    if runner != "inprocess":
-        raise UnsupportedError(
-            f"runner {runner!r} is not available in this version",
-            code="PS-RUNNER-001",
-            remedy='use penstock.connect(runner="inprocess")',
-        )
     names = frozenset(rule.__name__ for rule in RULES)
     off = names if optimizer_off == "all" else frozenset(optimizer_off)
     directory = None if checkpoint is None else Path(checkpoint)
+    if runner == "spark":
+        from penstock.session.on_spark import OnSpark  # a JVM's worth of imports
+
+        return OnSpark(
+            spark=spark, master=master, shards=shards, spark_options=spark_options,
+            checkpoint=directory, optimizer_off=off, keep_changes=keep_changes,
+        )  # fmt: skip
+    if runner != "inprocess":
+        raise UnsupportedError(
+            f"there is no runner {runner!r}",
+            code="PS-RUNNER-001",
+            remedy='use "spark" or "inprocess"',
+        )
     if shards is not None:
+        count = shards
         return ShardedSession(
-            lambda deliver: LocalJob(shards, deliver), optimizer_off=off, keep_changes=keep_changes
+            lambda deliver: LocalJob(count, deliver), optimizer_off=off, keep_changes=keep_changes
         )
     session = Session(optimizer_off=off, keep_changes=keep_changes, checkpoint=directory)
     if snapshot is None and directory is not None:

@@ -49,12 +49,12 @@ def tick(session: Session) -> None:
     blocks: list[b.Block] = []
     for name, meter in session._meters.items():
         stream = names.find_stream(session, name)
-        quiet = now - meter.last_push
-        if stream.tick is not None and not stream.unit_time and quiet >= stream.tick:
+        if meter.ticks(now):
+            meter.last_tick = now
             blocks.append(b.Heartbeat(name, now - stream.delay))
         if meter.idle(now):
             reached = active_watermark(session, name, now)
-            if reached is not None:
+            if reached is not None and reached > session._engine.sources[name].watermark:
                 blocks.append(b.Heartbeat(name, reached))
     if blocks:
         session._beat(blocks)

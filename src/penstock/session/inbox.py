@@ -37,9 +37,9 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
     failures: dict[tuple[int, int], str] = {}
     for result in batch.results:
         if result.kind == "read":
-            request, data, _ = wire.loads(result.data)
+            request, data = wire.loads(result.data)
             if request in session._answers:
-                session._answers[request].append(wire.unpack_batch(data))
+                session._answers[request].append((result.order, wire.unpack_batch(data)))
         elif result.kind == "failure":
             qid, reason = wire.loads(result.data)
             failures.setdefault((result.template, qid), reason)

@@ -27,6 +27,7 @@ class StreamMeter:
         self.stream = stream
         self.received = self.accepted = self.late_rows = self.quarantined = 0
         self.last_push = time.time_ns() // 1000  # silence is counted from the declaration
+        self.last_tick = self.last_push
         self.first_ts: int | None = None
         self.last_ts: int | None = None
         self._late: list[pa.Table] = []
@@ -51,6 +52,27 @@ class StreamMeter:
             if self._sample.shape[1] < _SAMPLE:
                 take = rows[:, : _SAMPLE - self._sample.shape[1]]
                 self._sample = np.concatenate([self._sample, take], axis=1)
+
+    def ticks(self, now: int) -> bool:
+        """Whether TICK is due: nothing came for so long, and no tick either."""
+        every = self.stream.tick
+        if every is None or self.stream.unit_time:
+            return False
+        return now - max(self.last_push, self.last_tick) >= every
+
+    def keep_out(self, kind: str, rows: pa.Table) -> None:
+        """Take note of rows that were kept out elsewhere ("late" or "quarantine")."""
+        kept = self._late if kind == "late" else self._quarantine
+        kept.append(rows)
+        del kept[:-_KEPT_TABLES]
+
+    def add_counts(self, received: int, accepted: int, late: int, quarantined: int) -> None:
+        """Take note of rows that came past this session."""
+        self.received += received
+        self.accepted += accepted
+        self.late_rows += late
+        self.quarantined += quarantined
+        self.last_push = time.time_ns() // 1000
 
     def idle(self, now: int) -> bool:
         """Whether IDLE AFTER has passed without rows."""

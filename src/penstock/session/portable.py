@@ -38,7 +38,7 @@ def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
             return [e.ChangeTable(block.table, block.remove, data)]
         case b.DropQueries():
             if block.template not in engine.templates:
-                session._deployed.pop(block.template, None)
+                session._retire(block.template)
             return [block]
         case b.Rows() | b.Received():
             raise PlanError("rows do not go through the session's engine")

@@ -27,7 +27,7 @@ from penstock.errors import (
     SqlSyntaxError,
     UnsupportedError,
 )
-from penstock.inprocess.sinks import Sink
+from penstock.inprocess.sinks import Sink, open_sink
 from penstock.logical.udf import Udf
 from penstock.optimizer.stats import Stats
 from penstock.session import delivery, explain, feed, names, registration, show, statements
@@ -104,6 +104,21 @@ class Session:
 
     def _execute(self, statement: st.Statement) -> Any:
         return statements.execute(self, statement)
+
+    def _declare(self, stream: StreamDef) -> None:
+        """Look at a stream before it exists; a runner may refuse its source."""
+
+    def _open_sink(self, create: st.CreateSink) -> Sink:
+        """A sink for the changes of a query."""
+        return open_sink(create.format, dict(create.options), create.name)
+
+    def stream(self, name: str, frame: Any, **clauses: Any) -> None:
+        """Make a streaming DataFrame a stream (on Spark)."""
+        raise UnsupportedError(
+            "streaming DataFrames need the Spark runner",
+            code="PS-RUNNER-002",
+            remedy="connect() without runner=, or push() the rows",
+        )
 
     # ---- queries ---------------------------------------------------------------------
     def query(self, text: str, history: bool = False) -> Query:

@@ -44,6 +44,7 @@ class Call:
     method: str
     arguments: tuple[Any, ...]
     notes: list[Any] = field(default_factory=list)
+    lasting: bool = False  # to be repeated even if it told the shards nothing
 
 
 class ShardedSession(Session):
@@ -57,7 +58,7 @@ class ShardedSession(Session):
         self._depth = 0
         self._last_rows = 0  # entry of the last push
         self._leaving: list[inbox.Leaving] = []
-        self._answers: dict[int, list[pa.RecordBatch]] = {}
+        self._answers: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
         self._repeated = 0  # number of the entry that is being repeated
         super().__init__(**options)
         self._job = make_job(self._receive)
@@ -85,7 +86,7 @@ class ShardedSession(Session):
     def _end_call(self) -> None:
         blocks, self._pending = tuple(self._pending), []
         call, self._call = self._call, None
-        if blocks and self._replayed is None:
+        if self._replayed is None and (blocks or (call is not None and call.lasting)):
             self._job.append(blocks, call)
 
     def _begin(self, method: str, *arguments: Any) -> None:
@@ -150,7 +151,10 @@ class ShardedSession(Session):
     def _execute(self, statement: st.Statement) -> Any:
         self._begin("_execute", statement)
         try:
-            return super()._execute(statement)
+            result = super()._execute(statement)
+            if self._call is not None:
+                self._call.lasting = isinstance(statement, st.CreateSink | st.Drop)
+            return result
         finally:
             self._end_call()
 
@@ -225,15 +229,28 @@ class ShardedSession(Session):
             inbox.receive(self, batch)
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
-        schema = self._registry.templates[info.template].plan.schema.arrow()
+        request = self._ask(info)
+        self._job.wait(request)
+        return self._answer_of(request, info)
+
+    def _ask(self, info: QueryInfo) -> int:
+        """Ask the shards for an answer; the number of the question."""
         with self._open():
             request = self._job.next_entry
             self._answers[request] = []
             self._pending.append(e.Read(request, info.template, info.qid))
-        self._job.wait(request)
-        parts = self._answers.pop(request)
+        return request
+
+    def _answer_of(self, request: int, info: QueryInfo) -> pa.Table:
+        """What all shards answered."""
+        schema = self._registry.templates[info.template].plan.schema.arrow()
+        parts = [part for _, part in self._answers.pop(request)]
         tables = [pa.Table.from_arrays(p.columns, schema=schema) for p in parts]
         return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    def _retire(self, template: int) -> None:
+        """A template has no queries any more."""
+        self._deployed.pop(template, None)
 
     def _retract(self, info: QueryInfo, handle: Query) -> pa.Table | None:
         """Drop a query on the shards; its last changes come when they have done it."""

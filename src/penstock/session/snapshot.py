@@ -81,7 +81,7 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
     session._meters = snapshot.meters
     for meter in session._meters.values():
         meter.last_push = time.time_ns() // 1000  # nobody was there to bring anything
-    session._engine.apply(_blocks(session, snapshot.arrays))
+    session._engine.apply(build_blocks(session, snapshot.arrays))
     session._engine.arena.restore(snapshot.arrays)
     session._handles = {
         name: Query(session, name, read, initial)
@@ -92,7 +92,7 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
         session._sinks[create.name] = (create, sink)
 
 
-def _blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
+def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
     """What makes an engine with the same operators; templates of failed queries have no state."""
     blocks: list[b.Block] = [b.AddUdf(udf) for udf in session._catalog.udfs.values()]
     for relation in session._catalog.relations.values():

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import NameError_
-from penstock.inprocess.sinks import open_sink
 from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.session import explain, names, registration, show, tables
 from penstock.session.compile import compile_select
@@ -34,6 +33,7 @@ def _do_createstream(session: Session, statement: st.CreateStream) -> None:
 
 def add_stream(session: Session, stream: StreamDef) -> None:
     """Declare a stream."""
+    session._declare(stream)
     session._catalog.add(stream)
     session._meters[stream.name] = StreamMeter(stream)
     session._apply([b.AddStream(stream.name, stream.schema, stream.retain or 0)])
@@ -82,8 +82,7 @@ def _do_createsink(session: Session, statement: st.CreateSink) -> None:
             return
         raise NameError_(f"there is already a sink called {statement.name}")
     session._query_info(statement.view)
-    sink = open_sink(statement.format, dict(statement.options), statement.name)
-    session._sinks[statement.name] = (statement, sink)
+    session._sinks[statement.name] = (statement, session._open_sink(statement))
 
 
 def _do_drop(session: Session, statement: st.Drop) -> None:

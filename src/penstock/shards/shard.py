@@ -121,12 +121,10 @@ class Shard:
         if template is None or template.plan.view is None:
             return
         rows = self.engine.view(block.template, block.qid)
-        schema = self._schema(block.template)
-        arrays = to_arrow(rows, schema, self.engine.strings)
+        arrays = to_arrow(rows, self._schema(block.template), self.engine.strings)
         batch = pa.RecordBatch.from_arrays(arrays, [f"c{j}" for j in range(len(arrays))])
-        if rows.shape[1]:
-            data = wire.dumps((block.request, wire.pack_batch(batch), rows.shape[1]))
-            self._add_result("read", block.template, data)
+        data = wire.dumps((block.request, wire.pack_batch(batch)))
+        self._add_result("read", block.template, data)
 
     def _take_results(self) -> tuple[wire.Result, ...]:
         results, self._results, self._step = tuple(self._results), [], 0

@@ -1,6 +1,6 @@
 """The directory of a job: who it belongs to, and that one driver has it.
 
-penstock.json   format, version, id, shards, external sources: fixed for its life
+penstock.json   format, version, id, shards; external sources from the first start on
 lock            held by the driver while it runs
 log/            the session log
 manifests/      what is fixed per batch
@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,13 @@ class Identity:
     penstock: str
     id: str
     shards: int
-    sources: tuple[str, ...]
+    sources: tuple[str, ...] | None  # None until the job is started
 
 
 class Checkpoint:
     """An open checkpoint directory; temporary when none is given."""
 
-    def __init__(self, directory: Path | None, shards: int, sources: tuple[str, ...]) -> None:
+    def __init__(self, directory: Path | None, shards: int) -> None:
         self._temporary = directory is None
         self.path = Path(tempfile.mkdtemp(prefix="penstock-")) if directory is None else directory
         try:
@@ -48,7 +48,7 @@ class Checkpoint:
             raise StateError(f"{self.path} cannot be made: {error}") from error
         self._lock = self._take_lock()
         try:
-            self.identity = self._identify(shards, sources)
+            self.identity = self._identify(shards)
         except BaseException:
             os.close(self._lock)
             raise
@@ -81,15 +81,13 @@ class Checkpoint:
             ) from error
         return lock
 
-    def _identify(self, shards: int, sources: tuple[str, ...]) -> Identity:
+    def _identify(self, shards: int) -> Identity:
         path = self.path / "penstock.json"
         if not path.exists():
             if self.spark.exists() or self.log.exists():
                 raise StateError(f"the checkpoint file {path} is missing", code="PS-STATE-003")
-            made = Identity(FORMAT, __version__, uuid.uuid4().hex, shards, sources)
-            staged = path.with_suffix(".new")
-            staged.write_text(json.dumps(asdict(made), indent=1))
-            staged.replace(path)
+            made = Identity(FORMAT, __version__, uuid.uuid4().hex, shards, None)
+            self._write(made)
             return made
         found = _read_identity(path)
         if (found.format, found.penstock) != (FORMAT, __version__):
@@ -98,14 +96,25 @@ class Checkpoint:
                 code="PS-STATE-002",
                 remedy="install that version, or start from an empty checkpoint",
             )
-        if found.sources != sources:
+        return found
+
+    def _write(self, identity: Identity) -> None:
+        staged = self.path / "penstock.json.new"
+        staged.write_text(json.dumps(asdict(identity), indent=1))
+        staged.replace(self.path / "penstock.json")
+
+    def fix_sources(self, sources: tuple[str, ...]) -> None:
+        """The external sources of the job; Spark counts them, so they stay the same."""
+        if self.identity.sources is None:
+            self.identity = replace(self.identity, sources=sources)
+            self._write(self.identity)
+        elif self.identity.sources != sources:
             raise StateError(
                 f"the checkpoint {self.path} has the external streams "
-                f"{_names(found.sources)}, not {_names(sources)}",
+                f"{_names(self.identity.sources)}, not {_names(sources)}",
                 code="PS-STATE-008",
-                remedy="the set of external streams is fixed when a checkpoint is made",
+                remedy="the set of external streams is fixed when a checkpoint is first started",
             )
-        return found
 
     def close(self) -> None:
         """Let others have it; a temporary directory goes."""
@@ -123,7 +132,7 @@ def _read_identity(path: Path) -> Identity:
         data: dict[str, Any] = json.loads(path.read_text())
         return Identity(
             int(data["format"]), str(data["penstock"]), str(data["id"]), int(data["shards"]),
-            tuple(data["sources"]),
+            None if data["sources"] is None else tuple(data["sources"]),
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(

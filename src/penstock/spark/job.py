@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine import blocks as b
+from penstock.errors import StateError
 from penstock.shards import wire
 from penstock.shards.entries import Entry, EntryBlock
 from penstock.shards.intake import Intake
@@ -69,7 +70,7 @@ class SparkJob:
         self._sinks = sinks
         self._trigger = trigger
         self._log_weight = log_weight
-        self._checkpoint = Checkpoint(checkpoint, shards, tuple(sorted(self._sources)))
+        self._checkpoint = Checkpoint(checkpoint, shards)
         self.shards = self._checkpoint.identity.shards
         self._log = SessionLog(self._checkpoint.log)
         self._manifests = Manifests(self._checkpoint.manifests)
@@ -102,11 +103,40 @@ class SparkJob:
         """Forget entries below `before`, as far as they have been delivered."""
         self._log.trim(min(before, self._mark.last + 1))
 
+    # ---- sources ---------------------------------------------------------------------
+    @property
+    def path(self) -> Path:
+        """The checkpoint directory."""
+        return self._checkpoint.path
+
+    @property
+    def id(self) -> str:
+        """The checkpoint's own name."""
+        return self._checkpoint.identity.id
+
+    @property
+    def running(self) -> bool:
+        """Whether batches are run."""
+        return self._query is not None and self._error is None
+
+    def add_source(self, name: str, frame: DataFrame) -> None:
+        """Read an external stream; Spark fixes the set of them when the job is first started."""
+        known = self._checkpoint.identity.sources
+        if known is not None and name not in known:
+            raise StateError(
+                f"stream {name} comes after the job was started, and Spark cannot add a source",
+                code="PS-STATE-008",
+                remedy="declare external streams before the first flush() or start(), "
+                "or use another checkpoint; push() needs no source",
+            )
+        self._sources[name] = frame
+
     # ---- running ---------------------------------------------------------------------
     def start(self) -> None:
         """Start the query, or go on where it stopped."""
         if self._query is not None:
             return
+        self._checkpoint.fix_sources(tuple(sorted(self._sources)))
         identity = self._checkpoint.identity
         topology = Topology(
             identity.id, self._checkpoint.log.absolute(), self._checkpoint.manifests.absolute(),

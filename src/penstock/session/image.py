@@ -1,0 +1,130 @@
+"""The driver's part of a checkpoint: the session as of an entry of its log, in one file.
+
+The shards' state is in Spark's store; here are the catalogue, tables, Q and the books of the
+session. What came after the entry is repeated from the log.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock import __version__
+from penstock.errors import StateError
+from penstock.session import snapshot
+from penstock.session.changelog import Changelog
+from penstock.session.inbox import Leaving
+from penstock.session.query import Query
+from penstock.shards.entries import Deploy
+from penstock.spark.pickling import dumps
+from penstock.sql.catalog import StreamDef
+from penstock.sql.statements import CreateSink
+
+if TYPE_CHECKING:
+    from penstock.session.on_spark import OnSpark
+
+_FILE = "session.pickle"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Everything the driver knows."""
+
+    version: str
+    entry: int
+    last_rows: int
+    arrays: dict[str, Any]
+    relations: dict[str, Any]
+    udfs: dict[str, Any]
+    registry: Any
+    meters: dict[str, Any]
+    sinks: list[CreateSink]
+    deployed: dict[int, Deploy]
+    retired: list[tuple[int, Deploy]]
+    leaving: list[tuple[int, int, int, str]]
+    counted: int  # batches whose counts are in the meters
+
+
+def save(session: OnSpark, directory: Path) -> None:
+    """Write the image, all or nothing."""
+    made = Image(
+        __version__,
+        session._job.next_entry - 1,
+        session._last_rows,
+        session._engine.arena.snapshot(),
+        session._catalog.relations,
+        session._catalog.udfs,
+        session._registry,
+        session._meters,
+        [create for create, _ in session._sinks.values()],
+        session._deployed,
+        session._retired,
+        [(g.entry, g.template, g.qid, g.name) for g in session._leaving],
+        session._counted,
+    )
+    staged = directory / f"{_FILE}.{os.getpid()}"
+    staged.write_bytes(dumps(made))
+    staged.replace(directory / _FILE)
+
+
+def load(session: OnSpark, directory: Path) -> int:
+    """Make an empty session what the image says; the entry it stands for, 0 without one."""
+    path = directory / _FILE
+    if not path.exists():
+        return 0
+    image = _read(path)
+    session._last_rows = image.last_rows
+    session._counted = image.counted
+    session._catalog.relations.update(image.relations)
+    session._catalog.udfs.update(image.udfs)
+    session._registry = image.registry
+    session._meters = image.meters
+    for meter in session._meters.values():
+        meter.last_push = meter.last_tick = time.time_ns() // 1000
+    for relation in image.relations.values():
+        if isinstance(relation, StreamDef):
+            session._declare(relation)
+    session._engine.apply(snapshot.build_blocks(session, image.arrays))
+    session._engine.arena.restore(image.arrays)
+    session._deployed, session._retired = image.deployed, image.retired
+    for info in image.registry.templates.values():
+        session._changelogs[info.key] = Changelog(info.plan.schema, info.unit_time, session._keep)
+    session._handles = {name: Query(session, name, 0, None) for name in image.registry.queries}
+    for create in image.sinks:
+        session._sinks[create.name] = (create, session._open_sink(create))
+    _take_leave(session, image)
+    return image.entry
+
+
+def _take_leave(session: OnSpark, image: Image) -> None:
+    """Queries whose drop may not have been run yet: their numbers stay taken until it is."""
+    for entry, template, qid, name in image.leaving:
+        known = image.registry.templates.get(template)
+        if known is not None:
+            log = session._changelogs[template]
+            handle = Query(session, name, log.end, None)
+            session._leaving.append(Leaving(entry, template, qid, name, handle, log))
+
+
+def _read(path: Path) -> Image:
+    try:
+        found = pickle.loads(path.read_bytes())
+    except Exception as error:
+        raise StateError(
+            f"the checkpoint file {path} cannot be read: {error}",
+            code="PS-STATE-003",
+            remedy="restore the file from a backup, or start from an empty checkpoint",
+        ) from error
+    if not isinstance(found, Image):
+        raise StateError(f"{path} is not a checkpoint of Penstock", code="PS-STATE-003")
+    if found.version != __version__:
+        raise StateError(
+            f"the state was written by version {found.version}; this is {__version__}",
+            code="PS-STATE-002",
+            remedy="open it with that version, or start from an empty checkpoint",
+        )
+    return found

@@ -1,0 +1,334 @@
+"""The Spark session: shards in one Spark job, external sources, served views, restart.
+
+Rows of external streams never pass through here: `pack` admits them on Spark and each batch
+says how many there were and how far time has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.delta import BEGINNING
+from penstock.errors import DataError
+from penstock.inprocess.sinks import Sink
+from penstock.logical.nodes import Scan, walk
+from penstock.session import delivery, feed, image, names
+from penstock.session.session import _DAY_US
+from penstock.session.sharded import ShardedSession
+from penstock.session.view_store import ViewStore
+from penstock.shards import entries as e
+from penstock.shards import wire
+from penstock.shards.intake import Intake
+from penstock.shards.job import Batch
+from penstock.shards.shard import MOST_SHARDS
+from penstock.sharing.registry import QueryInfo
+from penstock.spark.config import build_session
+from penstock.spark.job import SparkJob
+from penstock.spark.sinks import SinkSpec, SparkSinks
+from penstock.spark.sources import checked_frame, frame_columns, open_source
+from penstock.sql import statements as st
+from penstock.sql.catalog import StreamDef
+
+FRAME = "dataframe"
+"""The format of a stream whose rows come from a DataFrame of the user's."""
+_SAVE_EVERY = 500  # entries
+
+
+class OnSpark(ShardedSession):
+    """Streams, tables and standing queries in one Spark job."""
+
+    def __init__(
+        self,
+        *,
+        spark: Any = None,
+        master: str | None = None,
+        shards: int | None = None,
+        checkpoint: Path | None = None,
+        spark_options: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        self._spark = build_session(master, spark, spark_options)
+        self._own_spark = spark is None
+        self._frames: dict[str, Any] = {}
+        self._retired: list[tuple[int, e.Deploy]] = []
+        self._pushed: dict[int, dict[str, int]] = {}
+        self._opening: dict[int, QueryInfo] = {}
+        self._saved = 0
+        self._counted = 0  # batches whose counts are in the meters
+        count = shards or max(1, int(self._spark.sparkContext.defaultParallelism))
+        self._spark_sinks = SparkSinks(self._spark)
+
+        def make(deliver: Any) -> SparkJob:
+            return SparkJob(
+                self._spark, deliver, shards=count, checkpoint=checkpoint,
+                intakes=self._intakes, sinks=self._spark_sinks,
+            )  # fmt: skip
+
+        super().__init__(make, **options)
+        self._spark_job: SparkJob = self._job  # type: ignore[assignment]
+        self._spark_sinks.checkpoint = self._spark_job.id
+        self._durable = checkpoint is not None
+        self._views = ViewStore(self._spark_job.path / "views.duckdb" if self._durable else None)
+        if self._durable:
+            self._restore()
+
+    # ---- streams ---------------------------------------------------------------------
+    def _is_external(self, stream: str) -> bool:
+        found = self._catalog.relation(stream)
+        return isinstance(found, StreamDef) and found.format is not None
+
+    def _declare(self, stream: StreamDef) -> None:
+        if stream.format is None:
+            return
+        if stream.format.lower() != FRAME:
+            self._frames[stream.name] = open_source(self._spark, stream)
+        if stream.name in self._frames:
+            self._spark_job.add_source(stream.name, self._frames[stream.name])
+
+    def stream(self, name: str, frame: Any, **clauses: Any) -> None:
+        """Make a streaming DataFrame a stream; clauses are `time` and those of CREATE STREAM.
+
+        ``stream("t", frame, time="ts", delay="5 seconds")``. After a restart the same call gives
+        the stream its frame again.
+        """
+        self._frames[name] = checked_frame(frame, name)
+        known = self._catalog.relation(name)
+        if isinstance(known, StreamDef) and known.format == FRAME:
+            self._spark_job.add_source(name, frame)
+            return
+        columns = ", ".join(f'"{c}" {t}' for c, t in frame_columns(frame, name))
+        time = clauses.pop("time", None)
+        if time is None:
+            raise DataError(f"stream {name} needs a time column", remedy='pass time="ts"')
+        rest = " ".join(f"{k.replace('_', ' ').upper()} {v}" for k, v in clauses.items())
+        self.sql(f'CREATE STREAM {name} ({columns}) TIMESTAMP BY "{time}" {rest} FROM {FRAME}')
+
+    def push(self, stream: str, rows: Any) -> None:
+        """Bring rows to a stream that has no source of its own."""
+        found = names.find_stream(self, stream)
+        if found.format is not None:
+            raise DataError(
+                f"rows of {stream} come from {found.format}",
+                code="PS-DATA-010",
+                remedy="declare the stream without FROM to push its rows",
+            )
+        super().push(stream, rows)
+
+    def _intakes(self, entry: int) -> dict[str, Intake]:
+        """How rows of external streams are taken in after an entry."""
+        with self._lock:
+            deployed = [*self._deployed.values(), *(d for at, d in self._retired if at > entry)]
+            return {
+                s.name: self._intake(s, deployed)
+                for s in self._catalog.relations.values()
+                if isinstance(s, StreamDef) and s.format is not None
+            }
+
+    def _intake(self, stream: StreamDef, deployed: list[e.Deploy]) -> Intake:
+        read: dict[str, set[int]] = {}
+        routes = {}
+        for deploy in deployed:
+            for route in deploy.plan.routes:
+                if route.stream == stream.name:
+                    routes[route.name] = route
+            roots = [deploy.plan.view, *(send.node for send in deploy.plan.sends)]
+            for node in (n for root in roots for n in walk(root)):
+                if isinstance(node, Scan):
+                    read.setdefault(node.stream, set()).update(node.columns)
+        ahead = stream.max_ahead
+        if ahead is None and not stream.unit_time:
+            ahead = _DAY_US
+        columns = stream.schema.names
+        shipped = tuple(
+            (route, tuple(columns[c] for c in sorted(read.get(name, ()))))
+            for name, route in sorted(routes.items())
+        )
+        whole = bool(stream.retain)
+        return Intake(stream.schema, stream.time, stream.delay, ahead, whole, shipped)
+
+    # ---- batches ---------------------------------------------------------------------
+    def _count_push(self, stream: str, admitted: Any, sample: Any, rows: int) -> None:
+        told = self._pushed.setdefault(self._number, {})
+        told[stream] = told.get(stream, 0) + admitted.received
+        super()._count_push(stream, admitted, sample, rows)
+
+    def _take_status(self, batch: Batch) -> None:
+        """Counts, times and rows kept out of external streams."""
+        for result in batch.results:
+            if result.kind == "kept_out":
+                stream, kind, data = wire.loads(result.data)
+                if stream in self._meters:
+                    table = pa.Table.from_batches([wire.unpack_batch(data)])
+                    self._meters[stream].keep_out(kind, table)
+            elif result.kind == "status":
+                self._take_counts(wire.loads(result.data))
+
+    def _take_counts(self, status: dict[str, Any]) -> None:
+        for stream, counts in status["counts"].items():
+            if stream in self._meters:
+                self._meters[stream].add_counts(
+                    counts.received, counts.accepted, counts.late, counts.quarantined
+                )
+        for stream, mark in status["watermarks"].items():
+            source = self._engine.sources.get(stream)
+            if source is not None and mark != BEGINNING and self._is_external(stream):
+                accepted = self._meters[stream].accepted
+                passed = max(0, accepted - source.discarded)
+                self._control.pass_by(stream, passed, mark)
+
+    def _receive(self, batch: Batch) -> None:
+        with self._lock:
+            if batch.number > self._counted:
+                self._take_status(batch)
+                self._counted = batch.number
+            super()._receive(batch)
+            self._serve(batch)
+            self._retired = [(at, d) for at, d in self._retired if at > batch.entry]
+
+    def _note_batch(self, batch: Batch, touched: list[tuple[int, int]]) -> None:
+        pushed: dict[str, int] = {}
+        for entry in [n for n in self._pushed if n <= batch.entry]:
+            for stream, rows in self._pushed.pop(entry).items():
+                pushed[stream] = pushed.get(stream, 0) + rows
+        for result in batch.results:
+            if result.kind == "status":
+                for stream, counts in wire.loads(result.data)["counts"].items():
+                    pushed[stream] = pushed.get(stream, 0) + counts.received
+        clocks = {n: s.watermark for n, s in self._engine.sources.items()}
+        batch.metrics.update(
+            rows_in=sum(pushed.values()),
+            streams={
+                name: {
+                    "rows_in": pushed.get(name, 0),
+                    "received": m.received,
+                    "late": m.late_rows,
+                    "quarantined": m.quarantined,
+                    "watermark": None if clocks[name] == BEGINNING else clocks[name],
+                    "lag_s": _lag(m.stream, clocks[name]),
+                }
+                for name, m in self._meters.items()
+            },
+            entry=batch.entry,
+            queries=len(self._registry.queries),
+        )
+        super()._note_batch(batch, touched)
+
+    # ---- views -----------------------------------------------------------------------
+    def _read_rows(self, info: QueryInfo) -> pa.Table:
+        """The answer, after everything that was issued before; kept from now on."""
+        if info.name in self._views:
+            self._job.wait(self._job.next_entry - 1)
+            with self._lock:
+                return self._views.read(info.name)
+        return super()._read_rows(info)
+
+    def _ask(self, info: QueryInfo) -> int:
+        with self._open():
+            self._opening[self._job.next_entry] = info
+            return super()._ask(info)
+
+    def _serve(self, batch: Batch) -> None:
+        """Keep the views that somebody reads, from the changes of a batch."""
+        changes = {n: self._batch_changes(n, batch) for n in self._views.names()}
+        for request in [r for r in self._opening if r <= batch.entry]:
+            info = self._opening.pop(request)
+            found = self._answers[request]
+            if info.name not in self._registry.queries or info.name in self._views or not found:
+                continue
+            schema = self._registry.templates[info.template].plan.schema.arrow()
+            rows = pa.concat_tables(
+                pa.Table.from_arrays(p.columns, schema=schema) for _, p in found
+            )
+            self._views.open(info.name, schema, rows, batch.number - 1)
+            step = found[0][0] // MOST_SHARDS
+            fresh = self._batch_changes(info.name, batch)
+            later = pc.greater(pc.shift_right(fresh["_seq"], 32), (step + 1) * MOST_SHARDS - 1)
+            changes[info.name] = fresh.filter(later)
+        if changes:
+            self._views.apply(batch.number, changes)
+
+    def _batch_changes(self, name: str, batch: Batch) -> pa.Table:
+        info = self._registry.queries[name]
+        return delivery.of_batch(self._changelogs[info.template], info.qid, name, batch.number)
+
+    def _forget(self, info: QueryInfo) -> None:
+        super()._forget(info)
+        self._views.close(info.name)
+
+    def _retire(self, template: int) -> None:
+        gone = self._deployed.get(template)
+        if gone is not None:  # rows of batches before this entry still go to it
+            self._retired.append((self._number, gone))
+        super()._retire(template)
+
+    # ---- sinks -----------------------------------------------------------------------
+    def _open_sink(self, create: st.CreateSink) -> Sink:
+        info = self._query_info(create.view)
+        template = self._registry.templates[info.template]
+        spec = SinkSpec(
+            create.name, info.name, info.template, info.qid, template.plan.schema,
+            template.unit_time, create.format, dict(create.options),
+        )  # fmt: skip
+        return self._spark_sinks.add(spec)
+
+    # ---- operations ------------------------------------------------------------------
+    def flush(self) -> None:
+        """Return when all pushed and available input is in the answers."""
+        with self._open():
+            feed.tick(self)
+        self._job.drain()
+        if self._job.next_entry - self._saved > _SAVE_EVERY:
+            self._save()
+
+    def start(self) -> None:
+        """Run batches in the background as input comes; TICK and IDLE AFTER work."""
+        self._spark_job.start()
+        super().start()
+
+    def stop(self) -> None:
+        """Stop after the batch that runs; start() or flush() go on."""
+        super().stop()
+        self._spark_job.stop()
+        self._save()
+
+    def close(self) -> None:
+        """Finish what was begun, stop the job, write the checkpoint, close the sinks."""
+        if self._closed:
+            return
+        if self._spark_job.running:
+            self._job.wait(self._job.next_entry - 1)
+        self.stop()
+        self._closed = True
+        for _, sink in self._sinks.values():
+            sink.close()
+        self._sinks.clear()
+        self._views.shut()
+        self._job.close()
+        if self._own_spark:
+            self._spark.stop()
+
+    def _save(self) -> None:
+        if self._durable:
+            with self._lock:
+                image.save(self, self._spark_job.path)
+            self._saved = self._job.next_entry - 1
+            self._spark_job.trim(self._saved + 1)
+
+    def _restore(self) -> None:
+        """Take up what a former process left in the checkpoint."""
+        self._saved = image.load(self, self._spark_job.path)
+        for number, call in self._spark_job.calls(self._saved + 1):
+            if call is not None:
+                self._replay(number, call)
+
+
+def _lag(stream: StreamDef, mark: int) -> float | None:
+    """Seconds from a stream's time to the wall clock."""
+    if stream.unit_time or mark == BEGINNING:
+        return None
+    return (feed.now_us() - mark) / 1e6

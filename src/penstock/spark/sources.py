@@ -1,0 +1,150 @@
+"""External sources: streaming frames by format, and a user's own frame as a stream.
+
+Columns arrive as the source gives them; admission in `pack` converts them or quarantines the
+row. Text formats hand on what they cannot read as text (`_malformed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from penstock.engine.admission import MALFORMED
+from penstock.errors import DataError
+from penstock.schema import Schema
+from penstock.spark.config import SparkError
+from penstock.spark.failure import translated
+from penstock.sql.catalog import StreamDef
+from penstock.types import Kind, SqlType
+
+_TYPES: dict[Kind, t.DataType] = {
+    Kind.BOOLEAN: t.BooleanType(),
+    Kind.INT: t.IntegerType(),
+    Kind.BIGINT: t.LongType(),
+    Kind.FLOAT: t.FloatType(),
+    Kind.DOUBLE: t.DoubleType(),
+    Kind.STRING: t.StringType(),
+    Kind.DATE: t.DateType(),
+    Kind.TIMESTAMP: t.TimestampNTZType(),
+}
+_FILES = ("parquet", "json", "csv", "orc", "text")
+_JSON_VALUE = ("kafka", "socket")
+"""Formats whose rows are a text `value` that holds a JSON object."""
+
+
+def spark_type(type_: SqlType) -> t.DataType:
+    """The Spark type of a column."""
+    if type_.kind is Kind.DECIMAL:
+        return t.DecimalType(type_.precision, type_.scale)
+    return _TYPES[type_.kind]
+
+
+def spark_schema(schema: Schema) -> t.StructType:
+    """A schema for Spark."""
+    return t.StructType([t.StructField(c.name, spark_type(c.type)) for c in schema])
+
+
+def open_source(spark: SparkSession, stream: StreamDef) -> DataFrame:
+    """The streaming frame of CREATE STREAM … FROM format OPTIONS (…)."""
+    assert stream.format is not None
+    kind = stream.format.lower()
+    options = {k.lower(): v for k, v in stream.options}
+    if kind in _FILES and not options.get("path"):
+        raise DataError(
+            f"stream {stream.name} needs a path", code="PS-DATA-008",
+            remedy=f"FROM {kind} OPTIONS (path 'in')",
+        )  # fmt: skip
+    reader = spark.readStream.format(kind).options(**options)
+    with _of_stream(stream.name, kind), translated():
+        if kind == "csv":  # as text: admission says which value of which row does not fit
+            texts = [t.StructField(c.name, t.StringType()) for c in stream.schema]
+            reader = reader.schema(t.StructType([*texts, _corrupt()]))
+            return reader.option("columnNameOfCorruptRecord", MALFORMED).load()
+        if kind == "json":
+            reader = reader.schema(t.StructType([*spark_schema(stream.schema), _corrupt()]))
+            return reader.option("columnNameOfCorruptRecord", MALFORMED).load()
+        if kind in _FILES:
+            return reader.schema(spark_schema(stream.schema)).load()
+        frame = reader.load()
+        return _parsed(frame, stream.schema) if kind in _JSON_VALUE else frame
+
+
+@contextmanager
+def _of_stream(name: str, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except SparkError as error:
+        raise DataError(
+            f"stream {name} cannot read {kind}: {error.message}",
+            code="PS-DATA-008",
+            remedy="check FROM and its OPTIONS; a connector must be on Spark's class path",
+        ) from None
+
+
+def _corrupt() -> t.StructField:
+    return t.StructField(MALFORMED, t.StringType())
+
+
+def _parsed(frame: DataFrame, schema: Schema) -> DataFrame:
+    """The fields of a JSON text in column `value`; a text that is none is handed on."""
+    text = f.col("value").cast("string")
+    fields = t.StructType([*spark_schema(schema), _corrupt()])
+    parsed = f.from_json(text, fields, {"columnNameOfCorruptRecord": MALFORMED})
+    return frame.select(parsed.alias("row"), text.alias("text")).select(
+        *[f.col(f"row.`{c.name}`").alias(c.name) for c in schema],
+        f.when(f.col("row").isNull(), f.col("text"))
+        .otherwise(f.col(f"row.{MALFORMED}"))
+        .alias(MALFORMED),
+    )
+
+
+def checked_frame(frame: Any, name: str) -> DataFrame:
+    """A user's streaming frame, or an error that says what it is instead."""
+    if not isinstance(frame, DataFrame):
+        raise DataError(f"stream() takes a DataFrame, not a {type(frame).__name__}")
+    if not frame.isStreaming:
+        raise DataError(
+            f"the DataFrame for stream {name} is not streaming",
+            remedy="make it with spark.readStream, or push() its rows",
+        )
+    return frame
+
+
+def frame_columns(frame: DataFrame, name: str) -> list[tuple[str, str]]:
+    """Names and SQL types of a frame's columns."""
+    found = []
+    for field in frame.schema.fields:
+        found.append((field.name, _sql_type(field, name)))
+    return found
+
+
+def _sql_type(field: t.StructField, name: str) -> str:
+    match field.dataType:
+        case t.BooleanType():
+            return "BOOLEAN"
+        case t.ByteType() | t.ShortType() | t.IntegerType():
+            return "INT"
+        case t.LongType():
+            return "BIGINT"
+        case t.FloatType():
+            return "FLOAT"
+        case t.DoubleType():
+            return "DOUBLE"
+        case t.DecimalType() as d if d.precision <= 18:
+            return f"DECIMAL({d.precision},{d.scale})"
+        case t.StringType():
+            return "STRING"
+        case t.DateType():
+            return "DATE"
+        case t.TimestampType() | t.TimestampNTZType():
+            return "TIMESTAMP"
+    raise SparkError(
+        f"column {field.name} of stream {name} has type {field.dataType.simpleString()}",
+        code="PS-DATA-009",
+        remedy="select or cast it to a type that Penstock has (docs/sql.md)",
+    )
