@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.delta import I64, Level
 from penstock.kernels.grouped_filter_bits import transpose
 from penstock.kernels.match import EQ, GE, GT, LE, LT, NE, match_queries
@@ -136,6 +138,46 @@ def test_counts_are_the_numbers_of_pairs(spread: int) -> None:
     )  # fmt: skip
     assert np.array_equal(queries, np.arange(700))
     assert np.array_equal(counts, np.bincount(qids, minlength=700))
+
+
+def test_parts_grow_are_merged_and_are_built_again() -> None:
+    rng = np.random.default_rng(7)
+    _, table = table_of(*rng.integers(0, 50, (2, 1000)).tolist())
+    preds = np.array([[EQ, 0, 0, 0], [GE, 0, 1, 1]])
+    grouped = GroupedFilter(table, preds, by_cohort=False)
+    values = rows_of(*rng.integers(0, 50, (2, 40)).tolist())
+    lin, sign = np.zeros(40, np.int64), np.ones(40, np.int8)
+    for size in (1, 1, 10, 100, 3000):
+        table.add(rows_of(*rng.integers(0, 50, (2, size)).tolist()), 0)
+        grouped.match(values, lin, sign, False, "index")
+        assert grouped.parts <= 3
+    table.drop(rng.permutation(4112)[:3500])
+    before = grouped.nbytes
+    _, qids, _ = grouped.match(values, lin, sign, False, "index")
+    assert grouped.nbytes < before
+    assert np.array_equal(qids, grouped.match(values, lin, sign, False, "bits")[1])
+
+
+def test_the_method_follows_how_many_queries_a_row_meets() -> None:
+    rng = np.random.default_rng(3)
+    values, lin = rows_of(*rng.integers(0, 5000, (2, 2000)).tolist()), np.zeros(2000, np.int64)
+    _, table = table_of(*rng.integers(0, 5000, (2, 5000)).tolist())
+    few = GroupedFilter(table, np.array([[EQ, 0, 0, 0], [GE, 0, 1, 1]]), by_cohort=False)
+    assert few.choice(values, lin) == "index"
+    many = GroupedFilter(table, np.array([[GE, 0, 0, 0], [GE, 0, 1, 1]]), by_cohort=False)
+    assert many.choice(values, lin) == "bits"
+
+
+def test_explain_names_the_filter_and_its_clusters() -> None:
+    ps = penstock.connect(runner="inprocess")
+    ps.sql("CREATE STREAM r (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    params = pa.table({"key": [i % 5 for i in range(100)], "least": range(100)})
+    queries = ps.query_many("SELECT a FROM r [RANGE 9] WHERE k = $key AND a > $least", params)
+    assert "× 100 queries (grouped filter, 5 clusters)" in queries[0].explain()
+    for query in queries[7:]:
+        query.drop()
+    assert "grouped filter" not in queries[0].explain()
+    ps.close()
 
 
 def test_transposing_bits() -> None:

@@ -8,7 +8,7 @@ from penstock.delta import I8, I64
 from penstock.kernels.grouped_filter_bits import U64, lowest_bit
 from penstock.kernels.grouped_filter_rank import Ranked, rank_rows
 from penstock.kernels.grouped_filter_scan import Intervals, fill_matrix, tile_of
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
 
 
 @kernel
@@ -79,3 +79,60 @@ def pair_up(offsets: I64, qids: I64, sign: I8) -> tuple[I64, I64, I8]:
                 k += 1
         i += 2 if pair else 1
     return rows, merged, signs
+
+
+@kernel
+def append_rows(counts: I64, qids: I64, ends: I64, merged: I64) -> None:
+    """Write each row's queries behind what `merged` has of it; `ends` says where that ends."""
+    k = 0
+    for i in range(counts.shape[0]):
+        at = ends[i]
+        for _ in range(counts[i]):
+            merged[at] = qids[k]
+            at += 1
+            k += 1
+        ends[i] = at
+
+
+@kernel
+def sort_rows(offsets: I64, qids: I64, most: int) -> None:
+    """Let the queries of each row ascend (none is ≥ `most`)."""
+    seen = np.zeros((most >> 6) + 1, np.uint64)
+    for i in range(offsets.shape[0] - 1):
+        start, end = offsets[i], offsets[i + 1]
+        k = start + 1
+        while k < end and qids[k - 1] < qids[k]:
+            k += 1
+        if k >= end:
+            continue
+        if end - start <= 24:
+            for j in range(k, end):
+                _insert(qids, start, j)
+        elif (end - start) * 4 < seen.shape[0]:
+            qids[start:end].sort()
+        else:
+            _sort_by_bits(qids[start:end], seen)
+
+
+@inlined
+def _insert(qids: I64, start: int, j: int) -> None:
+    qid = qids[j]
+    while j > start and qids[j - 1] > qid:
+        qids[j] = qids[j - 1]
+        j -= 1
+    qids[j] = qid
+
+
+@kernel
+def _sort_by_bits(qids: I64, seen: U64) -> None:
+    """Sort distinct numbers by a sweep over a set of them; `seen` is empty before and after."""
+    for j in range(qids.shape[0]):
+        seen[qids[j] >> 6] |= np.uint64(1) << np.uint64(qids[j] & 63)
+    k = 0
+    for w in range(seen.shape[0]):
+        word = seen[w]
+        while word:
+            qids[k] = w * 64 + np.int64(lowest_bit(word))
+            word &= word - np.uint64(1)
+            k += 1
+        seen[w] = np.uint64(0)

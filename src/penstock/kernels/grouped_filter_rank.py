@@ -16,7 +16,7 @@ from penstock.delta import I32, I64
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.jit import inlined, kernel
 
-MOST_PREFIXES = 256  # of an attribute: with 4,096 rows, half the second-level cache of today
+MOST_PREFIXES = 256  # of an attribute: their bitmaps should stay in a second-level cache
 _GROUPS = 2048
 _DIGIT = 11
 

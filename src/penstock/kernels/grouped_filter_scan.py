@@ -127,14 +127,14 @@ def _count_three(prefixes: U64, words: int, maps: I64, flips: U64, k: int) -> np
     return np.int64(total)
 
 
-@kernel
+@inlined
 def _take_out(chunk: Ranked, a: int, begin: int, end: int, found: U64) -> None:
     """Remove the rows of some distinct values."""
     for i in range(chunk.first[a, begin], chunk.first[a, end]):
         clear_bit(found, chunk.order[a, i])
 
 
-@kernel
+@inlined
 def _trim(chunk: Ranked, asked: Intervals, tile: Tile, k: int, found: U64) -> None:
     """Remove what the bitmaps have too much."""
     for a in range(tile.begins.shape[0]):
@@ -149,7 +149,7 @@ def _trim(chunk: Ranked, asked: Intervals, tile: Tile, k: int, found: U64) -> No
         _take_out(chunk, asked.unequal[d], begin, end, found)
 
 
-@kernel
+@inlined
 def find_rows(
     chunk: Ranked, prefixes: U64, asked: Intervals, tile: Tile, k: int, found: U64
 ) -> np.int64:

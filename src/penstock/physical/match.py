@@ -18,7 +18,7 @@ from penstock.kernels.match import match_queries
 from penstock.logical.expr import COMPARISONS, Call, Expr, Param, conjunction, params_of
 from penstock.physical.evaluate import EvaluationError, compile_expr
 from penstock.physical.operator import Operator
-from penstock.sharing.grouped_filter import GroupedFilter
+from penstock.sharing.grouped_filter import FEWEST_QUERIES, GroupedFilter
 
 if TYPE_CHECKING:
     from penstock.physical.context import Context
@@ -180,7 +180,11 @@ class MatchOp(Operator):
         """The predicates with parameters, and how many queries there are."""
         what = " AND ".join(map(str, self._predicates))
         unit = "cohorts" if self.edge.level is Level.COHORT else "queries"
-        return f"{what + ' ' if what else ''}× {self._live().shape[0]} {unit}"
+        count = self._live().shape[0]
+        how = ""
+        if self.edge.level is Level.QUERY and self._predicates and count >= FEWEST_QUERIES:
+            how = f" ({self._filter.explain()})"
+        return f"{what + ' ' if what else ''}× {count} {unit}{how}"
 
 
 def _unpair(signs: I8, keep: Bool) -> I8:

@@ -1,0 +1,139 @@
+"""The grouped filter, by each of its methods, equals the scan of all pairs; also inside the engine.
+
+Populations of queries come and go between batches, so that parts are merged, emptied and built
+again, and qids are recycled.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from oracle.check import check, compare
+from penstock.delta import I8, I64, Bool, Level
+from penstock.kernels.match import match_queries
+from penstock.sharing.grouped_filter import GroupedFilter
+from penstock.sharing.query_table import QueryTable
+from penstock.state.arena import Arena
+from property.cases import CHUNKS, Case, case, seeds, tally, verify
+from property.data import session
+from property.test_many import TEMPLATES, together
+
+ENDS = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+AWKWARD = np.array([np.nan, np.inf, -np.inf, 0.0])
+
+
+class Population:
+    """A random template, its queries, and rows for them."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = np.random.default_rng(seed)
+        count = int(rng.integers(0, 6))
+        attributes = rng.integers(0, max(count, 1), count)
+        attributes = np.unique(attributes, return_inverse=True)[1]  # none is missing
+        self.floats: Bool = rng.random(count) < 0.3
+        ops = rng.integers(0, 6, count)
+        params = rng.permutation(count)
+        self.preds: I64 = np.stack(
+            [ops, self.floats[attributes], params, attributes], axis=1
+        ).reshape(count, 4)
+        self.attributes = int(attributes.max()) + 1 if count else 0
+        self.spread = int(rng.choice([2, 20, 10**6]))
+        self.table = QueryTable(Arena().scope("Q"), count)
+
+    def words(self, n: int, is_float: bool) -> I64:
+        """Values with ties and awkward ones among them."""
+        rng = self.rng
+        plain = rng.integers(-self.spread, self.spread, n)
+        odd = rng.random(n) < 0.05
+        if is_float:
+            return np.where(odd, rng.choice(AWKWARD, n), plain / 4 + 0.0).view(np.int64)
+        return np.where(odd, rng.choice(ENDS, n), plain)
+
+    def matrix(self, n: int, kinds: list[bool]) -> I64:
+        """Columns of these kinds, some NULL."""
+        out = np.zeros((1 + len(kinds), n), np.int64)
+        for c, is_float in enumerate(kinds):
+            null = self.rng.random(n) < 0.03
+            out[0] |= null.astype(np.int64) << c
+            out[1 + c] = np.where(null, 0, self.words(n, is_float))
+        return out
+
+    def change(self) -> None:
+        """Some queries come, some go."""
+        rng = self.rng
+        kinds = self.preds[np.argsort(self.preds[:, 2]), 1].astype(bool).tolist()
+        self.table.add(self.matrix(int(rng.integers(1, 400)), kinds), int(rng.integers(0, 4)))
+        live = self.table.live(Level.QUERY)
+        gone = rng.choice([0.0, 0.2, 0.9])
+        self.table.drop(live[rng.random(live.shape[0]) < gone])
+
+    def rows(self, keyed: bool) -> tuple[I64, I64, I8]:
+        """Values, lineage and signs of some rows."""
+        rng, n = self.rng, int(self.rng.integers(1, 300))
+        kinds = [bool(self.floats[a]) for a in range(self.attributes)]
+        lin = rng.integers(0, 4, n)
+        sign = rng.choice([-1, 1], n).astype(np.int8)
+        first = np.arange(0, n - 1, 2)[rng.random((n - 1 + 1) // 2) < 0.5] if n > 1 else []
+        if keyed:
+            sign[first], sign[np.add(first, 1)] = -2, 2
+            lin[np.add(first, 1)] = lin[first]
+        return self.matrix(n, kinds), lin, sign
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_method_equals_the_scan(chunk: int) -> None:
+    for seed in seeds(41, chunk, 400):
+        _compare(Population(seed))
+        tally["grouped filter"] += 1
+
+
+def _compare(some: Population) -> None:
+    table = some.table
+    by_cohort, keyed = (bool(some.rng.integers(2)) for _ in range(2))
+    grouped = GroupedFilter(table, some.preds, by_cohort)
+    for _ in range(4):
+        some.change()
+        values, lin, sign = some.rows(keyed)
+        live = table.live(Level.QUERY)
+        expected = match_queries(
+            lin, sign, by_cohort, keyed, values, some.preds, table.matrix(), live,
+            table.since(Level.QUERY), table.cohort(),
+        )  # fmt: skip
+        for method in (None, "index", "bits"):
+            found = grouped.match(values, lin, sign, keyed, method)  # type: ignore[arg-type]
+            for ours, theirs in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(ours, theirs, err_msg=str(method))
+        queries, counts = grouped.count(values, lin)
+        np.testing.assert_array_equal(queries, live)
+        per_query = np.bincount(expected[1], minlength=live.max(initial=0) + 1)
+        np.testing.assert_array_equal(counts, per_query[live])
+
+
+@pytest.fixture
+def _always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine asks the grouped filter however little there is to compare."""
+    monkeypatch.setattr(GroupedFilter, "pays", staticmethod(lambda rows, queries: True))
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_plans_through_the_filter(chunk: int) -> None:
+    def exact(subject: Case) -> None:
+        check(list(subject.sqls), subject.scenario)
+
+    for seed in seeds(42, chunk, 100):
+        verify("through the filter", case(seed, queries=2), exact)
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_templates_through_the_filter(template: str) -> None:
+    for seed in seeds(43, TEMPLATES.index(template), CHUNKS):
+        rng = Random(seed)
+        params: list[dict[str, object]] = [
+            {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)} for _ in range(12)
+        ]
+        compare(together(template, params, session(rng, {"r", "s"}, set(), 20)))
