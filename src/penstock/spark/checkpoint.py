@@ -40,7 +40,7 @@ class Checkpoint:
     """An open checkpoint directory; temporary when none is given."""
 
     def __init__(self, directory: Path | None, shards: int) -> None:
-        self._temporary = directory is None
+        self.temporary = directory is None
         self.path = Path(tempfile.mkdtemp(prefix="penstock-")) if directory is None else directory
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ class Checkpoint:
 
     def close(self) -> None:
         """Let others have it; a temporary directory goes."""
-        if self._temporary:
+        if self.temporary:
             shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 

@@ -8,6 +8,8 @@ manifest and so gives the same results under the same number.
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +29,7 @@ from penstock.shards.session_log import SessionLog
 from penstock.spark import pickling
 from penstock.spark.cells import results_of
 from penstock.spark.checkpoint import Checkpoint
-from penstock.spark.config import query_settings, settings
+from penstock.spark.config import SparkError, query_settings, settings
 from penstock.spark.failure import translated
 from penstock.spark.manifest import Manifest, Manifests, Mark
 from penstock.spark.shard_processor import LOG_WEIGHT
@@ -37,6 +39,10 @@ Intakes = Callable[[int], Mapping[str, Intake]]
 """How the rows of each external stream are taken in, as of an entry."""
 Sinks = Callable[[DataFrame, int], None]
 """Writes the results of a batch (`cells.RESULTS`), which has this number."""
+
+
+_PATIENCE = 30.0
+"""Seconds that a batch is given to end when the job is stopped."""
 
 
 def _no_intakes(entry: int) -> Mapping[str, Intake]:
@@ -137,9 +143,8 @@ class SparkJob:
         if self._query is not None:
             return
         self._checkpoint.fix_sources(tuple(sorted(self._sources)))
-        identity = self._checkpoint.identity
         topology = Topology(
-            identity.id, self._checkpoint.log.absolute(), self._checkpoint.manifests.absolute(),
+            self._arenas(), self._checkpoint.log.absolute(), self._checkpoint.manifests.absolute(),
             self.shards, self._log_weight,
         )  # fmt: skip
         self._error, self._stopping = None, False
@@ -151,6 +156,11 @@ class SparkJob:
                 self._query = writer.option("checkpointLocation", location).start()
                 self._changed.notify_all()
         threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
+
+    def _arenas(self) -> str:
+        """Where shards keep their arenas; the same after a restart on this machine."""
+        base = self._spark.conf.get("spark.local.dir", None) or tempfile.gettempdir()
+        return str(Path(base.split(",")[0], f"penstock-{self._checkpoint.identity.id}"))
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait for the end of the query, and say why."""
@@ -192,7 +202,13 @@ class SparkJob:
             return
         with self._changed:
             self._stopping = True
-            self._changed.wait_for(lambda: not self._busy or self._error is not None, 30.0)
+            self._changed.wait_for(lambda: not self._busy, _PATIENCE)
+        until = time.monotonic() + _PATIENCE
+        committed = self._checkpoint.spark / "commits" / str(self._mark.batch)
+        while self._mark.batch >= 0 and not committed.exists() and query.isActive:
+            if time.monotonic() > until:
+                break  # it will be delivered again
+            time.sleep(0.01)
         with translated():
             query.stop()
         self._query = None
@@ -201,12 +217,16 @@ class SparkJob:
         """Stop for good."""
         self.stop()
         self._log.close()
+        if self._checkpoint.temporary:
+            shutil.rmtree(self._arenas(), ignore_errors=True)
         self._checkpoint.close()
 
     # ---- a batch ---------------------------------------------------------------------
     def _run(self, frame: DataFrame, number: int) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._query is not None)
+            if self._stopping:
+                raise SparkError("the job is stopping")
             self._busy = True
         try:
             self._run_batch(frame, number)

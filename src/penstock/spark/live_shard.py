@@ -1,10 +1,19 @@
-"""Shards that live in a worker process between batches, each known by the nonce of its state."""
+"""Shards between batches: objects of a worker process over arenas in files (DESIGN §5.6, point 2).
+
+Spark hands the batches of a shard to any worker. The arena's files go from hand to hand: who runs
+a batch claims them under the nonce that the state store names, and commits them under the
+next. The objects over them (operators) are kept in each process, as long as the configuration
+is the same. Whatever is missing is built from the store.
+"""
 
 from __future__ import annotations
 
 import secrets
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from penstock.shards import wire
@@ -13,83 +22,130 @@ from penstock.shards.spec import Spec
 from penstock.shards.upper import Upper
 from penstock.spark import pickling
 from penstock.spark.shard_store import PIECE, Head, ShardStore
-from penstock.state.arena import Arena
+from penstock.state.arena_files import FileArena, abandon, claim, commit, create, sweep
+from penstock.state.arena_pack import pack, unpack
+
+_LENGTH = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
 class ShardName:
-    """Which shard of which job."""
+    """Which shard of which job, and where its arena lives on this machine."""
 
-    checkpoint: str
+    root: str
     level: int
     index: int
     count: int
 
+    @property
+    def directory(self) -> Path:
+        """The folder of its arenas."""
+        return Path(self.root, f"L{self.level}-{self.index}")
+
 
 class LiveShard:
-    """A shard, and what state it is in."""
+    """A shard over a claimed arena."""
 
-    def __init__(self, name: ShardName, spec: Spec | None = None, spec_nonce: str = "") -> None:
+    def __init__(
+        self, name: ShardName, arena: FileArena, spec: Spec | None, spec_nonce: str
+    ) -> None:
         kind = Lower if name.level == 1 else Upper
         self.name = name
-        self.shard: Lower | Upper = kind(name.index, name.count, Arena(), spec)
-        self.nonce = ""
+        self.arena = arena
+        self.shard: Lower | Upper = kind(name.index, name.count, arena, spec)
         self.spec_nonce = spec_nonce
         self._declared = _declared(self.shard.spec)
+        self._config: bytes | None = None
 
     def apply(self, messages: list[bytes]) -> list[Any]:
         """Take a batch; the nonce of the configuration follows."""
         output = self.shard.apply([wire.loads(m) for m in messages])
         declared = _declared(self.shard.spec)
         if declared != self._declared:
-            self._declared, self.spec_nonce = declared, secrets.token_hex(16)
+            self._declared, self._config = declared, None
+            self.spec_nonce = secrets.token_hex(16)
         return output
 
     def pack(self) -> Iterator[bytes]:
-        """The whole state in pieces."""
-        data = pickling.dumps((self.shard.spec, self.shard.engine.arena.snapshot()))
-        for at in range(0, len(data), PIECE):
-            yield data[at : at + PIECE]
+        """The whole state in chunks."""
+        config = self._pickled()
+        data = _LENGTH.pack(len(config)) + config
+        return chain((data[at : at + PIECE] for at in range(0, len(data), PIECE)), pack(self.arena))
 
     def commit(self, head: Head) -> None:
-        """The state is that of `head`, in case it is the one that Spark keeps."""
-        self.nonce = head.nonce
-        _LIVE[self.name] = self
+        """Leave the arena to who runs the next batch, in case Spark keeps this one."""
+        try:
+            commit(self.arena, head.nonce, self._pickled())
+        except OSError:  # no space: the store has all, and the next batch builds from it
+            abandon(self.arena)
+        else:
+            _LIVE[self.name] = self
+
+    def abandon(self) -> None:
+        """Nobody may trust this state."""
+        abandon(self.arena)
+
+    def _pickled(self) -> bytes:
+        if self._config is None:
+            self._config = pickling.dumps(self.shard.spec)
+        return self._config
 
 
 _LIVE: dict[ShardName, LiveShard] = {}
 
 
 def take_shard(name: ShardName, head: Head, store: ShardStore) -> LiveShard:
-    """The shard in the state of `head`; until it is committed, nobody finds it here."""
+    """The shard in the state of `head`; until it commits, nobody else can have it."""
     live = _LIVE.pop(name, None)
-    if live is not None and live.nonce == head.nonce:
-        return live
+    if head.nonce:
+        found = claim(name.directory, head.nonce, None if live is None else live.arena)
+        if found is not None:
+            if live is not None and live.spec_nonce == head.spec:
+                return live
+            with found.arena.aside():
+                return LiveShard(name, found.arena, wire.loads(found.config), head.spec)
     return _rebuild(name, head, store)
 
 
 def _rebuild(name: ShardName, head: Head, store: ShardStore) -> LiveShard:
-    data = b"".join(store.snapshot(head))
-    spec, arrays = wire.loads(data) if data else (None, None)
-    live = LiveShard(name, spec)
-    if arrays is not None:
-        live.shard.engine.arena.restore(arrays)
-    for messages in store.batches(head):
-        live.apply(messages)
+    """From snapshot and log."""
+    sweep(name.directory, {head.nonce} if head.nonce else set())
+    arena = create(name.directory)
+    try:
+        live = _restored(name, arena, store.snapshot(head))
+        for messages in store.batches(head):
+            live.apply(messages)
+    except BaseException:
+        abandon(arena)
+        raise
     live.spec_nonce = head.spec
     return live
 
 
-def _declared(spec: Spec) -> tuple[Any, ...]:
-    """The declarations by identity; holding them keeps the identities apart."""
-    return tuple(
-        tuple((key, _Same(value)) for key, value in part.items())
-        for part in (spec.streams, spec.routes, spec.tables, spec.udfs, spec.templates)
-    )
+def _restored(name: ShardName, arena: FileArena, chunks: Iterator[bytes]) -> LiveShard:
+    first = next(chunks, None)
+    if first is None:
+        return LiveShard(name, arena, None, "")
+    config = bytearray(first)
+    size = _LENGTH.size + _LENGTH.unpack_from(config)[0]
+    while len(config) < size:
+        config += next(chunks)
+    with arena.aside():
+        live = LiveShard(name, arena, wire.loads(bytes(config[_LENGTH.size :])), "")
+    unpack(chunks, arena)
+    return live
+
+
+def _declared(spec: Spec) -> list[tuple[Any, Any]]:
+    """The declarations, to be compared by identity; holding them keeps identities apart."""
+    parts = (spec.streams, spec.routes, spec.tables, spec.udfs, spec.templates)
+    return [(key, _Same(value)) for part in parts for key, value in part.items()]
 
 
 class _Same:
-    """Equal to itself alone."""
+    """Equal to what is the same object."""
+
+    __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -97,4 +153,5 @@ class _Same:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and other.value is self.value
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return id(self.value)

@@ -26,9 +26,9 @@ LOG_WEIGHT = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Which shards a processor runs."""
+    """Which shards a processor runs; their arenas are below `root` on each machine."""
 
-    checkpoint: str
+    root: str
     level: int
     keys: tuple[int, ...]
     log_weight: int = LOG_WEIGHT
@@ -64,10 +64,14 @@ class ShardProcessor(StatefulProcessor):
         """Take a batch's messages and make the new state durable."""
         level = self._level
         head = self._store.head()
-        name = ShardName(level.checkpoint, level.level, index, len(level.keys))
+        name = ShardName(level.root, level.level, index, len(level.keys))
         live = take_shard(name, head, self._store)
-        output = live.apply(messages)
-        self._save(live, head, messages)
+        try:
+            output = live.apply(messages)
+            self._save(live, head, messages)
+        except BaseException:
+            live.abandon()
+            raise
         return output
 
     def _save(self, live: LiveShard, head: Head, messages: list[bytes]) -> None:

@@ -20,7 +20,7 @@ from penstock.spark.shard_processor import Level, ShardProcessor
 class Topology:
     """What the frame is made of."""
 
-    checkpoint: str  # its id
+    root: str  # of the arenas
     log: Path
     manifests: Path
     shards: int
@@ -38,7 +38,7 @@ class Topology:
         return self._level(lower, 2, keys, RESULTS)
 
     def _level(self, frame: DataFrame, level: int, keys: tuple[int, ...], schema: str) -> DataFrame:
-        processor = ShardProcessor(Level(self.checkpoint, level, keys, self.log_weight))
+        processor = ShardProcessor(Level(self.root, level, keys, self.log_weight))
         return frame.groupBy("shard").transformWithStateInPandas(
             processor, schema, "append", "None"
         )
