@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import BEGINNING
+from penstock.delta import BEGINNING, Level
 from penstock.errors import DataError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
@@ -25,6 +25,13 @@ from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.intake import Intake
 from penstock.shards.job import Batch
+from penstock.shards.prefilter import (
+    MOST_QUERIES,
+    Clause,
+    Prefilter,
+    readers,
+    with_constants,
+)
 from penstock.shards.shard import MOST_SHARDS
 from penstock.sharing.registry import QueryInfo
 from penstock.spark.config import build_session
@@ -148,8 +155,30 @@ class OnSpark(ShardedSession):
             (route, tuple(columns[c] for c in sorted(read.get(name, ()))))
             for name, route in sorted(routes.items())
         )
-        whole = bool(stream.retain)
-        return Intake(stream.schema, stream.time, stream.delay, ahead, whole, shipped)
+        wants = tuple(self._prefilter(deployed, route.name) for route, _ in shipped)
+        return Intake(
+            stream.schema, stream.time, stream.delay, ahead, bool(stream.retain), shipped, wants
+        )
+
+    def _prefilter(self, deployed: list[e.Deploy], route: str) -> Prefilter | None:
+        """What the queries behind a route want, where that is worth asking before the shuffle."""
+        clauses: list[Clause] = []
+        for deploy in deployed:
+            template = self._engine.templates.get(deploy.key)
+            for clause in readers(deploy, route):
+                if clause is None or template is None or self._is_leaving(deploy.key):
+                    return None
+                live = template.queries.live(Level.QUERY)
+                each = with_constants(
+                    clause, deploy.params, template.queries, live, self._engine.strings
+                )
+                if each is None:
+                    return None
+                clauses += each
+        return tuple(clauses) if len(clauses) <= MOST_QUERIES else None
+
+    def _is_leaving(self, template: int) -> bool:
+        return any(gone.template == template for gone in self._leaving)
 
     # ---- batches ---------------------------------------------------------------------
     def _count_push(self, stream: str, admitted: Any, sample: Any, rows: int) -> None:

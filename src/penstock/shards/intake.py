@@ -6,7 +6,8 @@ shards know the same event time. What is kept out leaves as results.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from penstock.optimizer.distribution import Route
 from penstock.schema import Schema
 from penstock.shards import wire
 from penstock.shards.messages import Counts, SourceMessage
+from penstock.shards.prefilter import Prefilter, wanted
 from penstock.shards.routing import arrow_shards, split
 
 
@@ -34,6 +36,7 @@ class Intake:
     max_ahead: int | None
     whole: bool = False
     routes: tuple[tuple[Route, tuple[str, ...] | None], ...] = ()
+    prefilters: tuple[Prefilter | None, ...] = ()  # by route; None: every row is wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +74,21 @@ def _routed(made: Admitted, intake: Intake, count: int) -> list[list[tuple[str, 
     found: list[list[tuple[str, bytes]]] = [[] for _ in range(count)]
     if intake.whole or not made.accepted.num_rows:
         return found
-    for route, columns in intake.routes:
-        for shard, batch, ts in _parts(made, intake.schema, route, columns, count):
+    for (route, columns), prefilter in zip_longest(intake.routes, intake.prefilters):
+        kept = _keep(made, intake.schema, prefilter)
+        for shard, batch, ts in _parts(kept, intake.schema, route, columns, count):
             data = wire.stream_batch(batch, ts, columns)
             for to in range(count) if shard is None else (shard,):
                 found[to].append((route.name, data))
     return found
+
+
+def _keep(made: Admitted, schema: Schema, prefilter: Prefilter | None) -> Admitted:
+    """The rows that some query behind a route may want."""
+    if prefilter is None:
+        return made
+    keep = wanted(made.accepted, schema, prefilter)
+    return replace(made, accepted=made.accepted.filter(pa.array(keep)), ts=made.ts[keep])
 
 
 def _parts(

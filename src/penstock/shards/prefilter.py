@@ -1,0 +1,126 @@
+"""Pre-filter: rows of an external stream that no query can want are not shipped (DESIGN §5.6).
+
+A route's rows are read through filters right above its scans. Where every reader has one, and
+few queries stand behind it, `pack` evaluates them with the queries' constants and drops the
+rest. It may keep too much (a predicate that fails keeps the row, so that the shard sees the
+failure) but never too little; time and counts are taken before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import I64, Bool
+from penstock.logical.expr import Call, Expr, Literal, Param, walk
+from penstock.logical.nodes import Filter, Node, Rows, Scan
+from penstock.physical.context import Context, Failures
+from penstock.physical.evaluate import EvaluationError, compile_expr
+from penstock.schema import Schema
+from penstock.shards.entries import Deploy
+from penstock.sharing.query_table import QueryTable
+from penstock.state.arena import Arena
+from penstock.state.convert import to_rows
+from penstock.state.strings import StringTable
+from penstock.types import SqlType
+
+MOST_QUERIES = 16
+"""With more queries behind a filter, matching is the shards' work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A predicate over some columns of the stream."""
+
+    columns: tuple[int, ...]
+    predicate: Expr
+
+
+Prefilter = tuple[Clause, ...]
+"""A row is wanted if any clause holds."""
+
+
+def readers(deploy: Deploy, route: str) -> Iterator[Clause | None]:
+    """What each scan of a route lets through; None: everything."""
+    roots = [deploy.plan.view] if not deploy.plan.sends else []
+    for root in [*roots, *(send.node for send in deploy.plan.sends)]:
+        yield from _readers(root, None, route)
+
+
+def _readers(node: Node, predicate: Expr | None, route: str) -> Iterator[Clause | None]:
+    if isinstance(node, Scan):
+        if node.stream == route:  # a row counts in a ROWS window whether or not a filter keeps it
+            if predicate is None or isinstance(node.window, Rows):
+                yield None
+            else:
+                yield Clause(node.columns, predicate)
+        return
+    for child in node.inputs:
+        yield from _readers(child, node.predicate if isinstance(node, Filter) else None, route)
+
+
+def with_constants(clause: Clause, params: Schema, queries: QueryTable, qids: I64,
+                   strings: StringTable) -> Iterator[Clause] | None:  # fmt: skip
+    """The clause once for every query behind it; None when that cannot be done here."""
+    if any(
+        isinstance(part, Call) and part.fn.startswith("udf:") for part in walk(clause.predicate)
+    ):
+        return None
+    if not any(isinstance(part, Param) for part in walk(clause.predicate)):
+        return iter([clause])
+    if qids.shape[0] > MOST_QUERIES:
+        return None
+    rows = queries.params_of(qids)
+    return (
+        replace(clause, predicate=_bind(clause.predicate, rows[:, i], params, strings))
+        for i in range(qids.shape[0])
+    )
+
+
+def _bind(expr: Expr, row: I64, params: Schema, strings: StringTable) -> Expr:
+    if isinstance(expr, Param):
+        return _literal(params[expr.index].type, expr.index, row, strings)
+    if isinstance(expr, Call):
+        return Call(expr.type, expr.fn, tuple(_bind(a, row, params, strings) for a in expr.args))
+    return expr
+
+
+def _literal(type_: SqlType, index: int, row: I64, strings: StringTable) -> Literal:
+    if (int(row[0]) >> index) & 1:
+        return Literal(type_, None)
+    word = row[1 + index : 2 + index]
+    if type_.is_string:
+        return Literal(type_, strings.text(int(word[0])))
+    if type_.is_float:
+        return Literal(type_, float(word.view(np.float64)[0]))
+    return Literal(type_, int(word[0]))
+
+
+def wanted(batch: pa.RecordBatch, schema: Schema, clauses: Prefilter) -> Bool:
+    """The rows of a batch that some query may want."""
+    strings = StringTable(Arena().scope("strings"))
+    ctx = Context(strings, {}, Failures())
+    keep = np.zeros(batch.num_rows, np.bool_)
+    made: dict[tuple[int, ...], I64] = {}
+    for clause in clauses:
+        if clause.columns not in made:
+            chosen = batch.select([schema[c].name for c in clause.columns])
+            made[clause.columns] = to_rows(chosen, schema.select(clause.columns), strings)
+        try:
+            keep |= compile_expr(clause.predicate, ctx).mask(made[clause.columns])
+        except EvaluationError as error:
+            keep |= error.bad  # the shard will find the failure; the others once more
+            rest = np.flatnonzero(~error.bad)
+            keep[rest] |= _sure(clause, made[clause.columns][:, rest], ctx)
+    return keep
+
+
+def _sure(clause: Clause, rows: I64, ctx: Context) -> Bool:
+    """A clause without the rows that fail it; should more fail, all are kept."""
+    try:
+        return compile_expr(clause.predicate, ctx).mask(np.ascontiguousarray(rows))
+    except EvaluationError:
+        return np.ones(rows.shape[1], np.bool_)
