@@ -80,7 +80,9 @@ class OnSpark(ShardedSession):
         self._spark_job: SparkJob = self._job  # type: ignore[assignment]
         self._spark_sinks.checkpoint = self._spark_job.id
         self._durable = checkpoint is not None
-        self._views = ViewStore(self._spark_job.path / "views.duckdb" if self._durable else None)
+        self._views = ViewStore(
+            self._spark_job.path / "views.duckdb" if self._durable else None, self._spark_job.id
+        )
         if self._durable:
             self._restore()
 
@@ -263,23 +265,31 @@ class OnSpark(ShardedSession):
 
     def _serve(self, batch: Batch) -> None:
         """Keep the views that somebody reads, from the changes of a batch."""
-        changes = {n: self._batch_changes(n, batch) for n in self._views.names()}
+        kept = self._views.names()
+        if kept:
+            self._views.apply(batch.number, {n: self._batch_changes(n, batch) for n in kept})
         for request in [r for r in self._opening if r <= batch.entry]:
             info = self._opening.pop(request)
-            found = self._answers[request]
-            if info.name not in self._registry.queries or info.name in self._views or not found:
-                continue
-            schema = self._registry.templates[info.template].plan.schema.arrow()
-            rows = pa.concat_tables(
-                pa.Table.from_arrays(p.columns, schema=schema) for _, p in found
-            )
-            self._views.open(info.name, schema, rows, batch.number - 1)
-            step = found[0][0] // MOST_SHARDS
-            fresh = self._batch_changes(info.name, batch)
-            later = pc.greater(pc.shift_right(fresh["_seq"], 32), (step + 1) * MOST_SHARDS - 1)
-            changes[info.name] = fresh.filter(later)
-        if changes:
-            self._views.apply(batch.number, changes)
+            if info.name in self._registry.queries and info.name not in self._views:
+                self._open_view(info, self._answers[request], batch)
+
+    def _open_view(
+        self, info: QueryInfo, parts: list[tuple[int, pa.RecordBatch]], batch: Batch
+    ) -> None:
+        """Keep a view that was read in the middle of a batch: what came after it is added."""
+        schema = self._registry.templates[info.template].plan.schema.arrow()
+        tables = [pa.Table.from_arrays(part.columns, schema=schema) for _, part in parts]
+        rows = pa.concat_tables(tables) if tables else schema.empty_table()
+        step = max((order for order, _ in parts), default=0) // MOST_SHARDS
+        changes = self._batch_changes(info.name, batch)
+        place = pc.shift_right(changes["_seq"], 32)
+        later = changes.filter(pc.greater_equal(place, (step + 1) * MOST_SHARDS))
+        if later.num_rows:
+            scratch = ViewStore()
+            scratch.open(info.name, schema, rows, batch.number - 1)
+            scratch.apply(batch.number, {info.name: later})
+            rows = scratch.read(info.name).cast(schema)
+        self._views.open(info.name, schema, rows, batch.number)
 
     def _batch_changes(self, name: str, batch: Batch) -> pa.Table:
         info = self._registry.queries[name]
