@@ -1,0 +1,45 @@
+"""Spark's Python daemon whose shards do nothing: the bare topology that Spark benchmarks compare.
+
+Sources, admission, routing, shuffle, input log, both levels and the way out are the real ones.
+An environment variable says how many bytes of results a shard of level 1 brings forth per batch,
+so that the way out has the same to carry.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark import daemon
+
+from penstock.shards import wire
+from penstock.shards.lower import Lower
+from penstock.shards.messages import CrossMessage
+from penstock.shards.upper import Upper
+from penstock.spark import log_source, pack, shard_processor  # noqa: F401
+
+BYTES = "PENSTOCK_BARE_BYTES"
+
+
+def _pass_on(shard: Lower, messages: Iterable[Any]) -> list[CrossMessage]:
+    found = list(messages)
+    rows = any(not hasattr(message, "entries") for message in found)
+    data = os.urandom(int(os.environ.get(BYTES, "0"))) if rows else b""
+    results = (wire.Result("nothing", 0, shard.index, data),)
+    return [
+        CrossMessage(shard.index, (), results if to == shard.index else ())
+        for to in range(shard.count)
+    ]
+
+
+def _take(shard: Upper, messages: Iterable[CrossMessage]) -> list[wire.Result]:
+    return [result for message in messages for result in message.through]
+
+
+if __name__ == "__main__":
+    Lower.apply = _pass_on  # type: ignore[method-assign, assignment]
+    Upper.apply = _take  # type: ignore[method-assign, assignment]
+    gc.freeze()
+    daemon.manager()

@@ -1,0 +1,39 @@
+"""Spark: rows/s of four workloads beside the bare topology and the engine alone on one core.
+
+The bare topology is the same job whose shards do nothing, but bring forth as many bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.bare_daemon import BYTES
+from benchmarks.pipeline import Result, at_least
+from benchmarks.spark_contender import WORKLOADS
+from benchmarks.spark_pipeline import apart, with_files
+
+CONTENDER = "benchmarks.spark_contender"
+
+
+def measure(workload: str, folder: Path) -> Result:
+    """One workload: the job, the bare topology, the engine alone."""
+    engine = apart(CONTENDER, workload, "engine", str(folder))
+    out = max(int(record["bytes_out"]) for record in engine["progress"])
+    bare = apart(CONTENDER, workload, "bare", str(folder), environment={BYTES: str(out // 2)})
+    alone = apart(CONTENDER, workload, "alone", str(folder))
+    share = engine["rate"] / bare["rate"]
+    return {
+        f"{workload}: job, M rows/s": round(engine["rate"] / 1e6, 3),
+        f"{workload}: bare topology, M rows/s": round(bare["rate"] / 1e6, 3),
+        f"{workload}: share of the bare topology": at_least(share, share, 0.6, "×"),
+        f"{workload}: job / engine alone on one core": round(engine["rate"] / alone["rate"], 3),
+        f"{workload}: MB out per batch": round(out / 1e6, 1),
+    }
+
+
+def run() -> Result:
+    """All workloads."""
+    found: Result = {}
+    for workload, (streams, keys, _) in WORKLOADS.items():
+        found |= with_files(streams, keys, lambda folder, w=workload: measure(w, folder))
+    return found
