@@ -53,6 +53,8 @@ class MatchOp(Operator):
         self._predicates = predicates
         simple = [p for p in predicates if isinstance(p, Call) and is_simple(p)]
         values = list(dict.fromkeys(p.args[0] for p in simple))
+        self.attributes = len(values)
+        self.string_attributes = tuple(i for i, v in enumerate(values) if v.type.is_string)
         self._values = [compile_expr(value, ctx) for value in values]
         rows = [
             (
@@ -80,6 +82,8 @@ class MatchOp(Operator):
         return merge([below, found], len(self.edge.schema))
 
     def _live(self) -> I64:
+        if self.edge.level is Level.QUERY:
+            return self._filter.queries()
         return self.queries.live(self.edge.level)
 
     def _newcomers(self) -> I64:
@@ -87,6 +91,7 @@ class MatchOp(Operator):
         new = table.new_cohorts if self.edge.level is Level.COHORT else table.newcomers
         if new.shape[0] == 0:
             return new
+        new = np.intersect1d(new, self._live())  # some may have been dropped in the same step
         if self.inputs[0].edge.level is Level.COHORT:
             return new[~np.isin(table.cohort()[new], table.new_cohorts)]  # those come from below
         return new if self._over_tables else new[table.since(self.edge.level)[new] == 0]
@@ -129,6 +134,14 @@ class MatchOp(Operator):
         if not seen.all():
             delta = delta.take(np.flatnonzero(seen))
         return delta.with_(lin=np.full(len(delta), query))
+
+    def values(self, delta: Delta, queries: I64) -> tuple[Delta, I64]:
+        """The rows of `delta` that can be judged, and what of them is compared."""
+        return self._evaluate(delta, queries)
+
+    def count(self, values: I64, lin: I64) -> tuple[I64, I64]:
+        """The live queries and how many of the rows each takes (simple predicates only)."""
+        return self._filter.count(values, lin)
 
     def _evaluate(self, delta: Delta, queries: I64) -> tuple[Delta, I64]:
         """The compared values (NULL word first) of the rows where they can be computed."""

@@ -41,7 +41,8 @@ from penstock.physical.evaluate import compile_expr
 from penstock.physical.filter import FilterOp
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.join import JoinOp
-from penstock.physical.match import MatchOp
+from penstock.physical.match import MatchOp, is_simple
+from penstock.physical.match_count import MatchCountOp, counts_rows
 from penstock.physical.nrr_join import NrrJoinOp
 from penstock.physical.operator import Operator
 from penstock.physical.project import ProjectOp
@@ -273,12 +274,38 @@ class Planner:
         return self._add(operator, node)
 
     def _plan_groupby(self, node: GroupBy) -> Operator:
+        counted = self._plan_match_count(node)
+        if counted is not None:
+            return counted
         source = self._tag(self._build(node.input), Level.COHORT)
         level = source.edge.level
         operator = GroupByOp(
             source, node.keys, node.aggs, node.schema, self.ctx, self._next("group-by"),
             lambda: self.queries.live(level),
         )  # fmt: skip
+        return self._add(operator, node)
+
+    def _plan_match_count(self, node: GroupBy) -> Operator | None:
+        """How many rows each query takes, where only that is asked and only at commit."""
+        below = node.input
+        while isinstance(below, Project) and plain_columns(below) is not None:
+            below = below.input
+        wanted = self.at_commit and not node.keys and counts_rows(node.aggs)
+        if not wanted or self.tables_read or not isinstance(below, Filter):
+            return None
+        parts = conjuncts(below.predicate)
+        lifted = [p for p in parts if params_of(p)]
+        if not lifted or not all(is_simple(p) for p in lifted):
+            return None
+        plain = conjunction([p for p in parts if not params_of(p)])
+        source = self._build(below.input)
+        if source.edge.level is not Level.EPOCH or source.edge.negatives:
+            return None
+        if plain is not None:
+            scope = self._next("filter")
+            source = self._add(FilterOp(source, plain, self.ctx, scope, None), below)
+        scope = self._next("count-matches")
+        operator = MatchCountOp(source, lifted, node.schema, self.queries, self.ctx, scope)
         return self._add(operator, node)
 
     def _plan_distinct(self, node: Distinct) -> Operator:

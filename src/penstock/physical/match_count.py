@@ -1,0 +1,142 @@
+"""Counting matches: `count(*)` per query over a filter with parameters, without forming pairs.
+
+At commit only the net change of a batch is shown, so it is enough to know how many arriving and
+how many leaving rows each query takes; the grouped filter tells that for all queries at once.
+Rows that expire are kept once for all queries (their compared values) and counted again when
+they leave, by the same rule of visibility as when they came.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from penstock.delta import I64, NEVER, Clock, Delta, Level
+from penstock.logical.expr import Agg, Expr
+from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.expiry import choose
+from penstock.physical.match import MatchOp
+from penstock.physical.operator import Operator, StringColumns
+from penstock.schema import Schema
+
+if TYPE_CHECKING:
+    from penstock.physical.context import Context
+    from penstock.sharing.query_table import QueryTable
+    from penstock.state.arena import Scope
+
+_UNSEEN = -1
+
+
+def counts_rows(aggs: tuple[Agg, ...]) -> bool:
+    """Whether every aggregate is count(*)."""
+    return all(a.fn == "count" and a.arg is None and a.filter is None for a in aggs)
+
+
+class MatchCountOp(Operator):
+    """One row per query: how many rows of the source it takes, once per aggregate."""
+
+    name = "count matches"
+
+    def __init__(
+        self, source: Operator, predicates: list[Expr], schema: Schema, queries: QueryTable,
+        ctx: Context, scope: Scope,
+    ) -> None:  # fmt: skip
+        edge = Edge(
+            schema, Pattern.WK, Level.QUERY, expiring=False, negatives=True, keyed=True, netted=True
+        )
+        super().__init__((source,), edge, scope)
+        self._queries = queries
+        self._match = MatchOp(source, Level.QUERY, predicates, queries, ctx, scope, False)
+        width = 2 + self._match.attributes
+        self._store = choose(scope.scope("store"), source.edge, width)
+        scope.array("count", 8)
+        scope.array("shown", 8, fill=_UNSEEN)
+
+    def _arr(self, name: str) -> I64:
+        return cast(I64, self.scope[name])
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Count what comes and what leaves; the queries whose count is another."""
+        live = self._queries.live(Level.QUERY)
+        size = int(live[-1]) + 1 if live.shape[0] else 0
+        self.scope.reserve("count", size)
+        self.scope.reserve("shown", size, _UNSEEN)
+        self._catch_up()
+        delta, values = self._match.values(inputs[0], live)
+        self._add(values, delta.lin, 1)
+        if self._store is not None:
+            if len(delta):
+                self._store.add_rows(delta.exp, delta.lin, values)
+            _, words = self._store.expire(clock.now)
+            self._add(np.ascontiguousarray(words[:, 1:].T), words[:, 0].copy(), -1)
+        return self._changes(live, clock.now)
+
+    def _catch_up(self) -> None:
+        """What queries with history find in the window when they come."""
+        new = self._queries.newcomers
+        new = new[self._queries.since(Level.QUERY)[new] == 0]
+        if self._store is None or new.shape[0] == 0:
+            return
+        _, words = self._store.entries()
+        self._add(np.ascontiguousarray(words[:, 1:].T), words[:, 0].copy(), 1, new)
+
+    def _add(self, values: I64, lin: I64, sign: int, only: I64 | None = None) -> None:
+        if lin.shape[0] == 0:
+            return
+        qids, counts = self._match.count(values, lin)
+        if only is not None:
+            chosen = np.isin(qids, only)
+            qids, counts = qids[chosen], counts[chosen]
+        self._arr("count")[qids] += sign * counts
+
+    def _changes(self, live: I64, now: int) -> Delta:
+        count, shown = self._arr("count")[live], self._arr("shown")[live]
+        new = np.flatnonzero(shown == _UNSEEN)
+        other = np.flatnonzero((shown != _UNSEEN) & (shown != count))
+        self._arr("shown")[live] = count
+        replaced = np.stack([shown[other], count[other]], axis=1).ravel()
+        return self._rows(
+            np.concatenate([replaced, count[new]]),
+            np.concatenate([np.repeat(live[other], 2), live[new]]),
+            np.concatenate([np.tile([-2, 2], other.shape[0]), np.ones(new.shape[0], np.int64)]),
+            now,
+        )
+
+    def _rows(self, counts: I64, qids: I64, sign: I64, now: int) -> Delta:
+        n = counts.shape[0]
+        rows = np.zeros((1 + len(self.edge.schema), n), np.int64)
+        rows[1:] = counts
+        return Delta(rows, np.full(n, now), np.full(n, NEVER), sign.astype(np.int8), qids)
+
+    def contents(self, clock: Clock) -> Delta:
+        """The counts that are shown."""
+        live = self._queries.live(Level.QUERY)
+        live = live[live < self._arr("shown").shape[0]]
+        live = live[self._arr("shown")[live] != _UNSEEN]
+        return self._rows(self._arr("shown")[live], live, np.ones_like(live), clock.now)
+
+    def purge(self, lins: I64) -> None:
+        """Forget the counts of these queries."""
+        lins = lins[lins < self._arr("shown").shape[0]]
+        self._arr("count")[lins] = 0
+        self._arr("shown")[lins] = _UNSEEN
+
+    def rows(self) -> int:
+        """Rows kept for their expiry, once for all queries."""
+        return 0 if self._store is None else len(self._store)
+
+    def strings(self) -> list[StringColumns]:
+        """Compared values that are strings."""
+        columns = tuple(2 + c for c in self._match.string_attributes)
+        if self._store is None or not columns:
+            return []
+        return [StringColumns(f"{self.scope.prefix}/store/words", columns)]
+
+    def structure(self) -> str:
+        """A count per query, and the rows of the window."""
+        return "array" if self._store is None else f"array, {self._store.structure}"
+
+    def detail(self) -> str:
+        """The predicates with parameters."""
+        return self._match.detail()
