@@ -73,7 +73,7 @@ class OnSpark(ShardedSession):
         def make(deliver: Any) -> SparkJob:
             return SparkJob(
                 self._spark, deliver, shards=count, checkpoint=checkpoint,
-                intakes=self._intakes, sinks=self._spark_sinks,
+                intakes=self._intakes, sinks=self._spark_sinks, wanted=self._wanted,
             )  # fmt: skip
 
         super().__init__(make, **options)
@@ -262,6 +262,16 @@ class OnSpark(ShardedSession):
         with self._open():
             self._opening[self._job.next_entry] = info
             return super()._ask(info)
+
+    def _wanted(self) -> set[int] | None:
+        """The templates whose changes somebody reads here; None: all may be read later."""
+        if self._keep > 0:
+            return None
+        with self._lock:
+            heard = {*self._subscribers, *self._views.names()}
+            heard |= {info.name for info in self._opening.values()}
+            known = self._registry.queries
+            return {known[name].template for name in heard if name in known}
 
     def _serve(self, batch: Batch) -> None:
         """Keep the views that somebody reads, from the changes of a batch."""

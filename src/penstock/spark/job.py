@@ -12,11 +12,12 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine import blocks as b
@@ -37,12 +38,29 @@ from penstock.spark.topology import Topology
 
 Intakes = Callable[[int], Mapping[str, Intake]]
 """How the rows of each external stream are taken in, as of an entry."""
-Sinks = Callable[[DataFrame, int], None]
-"""Writes the results of a batch (`cells.RESULTS`), which has this number."""
+
+
+class Sinks(Protocol):
+    """Writes the results of batches."""
+
+    @property
+    def needs_frame(self) -> bool:
+        """Whether there is anything to write them to."""
+
+    def __call__(self, frame: DataFrame, batch: int, results: Sequence[wire.Result]) -> None:
+        """Write a batch: its frame (`cells.RESULTS`), which is kept, and the same as results."""
 
 
 _PATIENCE = 30.0
 """Seconds that a batch is given to end when the job is stopped."""
+
+
+Wanted = Callable[[], Collection[int] | None]
+"""The templates whose changes the driver reads; None: all."""
+
+
+def _everything() -> None:
+    return None
 
 
 def _no_intakes(entry: int) -> Mapping[str, Intake]:
@@ -66,6 +84,7 @@ class SparkJob:
         sources: Mapping[str, DataFrame] | None = None,
         intakes: Intakes = _no_intakes,
         sinks: Sinks | None = None,
+        wanted: Wanted = _everything,
         trigger: str = "0 seconds",
         log_weight: int = LOG_WEIGHT,
     ) -> None:
@@ -74,6 +93,7 @@ class SparkJob:
         self._sources = dict(sources or {})
         self._intakes = intakes
         self._sinks = sinks
+        self._wanted = wanted
         self._trigger = trigger
         self._log_weight = log_weight
         self._checkpoint = Checkpoint(checkpoint, shards)
@@ -256,14 +276,23 @@ class SparkJob:
             self._delivered = manifest.last
 
     def _results(self, frame: DataFrame, number: int) -> list[wire.Result]:
-        if self._sinks is None:
-            return results_of(frame.toArrow())
+        if self._sinks is None or not self._sinks.needs_frame:
+            return self._collect(frame)
         frame.persist()  # a second action would run the shards again
         try:
-            self._sinks(frame, number + 1)
-            return results_of(frame.toArrow())
+            results = results_of(frame.toArrow())
+            self._sinks(frame, number + 1, results)
+            return results
         finally:
             frame.unpersist()
+
+    def _collect(self, frame: DataFrame) -> list[wire.Result]:
+        """The results that the driver wants: changes of some templates, and all else."""
+        wanted = self._wanted()
+        if wanted is not None:
+            is_wanted = f.col("template").isin(list(wanted)) if wanted else f.lit(False)
+            frame = frame.filter((f.col("kind") != "changes") | is_wanted)
+        return results_of(frame.toArrow())
 
     def _plan(self, number: int) -> Manifest:
         """The manifest of a batch that runs for the first time."""
