@@ -1,0 +1,155 @@
+"""Batches of changes as files of a directory, each batch there once (DESIGN §5.6 point 6).
+
+Spark writes a batch into a staging directory; then the list of its files is written down, the
+files are renamed into their place, and the batch is marked done. A batch that comes again is
+skipped when it is done, its renames are finished when it is listed, and it is staged anew when
+it is neither. Names of files tell their writer (checkpoint and sink), so that writers who share
+a directory never meet.
+
+    out/part-<batch>-<writer>-<n>.parquet
+    out/_penstock/<checkpoint>-<sink>/     opened, <batch>.list, <batch>.done, staging/
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.errors import DataError
+from penstock.spark.storage import Directory
+
+MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+FORMATS: Mapping[str, Mapping[str, str]] = {
+    "parquet": {"compression": "zstd"},
+    "json": {"ignoreNullFields": "false", "timestampNTZFormat": MICROSECONDS},
+    "csv": {"header": "true", "escape": '"', "timestampNTZFormat": MICROSECONDS},
+}
+"""What Spark is told, so that nothing is lost and other readers understand it."""
+_FILE_BYTES = 32 << 20
+_BATCH_FILE = re.compile(r"part-\d{12}(-[0-9a-f]+-\d+)?\.(parquet|json|csv)")
+_MARK = re.compile(r"(\d{12})\.done")
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes: names of a checkpoint and a sink in it."""
+
+    checkpoint: str
+    sink: str
+
+    @property
+    def home(self) -> str:
+        """Its own directory."""
+        return f"_penstock/{self.checkpoint}-{quote(self.sink, safe='')}"
+
+    @property
+    def tag(self) -> str:
+        """What its files have in their names."""
+        return hashlib.sha256(self.home.encode()).hexdigest()[:8]
+
+
+class BatchFiles:
+    """A file sink."""
+
+    def __init__(self, spark: SparkSession, writer: Writer, kind: str, path: str, mode: str):
+        self._writer = writer
+        self._kind = kind
+        self._directory = Directory(spark, path)
+        self._home = writer.home
+        self._staging = f"{self._home}/staging"
+        self._open(mode)
+        marks = (_MARK.fullmatch(name) for name in self._directory.sizes(self._home))
+        self._done = max((int(m[1]) for m in marks if m), default=-1)
+
+    def _open(self, mode: str) -> None:
+        """Look at what is there, the first time."""
+        directory = self._directory
+        if directory.exists(f"{self._home}/opened"):
+            return  # what is there may be our own
+        old = [name for name in directory.sizes() if _BATCH_FILE.fullmatch(name)]
+        if old and mode == "error":
+            raise DataError(
+                f"{directory.path} already holds {len(old)} files of batches",
+                code="PS-SINK-003",
+                remedy="choose an empty directory, or mode 'append' or 'overwrite'",
+            )
+        if mode == "overwrite":
+            for name in old:
+                directory.delete(name)
+        directory.write(f"{self._home}/opened", b"")
+
+    def forget(self) -> None:
+        """A sink that has this name later is another one."""
+        self._directory.delete(f"{self._home}/opened")
+
+    def write(self, frame: DataFrame, batch: int, weight: int) -> None:
+        """Have a batch in the directory; `weight` is about how many bytes it has."""
+        if batch <= self._done:
+            return
+        listed = self._listed(batch)
+        if listed is None or not self._move(listed):
+            self._move(self._stage(frame, batch, weight))
+        self._finish(batch)
+
+    def _stage(self, frame: DataFrame, batch: int, weight: int) -> dict[str, str]:
+        """Write the batch beside its place, and its list: final names by staged ones."""
+        directory = self._directory
+        directory.delete(self._staging)
+        rows = Observation()
+        seen = in_order(frame, weight).observe(rows, F.count(F.lit(1)).alias("rows"))
+        writer = seen.write.format(self._kind).options(**FORMATS[self._kind])
+        writer.mode("overwrite").save(directory.at(self._staging))
+        sizes = directory.sizes(self._staging) if rows.get["rows"] else {}
+        files = sorted(name for name, size in sizes.items() if name.startswith("part-") and size)
+        listed = {
+            name: f"part-{batch:012d}-{self._writer.tag}-{n}.{self._kind}"
+            for n, name in enumerate(files)
+        }
+        directory.delete(self._list(batch))
+        directory.write(self._list(batch), json.dumps(listed).encode())
+        return listed
+
+    def _list(self, batch: int) -> str:
+        return f"{self._home}/{batch:012d}.list"
+
+    def _listed(self, batch: int) -> dict[str, str] | None:
+        name = self._list(batch)
+        if not self._directory.exists(name):
+            return None
+        found: dict[str, str] = json.loads(self._directory.read(name))
+        return found
+
+    def _move(self, listed: dict[str, str]) -> bool:
+        """Rename what is not yet in its place; False, and nothing there, if something is lost."""
+        directory = self._directory
+        staged = directory.sizes(self._staging)
+        if any(a not in staged and not directory.exists(b) for a, b in listed.items()):
+            for name in listed.values():
+                directory.delete(name)
+            return False
+        for name, final in listed.items():
+            if name in staged:
+                directory.delete(final)  # half a copy, where a rename is a copy
+                directory.rename(f"{self._staging}/{name}", final)
+        return True
+
+    def _finish(self, batch: int) -> None:
+        done = f"{batch:012d}.done"
+        self._directory.write(f"{self._home}/{done}", b"")
+        self._done = batch
+        for name in self._directory.sizes(self._home):
+            if name not in ("opened", done):
+                self._directory.delete(f"{self._home}/{name}")
+
+
+def in_order(frame: DataFrame, weight: int) -> DataFrame:
+    """Changes in the order in which they happened, in as many parts as their weight asks for."""
+    parts = 1 + weight // _FILE_BYTES
+    return frame.coalesce(parts).sortWithinPartitions("_time", "_seq")

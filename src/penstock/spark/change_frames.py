@@ -1,0 +1,128 @@
+"""The results of a batch as a typed DataFrame of changes, decoded where the results are.
+
+Columns: `_query, _change_type, _time, _batch, _seq` and the query's own. A TIMESTAMP is a
+TIMESTAMP_NTZ, for event time has no zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from penstock.delta import I64
+from penstock.schema import Schema
+from penstock.shards import wire
+from penstock.shards.changes import block_table, numbers
+from penstock.types import Kind, SqlType, arrow_type
+
+_TYPES: dict[Kind, T.DataType] = {
+    Kind.BOOLEAN: T.BooleanType(),
+    Kind.INT: T.IntegerType(),
+    Kind.BIGINT: T.LongType(),
+    Kind.FLOAT: T.FloatType(),
+    Kind.DOUBLE: T.DoubleType(),
+    Kind.STRING: T.StringType(),
+    Kind.DATE: T.DateType(),
+    Kind.TIMESTAMP: T.TimestampNTZType(),
+    Kind.INTERVAL: T.LongType(),
+    Kind.NULL: T.StringType(),  # most formats cannot hold a column without a type
+}
+
+
+def spark_type(type_: SqlType) -> T.DataType:
+    """The Spark type of a column."""
+    if type_.kind is Kind.DECIMAL:
+        return T.DecimalType(type_.precision, type_.scale)
+    return _TYPES[type_.kind]
+
+
+def spark_schema(schema: Schema, unit_time: bool) -> T.StructType:
+    """The columns of a frame of changes."""
+    fields = [
+        T.StructField("_query", T.StringType()),
+        T.StructField("_change_type", T.StringType()),
+        T.StructField("_time", T.LongType() if unit_time else T.TimestampNTZType()),
+        T.StructField("_batch", T.LongType()),
+        T.StructField("_seq", T.LongType()),
+        *(T.StructField(f.name, spark_type(f.type)) for f in schema),
+    ]
+    return T.StructType(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryNames:
+    """Names by number of query, sorted by number."""
+
+    qids: I64
+    names: pa.Array
+
+    @classmethod
+    def of(cls, names: Mapping[int, str]) -> QueryNames:
+        """From a mapping."""
+        order = sorted(names)
+        qids = np.array(order, np.int64)
+        return cls(qids, pa.array([names[q] for q in order], pa.string()))
+
+    def look_up(self, qids: I64) -> pa.Array:
+        """The name of each; NULL for a query that nobody named."""
+        if not len(self.qids):
+            return pa.nulls(len(qids), pa.string())
+        place = np.minimum(np.searchsorted(self.qids, qids), len(self.qids) - 1)
+        return self.names.take(pa.array(place, mask=self.qids[place] != qids))
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """Blocks of changes of a template (place, data) as rows; of one query, or of all."""
+
+    schema: Schema
+    unit_time: bool
+    batch: int
+    query: str
+    qid: int | None
+    names: QueryNames | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For mapInArrow."""
+        for batch in batches:
+            places = batch.column("place").to_pylist()
+            for place, data in zip(places, batch.column("data"), strict=True):
+                yield from self._rows(place, wire.unpack_batch(data.as_buffer()))
+
+    def _rows(self, place: int, data: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        qids = numbers(data, "_qid")
+        rows = np.arange(len(qids)) if self.qid is None else np.flatnonzero(qids == self.qid)
+        if not len(rows):
+            return
+        table = block_table(data, place, self.batch, self.schema.names, self.unit_time, rows)
+        names = (
+            pa.array([self.query]).take(pa.array(np.zeros(len(rows), np.int64)))
+            if self.names is None
+            else self.names.look_up(qids[rows])
+        )
+        columns = [
+            column.cast(field.type)
+            for column, field in zip([names, *table.columns], self._arrow(), strict=True)
+        ]
+        yield from pa.Table.from_arrays(columns, schema=self._arrow()).to_batches()
+
+    def _arrow(self) -> pa.Schema:
+        time = pa.int64() if self.unit_time else pa.timestamp("us")
+        types = [arrow_type(f.type) for f in self.schema]
+        own = [pa.string() if t == pa.null() else t for t in types]
+        meta = [("_query", pa.string()), ("_change_type", pa.string()), ("_time", time)]
+        counters = [("_batch", pa.int64()), ("_seq", pa.int64())]
+        return pa.schema([*meta, *counters, *zip(self.schema.names, own, strict=True)])
+
+
+def change_frame(results: DataFrame, template: int, decode: Decode) -> DataFrame:
+    """The changes of a template in the results of a batch (`cells.RESULTS`)."""
+    wanted = (F.col("kind") == "changes") & (F.col("template") == template)
+    blocks = results.where(wanted).select("place", "data")
+    return blocks.mapInArrow(decode, spark_schema(decode.schema, decode.unit_time))

@@ -1,0 +1,180 @@
+"""Sinks of the Spark job: who gets the changes of which query, batch by batch (DESIGN §5.6).
+
+The frame of a batch is computed once and kept until all sinks have read it; a sink whose
+template has not changed costs nothing. File sinks have every batch once (`batch_files`), the
+others at least once (`write_formats`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import DataError, NameError_, PenstockError
+from penstock.inprocess.sinks import open_sink
+from penstock.schema import Schema
+from penstock.shards.wire import Result
+from penstock.spark import batch_files as files
+from penstock.spark.change_frames import Decode, QueryNames, change_frame
+from penstock.spark.failure import essential
+from penstock.spark.write_formats import (
+    ConsoleWriter,
+    FormatWriter,
+    FunctionSink,
+    check_format,
+    open_kafka,
+)
+
+__all__ = ["FunctionSink", "SinkSpec", "SparkSinks"]
+
+Names = Mapping[int, str] | Callable[[], Mapping[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec:
+    """A sink for a query, or (`qid` None) for all queries of a template.
+
+    For a template `names` gives the queries' names by number; a function is asked in each batch.
+    """
+
+    name: str
+    query: str
+    template: int
+    qid: int | None
+    schema: Schema
+    unit_time: bool
+    format: str | FunctionSink
+    options: Mapping[str, str] = field(default_factory=dict)
+    names: Names = field(default_factory=dict)
+
+    def decode(self, batch: int) -> Decode:
+        """What makes rows of the blocks of a batch."""
+        names = None
+        if self.qid is None:
+            names = QueryNames.of(self.names() if callable(self.names) else self.names)
+        return Decode(self.schema, self.unit_time, batch, self.query, self.qid, names)
+
+
+class _Writer(Protocol):
+    def write(self, frame: DataFrame, batch: int, weight: int) -> None:
+        """Take the changes of a batch, of about `weight` bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSink:
+    """A sink as a session holds it: the changes reach it past the session."""
+
+    sinks: SparkSinks
+    name: str
+
+    def write(self, changes: pa.Table, batch: int) -> None:
+        """Nothing: the job has written them."""
+
+    def close(self) -> None:
+        """Deliver nothing more."""
+        self.sinks.close(self.name)
+
+
+class SparkSinks:
+    """The sinks of a job; `checkpoint` is the id under which they know their batches."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str = "") -> None:
+        self.checkpoint = checkpoint
+        self._spark = spark
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[SinkSpec, _Writer]] = {}
+
+    def add(self, spec: SinkSpec) -> OpenSink:
+        """Open a sink, which has the batches that run from now on.
+
+        A sink that this checkpoint has had before goes on; `mode` tells what to do with files
+        that are there when it is new.
+        """
+        if spec.name in self._open:
+            raise NameError_(f"there is already a sink called {spec.name}")
+        writer = self._writer(spec)
+        with self._lock:
+            self._open[spec.name] = (spec, writer)
+        return OpenSink(self, spec.name)
+
+    def close(self, name: str) -> None:
+        """Deliver nothing more to a sink."""
+        with self._lock:
+            self._open.pop(name, None)
+
+    def remove(self, name: str) -> None:
+        """Close a sink for good: one that has its name later is new."""
+        with self._lock:
+            found = self._open.pop(name, None)
+        if found is not None and isinstance(found[1], files.BatchFiles):
+            found[1].forget()
+
+    def _writer(self, spec: SinkSpec) -> _Writer:
+        if isinstance(spec.format, FunctionSink):
+            return spec.format
+        kind = spec.format.lower()
+        given = dict(spec.options)
+        if kind == "console":
+            return ConsoleWriter(open_sink(kind, given, spec.name), spec.qid is not None)
+        if kind in files.FORMATS:
+            return self._files(kind, {k.lower(): v for k, v in given.items()}, spec.name)
+        if kind == "kafka":
+            return open_kafka(self._spark, given, spec.name)
+        check_format(self._spark, spec.format)
+        return FormatWriter(spec.format, given.pop("mode", "append"), given)
+
+    def _files(self, kind: str, given: dict[str, str], name: str) -> files.BatchFiles:
+        path, mode = given.pop("path", ""), given.pop("mode", "append").lower()
+        wrong, remedy = "", ""
+        if given:
+            wrong = f"unknown option {sorted(given)[0]!r} for sink {name}"
+            remedy = f"options of {kind}: mode, path"
+        elif not path:
+            wrong, remedy = f"sink {name} needs a path", "add OPTIONS (path 'out')"
+        elif mode not in ("append", "overwrite", "error"):
+            wrong = f"mode {mode!r} of sink {name} is unknown"
+            remedy = "one of append, overwrite, error"
+        if wrong:
+            raise DataError(wrong, code="PS-SINK-002", remedy=remedy)
+        writer = files.Writer(self.checkpoint, name)
+        return files.BatchFiles(self._spark, writer, kind, path, mode)
+
+    # ---- a batch ---------------------------------------------------------------------
+    @property
+    def needs_frame(self) -> bool:
+        """Whether anybody wants the next batch."""
+        return bool(self._open)
+
+    def __call__(self, frame: DataFrame, batch: int, results: Sequence[Result]) -> None:
+        """Deliver a batch: its frame (`cells.RESULTS`), kept, and the same as results."""
+        weights: dict[int, int] = {}
+        for result in results:
+            if result.kind == "changes":
+                weights[result.template] = weights.get(result.template, 0) + len(result.data)
+        with self._lock:
+            wanted = [pair for pair in self._open.values() if pair[0].template in weights]
+        for spec, writer in wanted:
+            try:
+                changes = change_frame(frame, spec.template, spec.decode(batch))
+                writer.write(changes, batch, weights[spec.template])
+            except PenstockError as error:
+                raise _failed(spec, error) from error
+            except (PySparkException, Py4JError) as error:
+                raise _failed(spec, essential(str(error))) from None
+
+
+def _failed(spec: SinkSpec, error: PenstockError) -> PenstockError:
+    """The error of a sink, with its name."""
+    message = error.message.removeprefix("the job failed: ")
+    return PenstockError(
+        f"sink {spec.name} of {spec.query}: {message}",
+        code="PS-SINK-004" if error.code.startswith("PS-SPARK") else error.code,
+        remedy=error.remedy or "the batch comes again when the job is started again",
+    )

@@ -1,0 +1,131 @@
+"""Where changes can go besides files: the console, Kafka, any format of Spark, a function.
+
+None of these can tell a batch that comes again; `_batch` and `_seq` let their readers do so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark import __version__ as spark_version
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.errors import DataError, PenstockError
+from penstock.inprocess.sinks import Sink
+from penstock.spark.batch_files import MICROSECONDS, in_order
+
+BatchFunction = Callable[[DataFrame, int], None]
+_KAFKA_PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"
+_JSON = {"ignoreNullFields": "false", "timestampNTZFormat": MICROSECONDS}
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSink:
+    """A function of the user's, called with the changes of a batch and the batch's number.
+
+    The frame may be empty, and is good until the function returns. A batch that is interrupted
+    comes again, with the same number and changes.
+    """
+
+    function: BatchFunction
+
+    def write(self, frame: DataFrame, batch: int, weight: int) -> None:
+        """Call the function."""
+        try:
+            self.function(frame, batch)
+        except (PenstockError, PySparkException, Py4JError):
+            raise
+        except Exception as error:
+            raise PenstockError(
+                f"the function raised {error!r}",
+                code="PS-RUN-002",
+                remedy="mend the function given to foreach_batch()",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleWriter:
+    """Prints the first changes of a batch; the title has the rest of what there is to say."""
+
+    sink: Sink
+    one_query: bool
+
+    def write(self, frame: DataFrame, batch: int, weight: int) -> None:
+        """Print."""
+        hidden = {"_batch", "_seq"} | ({"_query"} if self.one_query else set())
+        table: pa.Table = frame.toArrow()
+        keys = [("_time", "ascending"), ("_seq", "ascending")]
+        table = table.take(pc.sort_indices(table, sort_keys=keys, null_placement="at_start"))
+        self.sink.write(table.select([c for c in table.column_names if c not in hidden]), batch)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaWriter:
+    """Sends changes as JSON; the key is the query, whose changes so stay in one partition."""
+
+    options: Mapping[str, str]
+    key: str
+
+    def write(self, frame: DataFrame, batch: int, weight: int) -> None:
+        """Send."""
+        rows = kafka_rows(in_order(frame, weight), self.key)
+        rows.write.format("kafka").options(**self.options).save()
+
+
+def kafka_rows(frame: DataFrame, key: str) -> DataFrame:
+    """Key and value of each change."""
+    return frame.select(
+        F.col(f"`{key}`").cast("string").alias("key"),
+        F.to_json(F.struct("*"), _JSON).alias("value"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FormatWriter:
+    """Appends to what Spark has a format for."""
+
+    format: str
+    mode: str
+    options: Mapping[str, str]
+
+    def write(self, frame: DataFrame, batch: int, weight: int) -> None:
+        """Append."""
+        writer = in_order(frame, weight).write.format(self.format).options(**self.options)
+        writer.mode(self.mode).save()
+
+
+def open_kafka(spark: SparkSession, given: dict[str, str], name: str) -> KafkaWriter:
+    """A sink into a Kafka topic."""
+    check_format(spark, "kafka")
+    for option in ("kafka.bootstrap.servers", "topic"):
+        if option not in given:
+            raise DataError(
+                f"sink {name} needs the option {option}",
+                code="PS-SINK-002",
+                remedy="add OPTIONS (\"kafka.bootstrap.servers\" 'host:9092', topic 'changes')",
+            )
+    key = given.pop("key", "_query")
+    return KafkaWriter(given, key)
+
+
+def check_format(spark: SparkSession, format: str) -> None:
+    """Refuse a format that Spark does not have."""
+    jvm: Any = spark._jvm
+    source = jvm.org.apache.spark.sql.execution.datasources.DataSource
+    try:
+        source.lookupDataSource(format, spark._jsparkSession.sessionState().conf())
+    except (PySparkException, Py4JError):
+        remedy = "parquet, json, csv, console, kafka or a format whose package Spark has loaded"
+        if format == "kafka":
+            option = f'"spark.jars.packages": "{_KAFKA_PACKAGE}"'
+            remedy = f"start Spark with its connector: connect(spark_options={{{option}}})"
+        raise DataError(
+            f"Spark has no format {format!r}", code="PS-SINK-001", remedy=remedy
+        ) from None
