@@ -8,6 +8,7 @@ import pytest
 
 import penstock
 from penstock.delta import I64, Level
+from penstock.engine.blocks import AddQueries, DropQueries
 from penstock.kernels.grouped_filter_bits import transpose
 from penstock.kernels.match import EQ, GE, GT, LE, LT, NE, match_queries
 from penstock.sharing.grouped_filter import GroupedFilter
@@ -177,6 +178,19 @@ def test_explain_names_the_filter_and_its_clusters() -> None:
     for query in queries[7:]:
         query.drop()
     assert "grouped filter" not in queries[0].explain()
+    ps.close()
+
+
+def test_a_query_dropped_in_the_step_that_registered_it_gets_nothing() -> None:
+    ps = penstock.connect(runner="inprocess")
+    ps.sql("CREATE STREAM r (k BIGINT, ts BIGINT) TIMESTAMP BY ts RETAIN 100")
+    ps.query("SELECT k FROM r [RANGE 100] WHERE k > 0")
+    ps.push("r", [{"k": 1, "ts": 1}, {"k": 2, "ts": 2}])
+    engine = ps._engine
+    (template,) = engine.templates
+    adding = AddQueries(template, np.array([[0], [0]]), history=True)
+    output = engine.apply([adding, DropQueries(template, np.array([1]))])
+    assert [len(changes) for _, changes in output.changes] == [0, 0]
     ps.close()
 
 

@@ -66,40 +66,47 @@ class GroupedFilter:
         self._forget()
 
     def _forget(self) -> None:
-        self._version = 0
-        self._newest = 0
-        self._index = ClusterIndex(self._terms, self._by_cohort)
+        self._version = 0  # up to which change of Q the queries are known
         self._queries: I64 = np.empty(0, np.int64)
+        self._newest = 0
+        self._indexed = 0  # the same of the index, which is built when it is first asked
+        self._index = ClusterIndex(self._terms, self._by_cohort)
         self._intervals: Intervals | None = None
 
     # ---- membership ------------------------------------------------------------------
-    def add(self, qids: I64) -> None:
-        """Take queries of Q (ascending, not yet in) into the index."""
-        self._index.add(qids, self.table.matrix(), self.table.cohort())
-        self._intervals = None
-
-    def remove(self, qids: I64) -> None:
-        """Take queries out of the index."""
-        self._index.remove(qids)
-        self._intervals = None
-
-    def _follow(self) -> None:
-        """Take over what changed in Q."""
+    def queries(self) -> I64:
+        """The live queries, ascending."""
         table = self.table
         if table.identity is not self._identity():
             self._forget()
             self._identity = ref(table.identity)  # weak: the arena decides when it goes
-        elif table.version == self._version:
+        if table.version != self._version:
+            self._version = table.version
+            self._queries = table.live(Level.QUERY)
+            self._newest = int(table.since(Level.QUERY)[self._queries].max(initial=0))
+            self._intervals = None
+        return self._queries
+
+    def add(self, qids: I64) -> None:
+        """Take queries of Q (ascending, not yet in) into the index."""
+        self._index.add(qids, self.table.matrix(), self.table.cohort())
+
+    def remove(self, qids: I64) -> None:
+        """Take queries out of the index."""
+        self._index.remove(qids)
+
+    def _follow(self) -> None:
+        """Let the index take over what changed in Q."""
+        live = self.queries()
+        if self._indexed == self._version:
             return
-        live = table.live(Level.QUERY)
+        table = self.table
         members = self._index.members()
-        stale = (table.cohort()[members] < 0) | (table.born()[members] > self._version)
+        stale = (table.cohort()[members] < 0) | (table.born()[members] > self._indexed)
         self.remove(members[stale])
-        self.add(live[table.born()[live] > self._version])
+        self.add(live[table.born()[live] > self._indexed])
         self._index.tidy(table.matrix(), table.cohort())
-        self._version = table.version
-        self._queries = live
-        self._newest = int(table.since(Level.QUERY)[live].max(initial=0))
+        self._indexed = self._version
 
     # ---- matching --------------------------------------------------------------------
     @staticmethod
@@ -131,7 +138,7 @@ class GroupedFilter:
 
     def count(self, values: I64, lin: I64) -> tuple[I64, I64]:
         """The live queries, and how many of the rows each takes: no pair is ever formed."""
-        self._follow()
+        self.queries()
         rows = np.flatnonzero(values[0] == 0)
         counts = np.zeros(self._queries.shape[0], np.int64)
         chunk = ranked(self._terms.attributes + 1, _chunk_rows(rows.shape[0]))
