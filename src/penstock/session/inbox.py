@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import PenstockError
 from penstock.session import delivery
 from penstock.session.changelog import Batch, Changelog
 from penstock.session.query import Callback, Query
@@ -44,7 +45,10 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
             qid, reason = wire.loads(result.data)
             failures.setdefault((result.template, qid), reason)
     session._note_batch(batch, touched)
-    delivery.hand_out(session, batch.number, {key for key, _ in touched})
+    try:
+        delivery.hand_out(session, batch.number, {key for key, _ in touched})
+    except PenstockError as error:  # a subscriber's fault must not stop the job
+        session._complaint = session._complaint or error
     session._engine.collect_strings()
     _let_go(session, batch.entry, batch.number)
     for (template, qid), reason in sorted(failures.items()):

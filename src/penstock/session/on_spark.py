@@ -252,7 +252,9 @@ class OnSpark(ShardedSession):
     # ---- views -----------------------------------------------------------------------
     def _read_rows(self, info: QueryInfo) -> pa.Table:
         """The answer, after everything that was issued before; kept from now on."""
-        if info.name in self._views:
+        with self._open():
+            kept = info.name in self._views
+        if kept:
             self._job.wait(self._job.next_entry - 1)
             with self._lock:
                 return self._views.read(info.name)
@@ -331,6 +333,7 @@ class OnSpark(ShardedSession):
         with self._open():
             feed.tick(self)
         self._job.drain()
+        self._raise_complaint()
         if self._job.next_entry - self._saved > _SAVE_EVERY:
             self._save()
 
@@ -357,6 +360,7 @@ class OnSpark(ShardedSession):
             sink.close()
         self._sinks.clear()
         self._views.shut()
+        del self._views  # Spark's callbacks hold this session; DuckDB minds being held at exit
         self._job.close()
         if self._own_spark:
             self._spark.stop()

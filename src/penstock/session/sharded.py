@@ -21,6 +21,7 @@ from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
+from penstock.errors import PenstockError
 from penstock.session import feed, inbox, registration
 from penstock.session.compile import Compiled
 from penstock.session.portable import portable
@@ -59,6 +60,7 @@ class ShardedSession(Session):
         self._last_rows = 0  # entry of the last push
         self._leaving: list[inbox.Leaving] = []
         self._answers: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
+        self._complaint: PenstockError | None = None  # of a subscriber, for the next who waits
         self._repeated = 0  # number of the entry that is being repeated
         super().__init__(**options)
         self._job = make_job(self._receive)
@@ -88,6 +90,13 @@ class ShardedSession(Session):
         call, self._call = self._call, None
         if self._replayed is None and (blocks or (call is not None and call.lasting)):
             self._job.append(blocks, call)
+            self._raise_complaint()
+
+    def _raise_complaint(self) -> None:
+        """Say what a subscriber did, once."""
+        complaint, self._complaint = self._complaint, None
+        if complaint is not None:
+            raise complaint
 
     def _begin(self, method: str, *arguments: Any) -> None:
         """Name the call, unless it is part of another."""
@@ -296,6 +305,7 @@ class ShardedSession(Session):
         """Return when all pushed and available input is in the answers."""
         super().flush()
         self._job.drain()
+        self._raise_complaint()
 
     def close(self) -> None:
         """Finish what was begun, stop the job and close the sinks."""

@@ -1,0 +1,67 @@
+"""Sessions on shards: what differs from one engine must not be seen."""
+
+from __future__ import annotations
+
+import pytest
+
+import penstock
+from penstock.errors import PenstockError
+
+STREAM = "CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts"
+
+
+def session(shards: int = 2) -> penstock.Session:
+    ps = penstock.connect(runner="inprocess", shards=shards)
+    ps.sql(STREAM)
+    return ps
+
+
+def test_a_subscriber_that_raises_is_reported_and_the_rows_are_applied() -> None:
+    ps = session()
+    q = ps.query("SELECT k FROM r [RANGE 5]")
+
+    def broken(changes: object) -> None:
+        raise ValueError("no")
+
+    q.subscribe(broken)
+    with pytest.raises(PenstockError, match="a subscriber of q1 raised"):
+        ps.push("r", [{"k": 1, "a": 1, "ts": 1}])
+    assert q.view().num_rows == 1
+
+
+def test_a_query_that_fails_on_one_shard_fails_everywhere_and_others_go_on() -> None:
+    ps = session(4)
+    bad = ps.query("SELECT k, a + 9223372036854775800 AS x FROM r [RANGE 50]")
+    good = ps.query("SELECT k, count(*) AS n FROM r [RANGE 50] GROUP BY k")
+    ps.push("r", [{"k": k, "a": 1, "ts": 1} for k in range(8)])
+    assert bad.view().num_rows == 8
+    ps.push("r", [{"k": 3, "a": 100, "ts": 2}])
+    assert bad.status == "failed"
+    kinds = bad.changes()["_change_type"].to_pylist()
+    assert kinds.count("insert") == kinds.count("delete") == 8
+    assert good.view().num_rows == 8
+    again = ps.query("SELECT k, a + 9223372036854775800 AS x FROM r [RANGE 50]")
+    ps.push("r", [{"k": 3, "a": 2, "ts": 3}])
+    assert again.view().num_rows == 1
+
+
+def test_numbers_of_dropped_queries_are_not_mixed_up() -> None:
+    ps = session(3)
+    old = ps.query("SELECT k FROM r [RANGE 9] WHERE a > 1")
+    ps.query("SELECT k FROM r [RANGE 9] WHERE a > 7")
+    ps.push("r", [{"k": 1, "a": 5, "ts": 1}])
+    old.drop()
+    new = ps.query("SELECT k FROM r [RANGE 9] WHERE a > 2")
+    ps.push("r", [{"k": 2, "a": 5, "ts": 2}])
+    assert [c["k"] for c in old.changes().to_pylist()] == [1, 1]
+    assert [c["k"] for c in new.changes().to_pylist()] == [2]
+
+
+def test_history_is_answered_from_what_the_stream_retains() -> None:
+    ps = penstock.connect(runner="inprocess", shards=3)
+    ps.sql(f"{STREAM} RETAIN 10")
+    ps.push("r", [{"k": k, "a": k, "ts": k} for k in range(8)])
+    q = ps.query("SELECT k, count(*) AS n FROM r [RANGE 5] GROUP BY k", history=True)
+    assert sorted(row["k"] for row in q.view().to_pylist()) == [3, 4, 5, 6, 7]
+    total = ps.query("SELECT sum(a) AS s FROM r [RANGE 5]", history=True)
+    assert total.view().to_pylist() == [{"s": 25}]
