@@ -29,7 +29,13 @@ MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 FORMATS: Mapping[str, Mapping[str, str]] = {
     "parquet": {"compression": "zstd"},
     "json": {"ignoreNullFields": "false", "timestampNTZFormat": MICROSECONDS},
-    "csv": {"header": "true", "escape": '"', "timestampNTZFormat": MICROSECONDS},
+    "csv": {
+        "header": "true",
+        "escape": '"',
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+        "timestampNTZFormat": MICROSECONDS,
+    },
 }
 """What Spark is told, so that nothing is lost and other readers understand it."""
 _FILE_BYTES = 32 << 20

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError
@@ -17,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.delta import BEGINNING
 from penstock.errors import DataError, PenstockError
 from penstock.inprocess.sinks import Sink
 from penstock.spark.batch_files import MICROSECONDS, in_order
@@ -61,8 +63,8 @@ class ConsoleWriter:
         """Print."""
         hidden = {"_batch", "_seq"} | ({"_query"} if self.one_query else set())
         table: pa.Table = frame.toArrow()
-        keys = [("_time", "ascending"), ("_seq", "ascending")]
-        table = table.take(pc.sort_indices(table, sort_keys=keys, null_placement="at_start"))
+        time = pc.fill_null(table["_time"].cast(pa.int64()), BEGINNING)
+        table = table.take(pa.array(np.lexsort((table["_seq"].to_numpy(), time.to_numpy()))))
         self.sink.write(table.select([c for c in table.column_names if c not in hidden]), batch)
 
 
