@@ -7,11 +7,13 @@ through (never logged), `origin` numbers the sender. Results leave the job.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
 
-from penstock.shards.wire import Result
+if TYPE_CHECKING:
+    from penstock.shards.wire import Result
 
 BLOCKS = "shard int, passing boolean, origin int, data binary"
 RESULTS = "kind string, template long, place long, data binary"
@@ -58,6 +60,8 @@ def result_frame(results: Iterable[Result]) -> pd.DataFrame:
 
 def results_of(table: pa.Table) -> list[Result]:
     """Results in order."""
+    from penstock.shards.wire import Result  # only the driver needs the engine for this
+
     columns = [table.column(n).to_pylist() for n in ("kind", "template", "place", "data")]
     found = [Result(*row) for row in zip(*columns, strict=True)]
     return sorted(found, key=lambda r: r.order)

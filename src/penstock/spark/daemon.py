@@ -6,7 +6,7 @@ import gc
 
 from pyspark import daemon
 
-from penstock.spark import log_source, pack, shard_processor  # noqa: F401
+from penstock.spark import log_source, pack, shard_batch  # noqa: F401
 
 if __name__ == "__main__":
     gc.freeze()  # a worker collects after every task, and need not look at what never goes

@@ -16,8 +16,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from penstock.errors import StateError
-from penstock.shards import wire
-from penstock.shards.messages import LogMessage
 from penstock.shards.session_log import LogReader, Place, Record
 from penstock.spark.cells import BLOCKS, block_batch
 
@@ -108,6 +106,9 @@ class LogStream(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One message for every shard."""
+        from penstock.shards import wire  # the process beside the driver does without the engine
+        from penstock.shards.messages import LogMessage
+
         assert isinstance(partition, EntryRange)
         reader = LogReader(self._path, partition.first, partition.place)
         entries = []

@@ -1,17 +1,17 @@
 """A shard in Spark's state store: head, snapshot, and the input since (DESIGN §5.6, point 2).
 
 Values are few and of at most 4 MiB, because every call costs and large ones cost more than
-their share. The head's nonce names the state exactly; whoever has a copy under another nonce has
-another state.
+their share; all are in one map, because every kind of state costs too. The head's nonce names the
+state exactly: whoever has a copy under another nonce has another state.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
@@ -19,9 +19,8 @@ PIECE = 4 << 20
 _LENGTH = struct.Struct("<Q")
 _LEAST_WEIGHT = 64 << 10
 """Taking a batch again costs at least as much as reading this many bytes."""
-_HEAD = (
-    "nonce string, spec string, pieces long, weight long, snapshot_pieces long, snapshot_bytes long"
-)
+_HEAD = 0
+"""The key of the head; snapshot and log follow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,79 +29,73 @@ class Head:
 
     nonce: str = ""
     spec: str = ""  # changes when the shard's configuration does
-    pieces: int = 0  # of the log
-    weight: int = 0  # of the log: bytes, and a least number for every batch
-    snapshot_pieces: int = 0
+    snapshot: int = 0  # pieces
     snapshot_bytes: int = 0
+    log: int = 0  # pieces
+    weight: int = 0  # of the log: bytes, and a least number for every batch
 
 
 class ShardStore:
     """The store of the shard whose key Spark has set."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", _HEAD)
-        self._log = handle.getMapState("log", "piece long", "data binary")
-        self._snapshot = handle.getMapState("snapshot", "piece long", "data binary")
+        self._pieces = handle.getMapState("pieces", "piece long", "data binary")
 
     def head(self) -> Head:
         """The head; an empty one of a new shard."""
-        found = self._head.get()
-        return Head(*found) if found else Head()
+        found = self._pieces.getValue((_HEAD,))
+        return Head(**json.loads(bytes(found[0]))) if found else Head()
 
     def commit(self, head: Head) -> Head:
         """Write a head under a new nonce."""
         head = replace(head, nonce=secrets.token_hex(16))
-        self._head.update(astuple(head))
+        self._put(_HEAD, json.dumps(asdict(head)).encode())
         return head
 
     def append(self, head: Head, messages: Sequence[bytes]) -> Head:
         """Log the input of a batch."""
         data = pack_messages(messages)
-        n = head.pieces
+        n = head.log
         for at in range(0, len(data), PIECE):
-            self._log.updateValue((n,), (data[at : at + PIECE],))
             n += 1
-        return replace(head, pieces=n, weight=head.weight + max(len(data), _LEAST_WEIGHT))
-
-    def batches(self, head: Head) -> Iterator[list[bytes]]:
-        """The input of every batch since the snapshot."""
-        n = 0
-        while n < head.pieces:
-            data = bytearray(self._piece(n))
-            size = _LENGTH.unpack_from(data)[0]
-            n += 1
-            while len(data) < size:
-                data += self._piece(n)
-                n += 1
-            yield unpack_messages(bytes(data))
-
-    def _piece(self, n: int) -> bytes:
-        return _bytes(self._log.getValue((n,)))
+            self._put(head.snapshot + n, data[at : at + PIECE])
+        return replace(head, log=n, weight=head.weight + max(len(data), _LEAST_WEIGHT))
 
     def replace(self, head: Head, chunks: Iterable[bytes]) -> Head:
         """Put a snapshot in the place of snapshot and log."""
-        self._log.clear()
-        self._snapshot.clear()
+        self._pieces.clear()
         n = size = 0
         for chunk in chunks:
-            self._snapshot.updateValue((n,), (chunk,))
             n += 1
             size += len(chunk)
-        return replace(head, pieces=0, weight=0, snapshot_pieces=n, snapshot_bytes=size)
+            self._put(n, chunk)
+        return replace(head, snapshot=n, snapshot_bytes=size, log=0, weight=0)
 
     def snapshot(self, head: Head) -> Iterator[bytes]:
         """The chunks of the snapshot."""
-        for n in range(head.snapshot_pieces):
-            yield _bytes(self._snapshot.getValue((n,)))
+        for n in range(1, head.snapshot + 1):
+            yield self._get(n)
 
+    def batches(self, head: Head) -> Iterator[list[bytes]]:
+        """The input of every batch since the snapshot."""
+        pieces = (self._get(head.snapshot + n) for n in range(1, head.log + 1))
+        for first in pieces:
+            data = bytearray(first)
+            while len(data) < _LENGTH.unpack_from(data)[0]:
+                data += next(pieces)
+            yield unpack_messages(bytes(data))
 
-def _bytes(row: tuple[Any, ...] | None) -> bytes:
-    assert row is not None, "a piece is missing in the state store"
-    return bytes(row[0])
+    def _put(self, key: int, data: bytes) -> None:
+        self._pieces.updateValue((key,), (data,))
+
+    def _get(self, key: int) -> bytes:
+        found = self._pieces.getValue((key,))
+        assert found is not None, f"piece {key} is missing in the state store"
+        return bytes(found[0])
 
 
 def pack_messages(messages: Sequence[bytes]) -> bytes:
-    """Messages in one piece: length of all, their number, their lengths, themselves."""
+    """Messages in one: length of all, their number, their lengths, themselves."""
     lengths = struct.pack(f"<Q{len(messages)}Q", len(messages), *map(len, messages))
     total = _LENGTH.size + len(lengths) + sum(map(len, messages))
     return b"".join((_LENGTH.pack(total), lengths, *messages))

@@ -1,0 +1,99 @@
+"""A batch of one shard: messages in, new state in the store, blocks or results out.
+
+The state store is the truth: what a task does counts when Spark commits it. So it does not
+matter which worker runs a batch, how often, or whether two do at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from penstock.shards import wire
+from penstock.shards.messages import CrossMessage
+from penstock.spark import pickling
+from penstock.spark.cells import Block, block_frame, result_frame
+from penstock.spark.live_shard import LiveShard, ShardName, take_shard
+from penstock.spark.shard_processor import Level
+from penstock.spark.shard_store import Head, ShardStore
+
+_TOGETHER = 1 << 20
+"""Blocks below this are one frame: each costs."""
+
+
+def run_batch(
+    level: Level, index: int, store: ShardStore, rows: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Run a batch; nothing is yielded before its state is in the store."""
+    messages, passing = _sorted_rows(rows)
+    results = [result for data in passing for result in wire.loads(data)]
+    output = _apply(level, index, store, messages) if messages else []
+    if level.level == 1:
+        yield from _cross(level.keys, index, output, results)
+    elif output or results:
+        yield result_frame([*results, *output])
+
+
+def _sorted_rows(frames: Iterator[pd.DataFrame]) -> tuple[list[bytes], list[bytes]]:
+    """Messages and passing results in the order of their origin, whatever the shuffle did."""
+    rows = [
+        (int(origin), bool(passing), bytes(data))
+        for frame in frames
+        for origin, passing, data in zip(
+            frame["origin"], frame["passing"], frame["data"], strict=True
+        )
+    ]
+    rows.sort(key=lambda row: row[:2])
+    return [d for _, p, d in rows if not p], [d for _, p, d in rows if p]
+
+
+def _apply(level: Level, index: int, store: ShardStore, messages: list[bytes]) -> list[Any]:
+    head = store.head()
+    live = take_shard(ShardName(level.root, level.level, index, len(level.keys)), head, store)
+    try:
+        output = live.apply(messages)
+        head = _save(level, live, head, store, messages)
+    except BaseException:
+        live.abandon()
+        raise
+    live.commit(head)
+    return output
+
+
+def _save(
+    level: Level, live: LiveShard, head: Head, store: ShardStore, messages: list[bytes]
+) -> Head:
+    """Put the new state into the store: by what led to it, or whole when that is less."""
+    head = replace(head, spec=live.spec_nonce)
+    if head.weight + sum(map(len, messages)) > _limit(level, live.name.index, head):
+        head = store.replace(head, live.pack())
+    else:
+        head = store.append(head, messages)
+    return store.commit(head)
+
+
+def _limit(level: Level, index: int, head: Head) -> int:
+    """When to replace the log; apart for every shard, so that not all do it in one batch."""
+    most = max(level.log_weight, head.snapshot_bytes)
+    return most + most * index // (2 * len(level.keys))
+
+
+def _cross(
+    keys: tuple[int, ...], index: int, output: Sequence[CrossMessage], results: list[wire.Result]
+) -> Iterator[pd.DataFrame]:
+    """Blocks for level 2; results go beside them, because nobody needs to log them."""
+    through = [*results, *(r for message in output for r in message.through)]
+    blocks: list[Block] = [
+        (keys[to], False, index, pickling.dumps(replace(message, through=())))
+        for to, message in enumerate(output)
+    ]
+    if through:
+        blocks.append((keys[index], True, index, wire.dumps(through)))
+    if sum(len(block[3]) for block in blocks) < _TOGETHER:
+        yield block_frame(blocks)
+    else:
+        for block in blocks:
+            yield block_frame([block])
