@@ -1,12 +1,16 @@
 """`penstock demo`: the five queries of Golab & Özsu §6.1 and a thousand alerts over traffic.
 
-Everything is generated and runs in this process; the same rows and answers every time.
+The traffic is generated, the same on every run. On Spark it is read from Parquet files, some
+per batch; in process it is pushed. The answers are the same.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,9 +21,13 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-import penstock
+from penstock.cli.demo_files import SOURCE, write_files
 from penstock.cli.demo_queries import ALERTS, QUERIES, STREAM, alert_params
+from penstock.cli.feed import Interrupt
+from penstock.cli.follow import watched
 from penstock.cli.output import rich_table
+from penstock.cli.progress import Tracker
+from penstock.cli.runner import open_session, runner_options
 from penstock.inprocess.demo_traffic import LINKS, Traffic
 
 if TYPE_CHECKING:
@@ -59,27 +67,40 @@ class Tally:
 @click.command()
 @click.option("--rows", default=200_000, show_default=True, help="Connections to generate.")
 @click.option("--alerts", default=1_000, show_default=True, help="Alert queries to register.")
-def demo(rows: int, alerts: int) -> None:
+@runner_options("spark")
+def demo(rows: int, alerts: int, runner: str, master: str | None, shards: int | None) -> None:
     """Watch 1,005 standing queries over generated network traffic.
 
     Four links, 1,000 connections a second, windows of 60 seconds. Five queries join, compare
     and subtract links; a thousand alerts of four kinds watch hosts, payloads and protocols.
-    Needs nothing but this package and ends within a minute.
+    Runs in an embedded Spark (needs Java), or without one with --runner inprocess.
     """
     console = Console()
-    with penstock.connect(runner="inprocess") as session:
+    traffic = Traffic(rows=rows)
+    with ExitStack() as stack:
+        sources = dict.fromkeys(LINKS, "")
+        if runner == "spark":
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-demo-")))
+            files = write_files(traffic, folder)
+            console.print(f"{rows:,} connections on {len(LINKS)} links in {files} Parquet files")
+            sources = {link: SOURCE.format(path=folder / link) for link in LINKS}
+        session = open_session(runner, master, shards, None, quiet=False)
+        stack.enter_context(session)
         console.print(f"registering {len(QUERIES)} queries and {alerts:,} alerts …")
-        watched = register(session, alerts)
-        seconds = feed(session, Traffic(rows=rows), watched, console)
-        for tally in watched:
+        tallies = register(session, alerts, sources)
+        if runner == "spark":
+            seconds = watch(session, traffic, tallies, console)
+        else:
+            seconds = feed(session, traffic, tallies, console)
+        for tally in tallies:
             tally.read()
-        _finish(session, watched, rows, seconds, console)
+        _finish(session, tallies, seconds, console)
 
 
-def register(session: Session, alerts: int) -> list[Tally]:
+def register(session: Session, alerts: int, sources: dict[str, str]) -> list[Tally]:
     """Declare the links, the five queries and the alerts."""
-    for link in LINKS:
-        session.sql(STREAM.format(link=link))
+    for link, source in sources.items():
+        session.sql(STREAM.format(link=link) + source)
     tallies = []
     for name, (about, text) in QUERIES.items():
         query = session.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}")
@@ -92,8 +113,36 @@ def register(session: Session, alerts: int) -> list[Tally]:
     return tallies
 
 
+def watch(session: Session, traffic: Traffic, tallies: list[Tally], console: Console) -> float:
+    """Let Spark read the traffic under a live display; the seconds its batches took."""
+    tracker = Tracker(session)
+    bar = Progress(BarColumn(), MofNCompleteColumn(), console=console)
+    task = bar.add_task("", total=traffic.rows)
+    views = [tally for tally in tallies if len(tally.queries) == 1]
+    shown = 0
+
+    def board() -> Group:
+        nonlocal shown
+        line = tracker.render()
+        bar.update(task, completed=tracker.rows)
+        if tracker.batch > shown:
+            shown = tracker.batch
+            for tally in views:
+                tally.read()
+        return Group(line, bar, _changes_table(views))
+
+    session.start()
+    with (
+        Interrupt().listening() as interrupt,
+        Live(get_renderable=board, console=console, refresh_per_second=4, transient=True),
+    ):
+        watched(session.flush, interrupt)
+    tracker.update()
+    return tracker.seconds
+
+
 def feed(session: Session, traffic: Traffic, tallies: list[Tally], console: Console) -> float:
-    """Push the traffic under a live display; the seconds the engine worked."""
+    """In process: push the traffic under a live display; the seconds the engine worked."""
     bar = Progress(
         TextColumn("event time {task.fields[clock]}"),
         BarColumn(),
@@ -132,19 +181,17 @@ def _changes_table(tallies: list[Tally]) -> Table:
     return table
 
 
-def _finish(
-    session: Session, tallies: list[Tally], rows: int, seconds: float, console: Console
-) -> None:
+def _finish(session: Session, tallies: list[Tally], seconds: float, console: Console) -> None:
     queries = sum(len(tally.queries) for tally in tallies)
     changes = sum(tally.inserted + tally.deleted + tally.updated for tally in tallies)
     stats = session.stats()
+    rows = sum(stream["received"] for stream in stats["streams"].values())
     console.print(_changes_table(tallies))
     for name in ("suspects", "on_both"):
         view = session[name].view()
         console.print(rich_table(view, f"{name}, {view.num_rows:,} rows now", limit=5))
     console.print(
         f"[bold]{rows:,} rows, {queries:,} queries as {stats['templates']} plans, "
-        f"{changes:,} changes in {seconds:.1f} s[/] ({rows / seconds:,.0f} rows/s); "
-        f"state {stats['bytes'] / 1e6:,.1f} MB"
+        f"{changes:,} changes in {seconds:.1f} s[/] ({rows / seconds:,.0f} rows/s)"
     )
     console.print(NEXT, markup=False, highlight=False)

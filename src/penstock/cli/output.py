@@ -74,8 +74,11 @@ class Writer(Protocol):
         """All has been written."""
 
 
-def open_writer(format: str, out: str | None) -> Writer:
-    """A writer to standard output, or to `out` (a file; a directory for Parquet)."""
+def open_writer(format: str, out: str | None, append: bool = False) -> Writer:
+    """A writer to standard output, or to `out` (a file; a directory for Parquet).
+
+    With `append` it goes on behind what a former run has written.
+    """
     if format == "parquet":
         if out is None:
             raise PenstockError(
@@ -83,14 +86,14 @@ def open_writer(format: str, out: str | None) -> Writer:
                 code="PS-CLI-002",
                 remedy="add --out DIR",
             )
-        return ParquetWriter(out)
-    file = _open(out) if out else sys.stdout
+        return ParquetWriter(out, append)
+    file = _open(out, append) if out else sys.stdout
     return JsonWriter(file) if format == "json" else TableWriter(file)
 
 
-def _open(path: str) -> IO[str]:
+def _open(path: str, append: bool) -> IO[str]:
     try:
-        return open(path, "w", encoding="utf-8")
+        return open(path, "a" if append else "w", encoding="utf-8")
     except OSError as error:
         raise PenstockError(
             f"cannot write {path}: {error.strerror}",
@@ -154,12 +157,14 @@ class ParquetWriter:
     """`out/<query>/part-*.parquet` for changes, `out/<query>.parquet` for views."""
 
     out: str
+    append: bool = False
     sinks: dict[str, Sink] = field(default_factory=dict)
 
     def changes(self, query: str, rows: pa.Table, batch: int) -> None:
         """One file per query and batch."""
         if query not in self.sinks:
-            options = {"path": os.path.join(self.out, query), "mode": "overwrite"}
+            mode = "append" if self.append else "overwrite"
+            options = {"path": os.path.join(self.out, query), "mode": mode}
             self.sinks[query] = open_sink("parquet", options, query)
         self.sinks[query].write(rows, batch)
 

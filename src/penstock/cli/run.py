@@ -5,69 +5,20 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-import penstock
-from penstock.cli.feed import Input, Interrupt, declared_input, feed, finish, parse_input
-from penstock.cli.output import Writer, open_writer, rich_table
-from penstock.cli.script import Script, located, parse, read_script
-from penstock.errors import NameError_, PenstockError, UnsupportedError
-from penstock.sql.catalog import StreamDef, stream_def
-from penstock.sql.statements import CreateStream, CreateView, Describe, Explain, Select, Show
-
-if TYPE_CHECKING:
-    from penstock.session import Query, Session
-
-
-@dataclass(slots=True)
-class App:
-    """What a script has declared, and the queries whose results are shown."""
-
-    session: Session
-    streams: dict[str, StreamDef] = field(default_factory=dict)
-    queries: list[Query] = field(default_factory=list)
-
-    def execute(self, script: Script, console: Console) -> None:
-        """Run all statements; SHOW, DESCRIBE and EXPLAIN print at once."""
-        for piece, statement in parse(script):
-            with located(script, piece):
-                result = self.session.sql(piece.text)
-            match statement:
-                case CreateStream():
-                    self.streams[statement.name] = stream_def(statement)
-                case CreateView() | Select():
-                    self.queries.append(result)
-                case Show() | Describe():
-                    console.print(rich_table(result))
-                case Explain():
-                    console.print(result, markup=False, highlight=False, soft_wrap=True)
-
-    def inputs(self, given: tuple[str, ...]) -> list[Input]:
-        """FROM clauses, replaced or completed by --input."""
-        found = {s: i for s, d in self.streams.items() if (i := declared_input(d))}
-        names = {name.lower(): name for name in self.streams}
-        for text in given:
-            chosen = parse_input(text)
-            if chosen.stream.lower() not in names:
-                raise NameError_(
-                    f"the script declares no stream {chosen.stream}",
-                    remedy=f"its streams are {', '.join(self.streams) or 'none'}",
-                )
-            found[names[chosen.stream.lower()]] = chosen
-        readers = [i.stream for i in found.values() if i.options.get("path") == "-"]
-        if len(readers) > 1:
-            raise PenstockError(
-                f"{readers[0]} and {readers[1]} both read standard input",
-                code="PS-CLI-005",
-                remedy="give one of them a file",
-            )
-        return list(found.values())
+from penstock.cli.app import App, read_plan
+from penstock.cli.feed import Input, Interrupt, feed, finish
+from penstock.cli.follow import follow, views
+from penstock.cli.output import Writer, open_writer
+from penstock.cli.runner import open_session, runner_options
+from penstock.cli.script import read_script
+from penstock.errors import PenstockError, UnsupportedError
+from penstock.session import Query
 
 
 @click.command()
@@ -90,11 +41,9 @@ class App:
 @click.option("--checkpoint", metavar="DIR", help="Keep everything here and continue from it.")
 @click.option(
     "--available-now", is_flag=True,
-    help="End when all input is processed. The in-process runner always does.",
+    help="On Spark: end when all input is processed. In process it always ends then.",
 )  # fmt: skip
-@click.option(
-    "--runner", type=click.Choice(["inprocess", "spark"]), default="inprocess", show_default=True
-)
+@runner_options("spark")
 @click.option("--quiet", is_flag=True, help="No progress bar and no summary.")
 def run(
     script: str,
@@ -106,42 +55,49 @@ def run(
     checkpoint: str | None,
     available_now: bool,
     runner: str,
+    master: str | None,
+    shards: int | None,
     quiet: bool,
 ) -> None:
     """Run SCRIPT over its input and print what its queries answer.
 
-    Streams read what FROM says, or what --input gives them. Several inputs take turns, batch
-    by batch. When input ends, event time moves to the last row, so that every row counts
-    (not with --checkpoint, where more may come). Ctrl-C ends the input and prints the answers.
+    Streams read what FROM says, or what --input gives them. On Spark, streams with FROM are read
+    until Ctrl-C, or with --available-now until all that is there has been processed; Ctrl-C
+    stops after the running batch, prints the answers and leaves the checkpoint so that the
+    same command continues. When input ends, event time moves to the last row, so that every row
+    counts (not with --checkpoint, where more may come).
 
     \b
     Examples:
+      penstock run app.sql --checkpoint cp --output changes --format json
+      penstock run app.sql --available-now
       penstock run app.sql --input clicks='in/*.parquet'
       penstock run app.sql --input clicks=a.csv --input logins=b.jsonl --output changes
       tail -f log.jsonl | penstock run app.sql --input clicks=- --output changes --format json
-      penstock run app.sql --format parquet --out answers/
+      penstock run app.sql --runner inprocess --format parquet --out answers/
     """  # noqa: D301
-    if runner == "spark":
-        raise UnsupportedError(
-            "the Spark runner is not available in this version",
-            code="PS-CLI-006",
-            remedy="use --runner inprocess: the same engine and answers in this process",
-        )
-    text = read_script(script)
-    options: dict[str, Any] = {"checkpoint": checkpoint} if checkpoint else {}
+    plan = read_plan(read_script(script), inputs)
     with ExitStack() as stack:
-        session = stack.enter_context(penstock.connect(runner="inprocess", **options))
-        app = App(session)
-        # what SHOW and EXPLAIN print must not end up among JSON lines
-        app.execute(text, Console(stderr=format_ != "table"))
-        sources = app.inputs(inputs)
-        writer = open_writer(format_, out)
+        goes_on = output == "changes" and checkpoint is not None
+        writer = open_writer(format_, out, append=goes_on)
         stack.callback(writer.close)
+        session = open_session(runner, master, shards, checkpoint, quiet)
+        app = App(stack.enter_context(session), plan)
+        # what SHOW and EXPLAIN print must not end up among JSON lines
+        app.execute(Console(stderr=format_ != "table"))
         if output == "changes":
             _write_changes(app, writer)
-        ended = _feed(app, sources, batch_rows, quiet)
+        # a display and tables of changes would write over each other
+        mixed = output == "changes" and out is None and sys.stdout.isatty()
+        show = sys.stderr.isatty() and not quiet and not mixed
+        if runner == "spark":
+            ended = follow(app, batch_rows, available_now, show)
+        else:
+            ended = _feed(app, app.all_inputs(), batch_rows, show)
         if ended and not checkpoint:
             finish(session, app.streams)
+            if runner == "spark":
+                session.flush()
         if output == "view":
             _write_views(app, writer)
         if not quiet:
@@ -153,8 +109,9 @@ def _write_changes(app: App, writer: Writer) -> None:
     for query in app.queries:
         _write_waiting(query, writer)
 
-        def commit(changes: pa.Table, name: str = query.name) -> None:
-            writer.changes(name, changes, changes["_batch"][0].as_py())
+        def commit(changes: pa.Table, query: Query = query) -> None:
+            writer.changes(query.name, changes, changes["_batch"][0].as_py())
+            query.changes()  # they are read: a run that continues must not find them again
 
         query.subscribe(commit)
 
@@ -167,16 +124,19 @@ def _write_waiting(query: Query, writer: Writer) -> None:
 
 
 def _write_views(app: App, writer: Writer) -> None:
-    for query in app.queries:
-        try:
-            rows = query.view()
-        except UnsupportedError:  # it keeps nothing, so its changes are its answer
+    failed: list[PenstockError] = []
+    for query, answer in zip(app.queries, views(app.queries), strict=True):
+        if isinstance(answer, UnsupportedError):  # it keeps nothing: its changes are its answer
             _write_waiting(query, writer)
-            continue
-        writer.view(query.name, rows)
+        elif isinstance(answer, PenstockError):
+            failed.append(answer)
+        else:
+            writer.view(query.name, answer)
+    if failed:
+        raise failed[0]
 
 
-def _feed(app: App, sources: list[Input], batch_rows: int, quiet: bool) -> bool:
+def _feed(app: App, sources: list[Input], batch_rows: int, show: bool) -> bool:
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -184,7 +144,7 @@ def _feed(app: App, sources: list[Input], batch_rows: int, quiet: bool) -> bool:
         TextColumn("{task.fields[speed]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
-        disable=quiet or not sys.stderr.isatty(),
+        disable=not show,
         transient=True,
     )
     start = time.perf_counter()

@@ -20,6 +20,7 @@ import penstock
 from penstock.cli.commands import Commands
 from penstock.cli.output import rich_table
 from penstock.cli.report import print_error
+from penstock.cli.runner import open_session, runner_options
 from penstock.cli.script import Piece, Script, ScriptError, located
 from penstock.errors import PenstockError
 from penstock.sql.parser import parse_statement
@@ -33,10 +34,12 @@ PROMPT, MORE = "penstock> ", "     ...> "
 
 @click.command()
 @click.option("--checkpoint", metavar="DIR", help="Keep streams, tables, queries and state here.")
-def sql(checkpoint: str | None) -> None:
+@runner_options("inprocess")
+def sql(checkpoint: str | None, runner: str, master: str | None, shards: int | None) -> None:
     """Type statements, push rows and watch views change.
 
-    Statements end with a semicolon; \\help lists the commands. Input can be piped in.
+    Statements end with a semicolon; \\help lists the commands. Input can be piped in. Runs in
+    this process unless --runner spark is given: answers come at once, not a batch later.
 
     \b
     Example:
@@ -47,7 +50,7 @@ def sql(checkpoint: str | None) -> None:
       penstock> \\advance s 15
     """  # noqa: D301
     console = Console()
-    with penstock.connect(runner="inprocess", checkpoint=checkpoint) as session:
+    with open_session(runner, master, shards, checkpoint, quiet=False) as session:
         shell = Shell(session, console)
         if sys.stdin.isatty():
             shell.run_typed()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.delta import BEGINNING, Level
-from penstock.errors import DataError
+from penstock.errors import DataError, StateError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
 from penstock.session import delivery, feed, image, names
@@ -66,7 +66,6 @@ class OnSpark(ShardedSession):
         self._pushed: dict[int, dict[str, int]] = {}
         self._opening: dict[int, QueryInfo] = {}
         self._saved = 0
-        self._counted = 0  # batches whose counts are in the meters
         count = shards or max(1, int(self._spark.sparkContext.defaultParallelism))
         self._spark_sinks = SparkSinks(self._spark)
 
@@ -84,7 +83,11 @@ class OnSpark(ShardedSession):
             self._spark_job.path / "views.duckdb" if self._durable else None, self._spark_job.id
         )
         if self._durable:
-            self._restore()
+            try:
+                self._restore()
+            except BaseException:
+                self._let_go()
+                raise
 
     # ---- streams ---------------------------------------------------------------------
     def _is_external(self, stream: str) -> bool:
@@ -214,9 +217,7 @@ class OnSpark(ShardedSession):
 
     def _receive(self, batch: Batch) -> None:
         with self._lock:
-            if batch.number > self._counted:
-                self._take_status(batch)
-                self._counted = batch.number
+            self._take_status(batch)
             super()._receive(batch)
             self._serve(batch)
             self._retired = [(at, d) for at, d in self._retired if at > batch.entry]
@@ -317,6 +318,16 @@ class OnSpark(ShardedSession):
             self._retired.append((self._number, gone))
         super()._retire(template)
 
+    def _execute(self, statement: st.Statement) -> Any:
+        drops = isinstance(statement, st.Drop) and statement.kind == "STREAM"
+        if drops and self._is_external(statement.name):
+            raise StateError(
+                f"stream {statement.name} has a source, and the sources of a job are fixed",
+                code="PS-STATE-008",
+                remedy="drop the queries that read it, or use another checkpoint",
+            )
+        return super()._execute(statement)
+
     # ---- sinks -----------------------------------------------------------------------
     def _open_sink(self, create: st.CreateSink) -> Sink:
         info = self._query_info(create.view)
@@ -352,13 +363,19 @@ class OnSpark(ShardedSession):
         """Finish what was begun, stop the job, write the checkpoint, close the sinks."""
         if self._closed:
             return
-        if self._spark_job.running:
-            self._job.wait(self._job.next_entry - 1)
-        self.stop()
-        self._closed = True
-        for _, sink in self._sinks.values():
-            sink.close()
-        self._sinks.clear()
+        try:
+            if self._spark_job.running:
+                self._job.wait(self._job.next_entry - 1)
+        finally:
+            self.stop()
+            self._closed = True
+            for _, sink in self._sinks.values():
+                sink.close()
+            self._sinks.clear()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Let others have the checkpoint."""
         self._views.shut()
         del self._views  # Spark's callbacks hold this session; DuckDB minds being held at exit
         self._job.close()
@@ -368,16 +385,22 @@ class OnSpark(ShardedSession):
     def _save(self) -> None:
         if self._durable:
             with self._lock:
-                image.save(self, self._spark_job.path)
-            self._saved = self._job.next_entry - 1
+                self._saved = image.save(self, self._spark_job.path)
             self._spark_job.trim(self._saved + 1)
 
     def _restore(self) -> None:
         """Take up what a former process left in the checkpoint."""
-        self._saved = image.load(self, self._spark_job.path)
-        for number, call in self._spark_job.calls(self._saved + 1):
+        job = self._spark_job
+        self._saved = image.load(self, job.path, job.first_entry)
+        for number, call in job.calls(self._saved + 1):
             if call is not None:
                 self._replay(number, call)
+        self._pushed = {n: rows for n, rows in self._pushed.items() if n > job.mark.last}
+        for stream, counts in job.mark.counts.items():
+            if stream in self._meters:
+                meter = self._meters[stream]
+                meter.received, meter.accepted = counts.received, counts.accepted
+                meter.late_rows, meter.quarantined = counts.late, counts.quarantined
 
 
 def _lag(stream: StreamDef, mark: int) -> float | None:

@@ -14,7 +14,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.cli.app import without_source
 from penstock.cli.main import main
+from penstock.sql.parser import parse_statement
+from penstock.sql.statements import CreateStream
 
 APP = """
 CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts DELAY 3;
@@ -37,6 +40,10 @@ def penstock(*arguments: str) -> int:
     return int(caught.value.code or 0)
 
 
+def run(*arguments: str) -> int:
+    return penstock("run", *arguments, "--runner", "inprocess")
+
+
 def pipe(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
@@ -48,14 +55,14 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
 def test_run_prints_the_view_with_every_row_counted(
     app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert penstock("run", "app.sql", "--input", "s=in.jsonl", "--format", "json") == 0
+    assert run("app.sql", "--input", "s=in.jsonl", "--format", "json") == 0
     answer = sorted((row["k"], row["n"]) for row in lines(capsys))
     assert answer == [(1, 1), (2, 1)]
 
 
 def test_run_prints_changes(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--input", "s=in.jsonl", "--output", "changes", "--format", "json"]
-    assert penstock("run", "app.sql", *arguments, "--batch-rows", "1") == 0
+    assert run("app.sql", *arguments, "--batch-rows", "1") == 0
     found = lines(capsys)
     assert [(c["_time"], c["_change_type"], c["k"], c["n"]) for c in found] == [
         (1, "insert", 1, 1),
@@ -69,7 +76,7 @@ def test_run_prints_changes(app: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_run_reads_from_clauses_and_writes_parquet(app: Path) -> None:
     (app / "app.sql").write_text(APP.replace("DELAY 3", "FROM json OPTIONS (path '*.jsonl')"))
-    assert penstock("run", "app.sql", "--format", "parquet", "--out", "out", "--quiet") == 0
+    assert run("app.sql", "--format", "parquet", "--out", "out", "--quiet") == 0
     assert pq.read_table(app / "out" / "n.parquet").num_rows == 2
 
 
@@ -77,7 +84,7 @@ def test_run_reads_standard_input_and_counts_what_is_kept_out(
     app: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe(monkeypatch, "k,ts\n1,5\nx,6\n1\n")
-    assert penstock("run", "app.sql", "--input", "s=csv:-") == 0
+    assert run("app.sql", "--input", "s=csv:-") == 0
     captured = capsys.readouterr()
     assert "n: 1 row" in captured.out
     assert "s: 3 rows (0 late, 2 quarantined)" in captured.err
@@ -87,7 +94,7 @@ def test_run_shows_changes_of_a_query_that_keeps_nothing(
     app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (app / "app.sql").write_text(APP.split(";")[0] + "; SELECT k FROM s WHERE k > 1;")
-    assert penstock("run", "app.sql", "--input", "s=in.jsonl", "--format", "json") == 0
+    assert run("app.sql", "--input", "s=in.jsonl", "--format", "json") == 0
     assert [(row["_change_type"], row["k"]) for row in lines(capsys)] == [("insert", 2)]
 
 
@@ -95,24 +102,61 @@ def test_run_continues_from_a_checkpoint(app: Path, capsys: pytest.CaptureFixtur
     (app / "app.sql").write_text(
         APP.replace("STREAM", "STREAM IF NOT EXISTS").replace("VIEW", "VIEW IF NOT EXISTS")
     )
-    arguments = ["run", "app.sql", "--input", "s=in.jsonl", "--checkpoint", "cp"]
-    assert penstock(*arguments, "--quiet") == 0
+    arguments = ["app.sql", "--input", "s=in.jsonl", "--checkpoint", "cp"]
+    assert run(*arguments, "--quiet") == 0
     with (app / "in.jsonl").open("a") as file:
         file.write('{"k": 5, "ts": 20}\n')
     capsys.readouterr()
-    assert penstock(*arguments, "--format", "json") == 0
+    assert run(*arguments, "--format", "json") == 0
     captured = capsys.readouterr()
     assert "s: 4 rows" in captured.err
     assert [json.loads(line)["k"] for line in captured.out.splitlines()] == [2]
+
+
+def test_changes_of_a_continued_run_are_added(app: Path) -> None:
+    (app / "app.sql").write_text(
+        APP.replace("STREAM", "STREAM IF NOT EXISTS").replace("VIEW", "VIEW IF NOT EXISTS")
+    )
+    arguments = ["--input", "s=in.jsonl", "--checkpoint", "cp", "--output", "changes", "--quiet"]
+    found = []
+    for at in (30, 60, 90, 120):
+        with (app / "in.jsonl").open("a") as file:
+            file.write(json.dumps({"k": at, "ts": at}) + "\n")
+        to = ("json", "all.jsonl") if at <= 60 else ("parquet", "parts")
+        assert run("app.sql", *arguments, "--format", to[0], "--out", to[1]) == 0
+        found.append((app / "all.jsonl").read_text().count("insert"))
+    assert found == [2, 3, 3, 3]
+    assert len(list((app / "parts" / "n").glob("part-*.parquet"))) == 2
+
+
+def test_input_replaces_from(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (app / "app.sql").write_text(APP.replace("DELAY 3", "DELAY 3 FROM kafka OPTIONS (topic 't')"))
+    assert run("app.sql", "--input", "s=in.jsonl", "--format", "json") == 0
+    assert sorted(row["k"] for row in lines(capsys)) == [1, 2]  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'CREATE STREAM s (k INT, "a b" DECIMAL(9, 2), ts BIGINT) TIMESTAMP BY ts RETAIN 7 DELAY 3',
+        """CREATE STREAM IF NOT EXISTS s (x DOUBLE, "select" TIMESTAMP) TIMESTAMP BY "select"
+           DELAY 2 SECONDS MAX AHEAD 1 HOUR IDLE AFTER 5 SECONDS TICK 1 SECOND""",
+    ],
+)
+def test_a_stream_without_its_source_is_else_the_same(text: str) -> None:
+    declared = parse_statement(text)
+    with_source = parse_statement(text + " FROM parquet OPTIONS (path 'in')")
+    assert isinstance(with_source, CreateStream)
+    assert parse_statement(without_source(with_source)) == declared
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
         (["run", "none.sql"], 1, "PS-CLI-001"),
-        (["run", "app.sql", "--runner", "spark"], 1, "--runner inprocess"),
+        (["run", "app.sql", "--runner", "inprocess", "--shards", "2"], 2, "--runner spark"),
         (["run", "app.sql", "--input", "t=in.jsonl"], 1, "declares no stream t"),
-        (["run", "app.sql", "--input", "s=none.csv"], 1, "PS-SRC-004"),
+        (["run", "app.sql", "--input", "s=none.csv", "--runner", "inprocess"], 1, "PS-SRC-004"),
         (["run", "app.sql", "--format", "parquet"], 1, "--out DIR"),
         (["run", "app.sql", "--nonsense"], 2, "--nonsense"),
         (["bench", "nonsense"], 2, ""),
@@ -131,7 +175,7 @@ def test_a_wrong_statement_is_shown_in_its_line(
     app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (app / "app.sql").write_text(APP + "SELECT nope FROM s [RANGE 5];\n")
-    assert penstock("run", "app.sql") == 1
+    assert run("app.sql") == 1
     error = capsys.readouterr().err
     assert "app.sql:4:8" in error
     assert "SELECT nope FROM s" in error
@@ -173,7 +217,7 @@ def test_shell_stops_at_the_first_error_of_a_pipe(
 
 
 def test_demo_runs_small(capsys: pytest.CaptureFixture[str]) -> None:
-    assert penstock("demo", "--rows", "4000", "--alerts", "40") == 0
+    assert penstock("demo", "--rows", "4000", "--alerts", "40", "--runner", "inprocess") == 0
     assert "45 queries as 9 plans" in " ".join(capsys.readouterr().out.split())
 
 
@@ -183,7 +227,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_ctrl_c_ends_the_input_and_prints_the_answers(app: Path) -> None:
-    command = [sys.executable, "-m", "penstock.cli", "run", "app.sql"]
+    command = [sys.executable, "-m", "penstock.cli", "run", "app.sql", "--runner", "inprocess"]
     process = subprocess.Popen(
         [*command, "--input", "s=-", "--output", "changes", "--format", "json"],
         stdin=subprocess.PIPE,

@@ -1,0 +1,57 @@
+"""The options that say where a command runs, and the session they open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+import penstock
+from penstock.session import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def runner_options(default: str) -> Callable[[F], F]:
+    """Add --runner, --master and --shards."""
+    options = (
+        click.option(
+            "--runner", type=click.Choice(["spark", "inprocess"]), default=default,
+            show_default=True,
+            help="On Spark, or the same engine in this process on one core, without Java.",
+        ),
+        click.option(
+            "--master", metavar="URL",
+            help="Spark's master: local[2,4], spark://host:7077, …; all cores of this machine "
+            "unless given.",
+        ),
+        click.option(
+            "--shards", type=click.IntRange(1),
+            help="Into how many parts state and work are cut; fixed for the life of a "
+            "checkpoint. As many as cores unless given.",
+        ),
+    )  # fmt: skip
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def open_session(
+    runner: str, master: str | None, shards: int | None, checkpoint: str | None, quiet: bool
+) -> Session:
+    """The session that the options ask for."""
+    if runner == "inprocess":
+        if master is not None or shards is not None:
+            raise click.UsageError("--master and --shards are for --runner spark")
+        return penstock.connect(runner="inprocess", checkpoint=checkpoint)
+    errors = Console(stderr=True)
+    if quiet or not errors.is_terminal:
+        return penstock.connect(master=master, shards=shards, checkpoint=checkpoint)
+    with errors.status("starting Spark …"):
+        return penstock.connect(master=master, shards=shards, checkpoint=checkpoint)
