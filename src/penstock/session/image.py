@@ -46,11 +46,10 @@ class Image:
     deployed: dict[int, Deploy]
     retired: list[tuple[int, Deploy]]
     leaving: list[tuple[int, int, int, str]]
-    counted: int  # batches whose counts are in the meters
 
 
-def save(session: OnSpark, directory: Path) -> None:
-    """Write the image, all or nothing."""
+def save(session: OnSpark, directory: Path) -> int:
+    """Write the image, all or nothing; the entry it stands for."""
     made = Image(
         __version__,
         session._job.next_entry - 1,
@@ -64,21 +63,25 @@ def save(session: OnSpark, directory: Path) -> None:
         session._deployed,
         session._retired,
         [(g.entry, g.template, g.qid, g.name) for g in session._leaving],
-        session._counted,
     )
     staged = directory / f"{_FILE}.{os.getpid()}"
     staged.write_bytes(dumps(made))
     staged.replace(directory / _FILE)
+    return made.entry
 
 
-def load(session: OnSpark, directory: Path) -> int:
-    """Make an empty session what the image says; the entry it stands for, 0 without one."""
+def load(session: OnSpark, directory: Path, first: int) -> int:
+    """Make an empty session what the image says; the entry it stands for, 0 without one.
+
+    `first` is the first entry of the log: what was before it is in the image only.
+    """
     path = directory / _FILE
     if not path.exists():
+        if first > 1:
+            raise _unreadable(path, "it is missing")
         return 0
     image = _read(path)
     session._last_rows = image.last_rows
-    session._counted = image.counted
     session._catalog.relations.update(image.relations)
     session._catalog.udfs.update(image.udfs)
     session._registry = image.registry
@@ -114,11 +117,7 @@ def _read(path: Path) -> Image:
     try:
         found = pickle.loads(path.read_bytes())
     except Exception as error:
-        raise StateError(
-            f"the checkpoint file {path} cannot be read: {error}",
-            code="PS-STATE-003",
-            remedy="restore the file from a backup, or start from an empty checkpoint",
-        ) from error
+        raise _unreadable(path, error) from error
     if not isinstance(found, Image):
         raise StateError(f"{path} is not a checkpoint of Penstock", code="PS-STATE-003")
     if found.version != __version__:
@@ -128,3 +127,11 @@ def _read(path: Path) -> Image:
             remedy="open it with that version, or start from an empty checkpoint",
         )
     return found
+
+
+def _unreadable(path: Path, reason: object) -> StateError:
+    return StateError(
+        f"the checkpoint file {path} cannot be read: {reason}",
+        code="PS-STATE-003",
+        remedy="restore the file from a backup, or start from an empty checkpoint",
+    )

@@ -45,14 +45,16 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
             qid, reason = wire.loads(result.data)
             failures.setdefault((result.template, qid), reason)
     session._note_batch(batch, touched)
+    complaint: PenstockError | None = None
     try:
         delivery.hand_out(session, batch.number, {key for key, _ in touched})
-    except PenstockError as error:  # a subscriber's fault must not stop the job
-        session._complaint = session._complaint or error
+    except PenstockError as error:
+        complaint = error
     session._engine.collect_strings()
     _let_go(session, batch.entry, batch.number)
     for (template, qid), reason in sorted(failures.items()):
         session._fail(template, qid, reason)
+    session._complaint = session._complaint or complaint  # must not stop the job, nor this batch
 
 
 def _take_changes(session: ShardedSession, batch: job.Batch) -> list[tuple[int, int]]:

@@ -319,10 +319,10 @@ class OnSpark(ShardedSession):
         super()._retire(template)
 
     def _execute(self, statement: st.Statement) -> Any:
-        drops = isinstance(statement, st.Drop) and statement.kind == "STREAM"
-        if drops and self._is_external(statement.name):
+        stream = isinstance(statement, st.Drop) and statement.kind == "STREAM" and statement.name
+        if stream and self._is_external(stream):
             raise StateError(
-                f"stream {statement.name} has a source, and the sources of a job are fixed",
+                f"stream {stream} has a source, and the sources of a job are fixed",
                 code="PS-STATE-008",
                 remedy="drop the queries that read it, or use another checkpoint",
             )

@@ -205,6 +205,11 @@ class SessionLog:
         if known:
             self._continue(known[-1])
 
+    @property
+    def first(self) -> int:
+        """The first record that is not trimmed, or the one that will be."""
+        return next(iter(segments(self.directory)), self.last + 1)
+
     def _continue(self, segment: int) -> None:
         """Find the last record, cut off what follows it, and go on there."""
         reader = LogReader(self.directory, segment)

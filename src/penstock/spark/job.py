@@ -70,8 +70,9 @@ def _no_intakes(entry: int) -> Mapping[str, Intake]:
 class SparkJob:
     """Runs entries on shards in Spark (`shards.job.Job`).
 
-    `deliver` and `intakes` are called in a thread of their own, one batch at a time; a batch
-    that Spark repeats is delivered again with the same number and results.
+    `deliver` and `intakes` are called in a thread of their own, one batch at a time. A batch
+    that Spark repeats has the same number and results; it is delivered again unless it was
+    marked as done, or delivered by this process.
     """
 
     def __init__(
@@ -98,15 +99,37 @@ class SparkJob:
         self._log_weight = log_weight
         self._checkpoint = Checkpoint(checkpoint, shards)
         self.shards = self._checkpoint.identity.shards
-        self._log = SessionLog(self._checkpoint.log)
-        self._manifests = Manifests(self._checkpoint.manifests)
-        self._mark = self._manifests.last_mark() or Mark(-1, 0)
-        self._beats = _Beats(self._log, self._mark.last + 1)
+        try:
+            self._log = SessionLog(self._checkpoint.log)
+            self._manifests = Manifests(self._checkpoint.manifests)
+            self._mark = self._manifests.last_mark() or Mark(-1, 0)
+            self._look_for_losses()
+            self._beats = _Beats(self._log, self._mark.last + 1)
+        except BaseException:
+            self._checkpoint.close()
+            raise
         self._query: StreamingQuery | None = None
         self._changed = threading.Condition()
         self._delivered = self._mark.last
+        self._handed = self._mark.batch  # the last batch that was delivered
+        self._thread = 0  # that delivers
         self._error: Exception | None = None
         self._busy = self._stopping = False
+
+    def _look_for_losses(self) -> None:
+        """Refuse a checkpoint of which a part has gone: to go on would give wrong answers."""
+        begun, offsets = self._manifests.last_entry(), self._checkpoint.spark / "offsets"
+        if begun > self._log.last:
+            lost = f"entries up to {begun} are missing in {self._log.directory}"
+        elif self._mark.batch >= 0 and not offsets.exists():
+            lost = f"the directory {offsets} is missing"
+        else:
+            return
+        raise StateError(
+            lost,
+            code="PS-STATE-005",
+            remedy="restore the directory from a backup, or start from an empty checkpoint",
+        )
 
     # ---- the log ---------------------------------------------------------------------
     @property
@@ -136,6 +159,16 @@ class SparkJob:
         return self._checkpoint.path
 
     @property
+    def mark(self) -> Mark:
+        """How far the last batch that is done came."""
+        return self._mark
+
+    @property
+    def first_entry(self) -> int:
+        """The first entry that is not forgotten."""
+        return self._log.first
+
+    @property
     def id(self) -> str:
         """The checkpoint's own name."""
         return self._checkpoint.identity.id
@@ -159,7 +192,9 @@ class SparkJob:
 
     # ---- running ---------------------------------------------------------------------
     def start(self) -> None:
-        """Start the query, or go on where it stopped."""
+        """Start the query, or go on where it stopped or failed."""
+        if self._error is not None:
+            self.stop()
         if self._query is not None:
             return
         self._checkpoint.fix_sources(tuple(sorted(self._sources)))
@@ -184,7 +219,7 @@ class SparkJob:
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait for the end of the query, and say why."""
-        error: Exception | None = None
+        error: Exception = SparkError("the job was stopped by somebody else")
         try:
             with translated():
                 query.awaitTermination()
@@ -197,7 +232,14 @@ class SparkJob:
 
     def wait(self, entry: int) -> None:
         """Return when the batch that holds an entry has been delivered."""
-        self.start()
+        if threading.get_ident() == self._thread and self._delivered < entry:
+            raise SparkError(
+                "a subscriber cannot wait for the next batch",
+                code="PS-RUN-004",
+                remedy="read views and flush() in another thread; push() and sql() do not wait",
+            )
+        if self._query is None:
+            self.start()
         with self._changed:
             while self._delivered < entry:
                 self._check()
@@ -265,15 +307,22 @@ class SparkJob:
         with translated():
             results = self._results(frame, number)
         ran = time.perf_counter()
-        self._deliver(Batch(number + 1, manifest.last, results, {"run_seconds": ran - begun}))
-        watermarks = dict(self._mark.watermarks)
-        for result in results:
-            if result.kind == "status":
-                watermarks.update(wire.loads(result.data)["watermarks"])
-        self._mark = Mark(number, manifest.last, watermarks)
-        self._manifests.finish(self._mark)
+        if number > self._handed:
+            self._hand_on(Batch(number + 1, manifest.last, results, {"run_seconds": ran - begun}))
+            self._handed = number
+        if number > self._mark.batch:
+            statuses = [wire.loads(r.data) for r in results if r.kind == "status"]
+            self._mark = self._mark.after(number, manifest.last, statuses)
+            self._manifests.finish(self._mark)
         with self._changed:
             self._delivered = manifest.last
+
+    def _hand_on(self, batch: Batch) -> None:
+        self._thread = threading.get_ident()
+        try:
+            self._deliver(batch)
+        finally:
+            self._thread = 0
 
     def _results(self, frame: DataFrame, number: int) -> list[wire.Result]:
         if self._sinks is None or not self._sinks.needs_frame:

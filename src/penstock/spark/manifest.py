@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from penstock.delta import BEGINNING
 from penstock.errors import StateError
 from penstock.shards.intake import Intake, Moment
+from penstock.shards.messages import Counts
 
 KEEP = 100
 T = TypeVar("T")
@@ -40,11 +41,21 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a batch came: its last entry, watermarks of all streams at its end."""
+    """How far a batch came: its last entry, watermarks of all streams, rows of external ones."""
 
     batch: int
     last: int
     watermarks: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, Counts] = field(default_factory=dict)
+
+    def after(self, batch: int, last: int, statuses: Iterable[Mapping[str, Any]]) -> Mark:
+        """The mark of the next batch, from what its shards say."""
+        watermarks, counts = dict(self.watermarks), dict(self.counts)
+        for status in statuses:
+            watermarks.update(status["watermarks"])
+            for stream, more in status["counts"].items():
+                counts[stream] = counts.get(stream, Counts()) + more
+        return Mark(batch, last, watermarks, counts)
 
 
 class Manifests:
@@ -81,6 +92,11 @@ class Manifests:
         """How far the last batch that is done came."""
         done = [int(p.stem) for p in self.directory.glob("*.done")]
         return self.mark(max(done)) if done else None
+
+    def last_entry(self) -> int:
+        """The last entry of the newest batch, done or not."""
+        begun = [int(p.stem) for p in self.directory.glob("*.batch")]
+        return self.read(max(begun)).last if begun else 0
 
     def _settle(self, name: str, value: T) -> T:
         path = self.directory / name
