@@ -1,13 +1,17 @@
 """Compile the kernels once, so that the first query does not wait: ``python -m penstock.warm``.
 
-Runs a small session that passes through every operator; numba keeps the result on disk.
+Runs small sessions that pass through every operator, on one shard and on two (routing, plans
+of two levels); numba keeps the result on disk, where Spark's workers find it.
 """
 
 from __future__ import annotations
 
 import sys
 
+import pyarrow as pa
+
 import penstock
+from penstock.session import Session
 
 _SCRIPT = """
 CREATE STREAM r (k INT, a BIGINT, x DOUBLE, name STRING, ts BIGINT) TIMESTAMP BY ts DELAY 2;
@@ -37,31 +41,41 @@ _QUERIES = (
     "SELECT r.k, max(s.a) AS m, min(s.x) AS f FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k"
     " GROUP BY r.k",
     "SELECT k, count(*) AS n FROM r [RANGE 5] GROUP BY k EMIT ON COMMIT",
+    "SELECT DISTINCT r.name FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k",
 )
+_ALERT = "SELECT k, a FROM r [RANGE 5] WHERE k = $k AND a BETWEEN $lo AND 9 AND name <> $n"
 
 
 def main() -> None:
-    """Run every query over a few rows."""
-    with penstock.connect(runner="inprocess") as ps:
-        ps.sql(_SCRIPT)
-        for at, text in enumerate(_QUERIES):
-            ps.query(text)
-            if sys.stderr.isatty():
-                print(f"\rcompiling kernels {at + 1}/{len(_QUERIES)}", end="", file=sys.stderr)
-        for turn in range(1, 4):
-            rows = [
-                {"k": i % 3, "a": i, "x": i / 7, "name": "abc"[i % 3], "ts": 4 * turn + i}
-                for i in range(6)
-            ]
-            ps.push("r", rows)
-            ps.push("s", rows)
-        ps.advance(ts=40)
-        for name in [f"q{i + 1}" for i in range(len(_QUERIES))]:
-            ps[name].view()
-            ps[name].changes()
-            ps[name].drop()
+    """Run every query over a few rows, on one shard and on two."""
+    for shards in (None, 2):
+        with penstock.connect(runner="inprocess", shards=shards) as session:
+            _run(session, "kernels" if shards is None else "kernels of shards")
     if sys.stderr.isatty():
         print(file=sys.stderr)
+
+
+def _run(session: Session, what: str) -> None:
+    session.sql(_SCRIPT)
+    queries = []
+    for at, text in enumerate(_QUERIES):
+        queries.append(session.query(text))
+        if sys.stderr.isatty():
+            print(f"\rcompiling {what} {at + 1}/{len(_QUERIES)}", end="", file=sys.stderr)
+    params = pa.table({"k": [1, 2], "lo": [0, 1], "n": ["a", "b"]})
+    queries += session.query_many(_ALERT, params)
+    for turn in range(1, 4):
+        rows = [
+            {"k": i % 3, "a": i, "x": i / 7, "name": "abc"[i % 3], "ts": 4 * turn + i}
+            for i in range(6)
+        ]
+        session.push("r", rows)
+        session.push("s", rows)
+    session.advance(ts=40)
+    for query in queries:
+        query.view()
+        query.changes()
+        query.drop()
 
 
 if __name__ == "__main__":

@@ -19,25 +19,30 @@ from penstock.sql.statements import (
 
 @click.command()
 @click.argument("script")
-def explain(script: str) -> None:
+@click.option(
+    "--shards", type=click.IntRange(1),
+    help="Also say where each plan runs on so many shards, as on Spark.",
+)  # fmt: skip
+def explain(script: str, shards: int | None) -> None:
     """Print the plan of every view and query in SCRIPT (- is standard input).
 
     For each operator: its update pattern (MON, WKS, WK or STR), the structure that holds its
     state, its parameters, the estimated cost, and the queries that share it. Nothing is read
-    and no sink is opened.
+    and no sink is opened; runs in this process, without Spark.
 
     \b
     Examples:
       penstock explain app.sql
+      penstock explain app.sql --shards 4
       echo "CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts;
             SELECT DISTINCT k FROM s [RANGE 100];" | penstock explain -
     """  # noqa: D301
-    explain_script(read_script(script), Console())
+    explain_script(read_script(script), Console(), shards)
 
 
-def explain_script(script: Script, console: Console) -> None:
+def explain_script(script: Script, console: Console, shards: int | None = None) -> None:
     """Declare what the script declares and print each query's plan."""
-    with penstock.connect(runner="inprocess") as session:
+    with penstock.connect(runner="inprocess", shards=shards) as session:
         for number, (piece, statement) in enumerate(parse(script), 1):
             with located(script, piece):
                 match statement:

@@ -1,7 +1,8 @@
 """EXPLAIN: the plan that runs, one line per operator.
 
 Each line has the operator, the update pattern of its output edge, its state structure, its
-parameters and estimated cost per second, and how many queries share it.
+parameters and estimated cost per second, and how many queries share it. On shards a line says
+where the plan runs and how rows are spread for it (docs/design/0004-spark.md).
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
 from penstock.optimizer.cost import cost
+from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
 from penstock.physical.operator import Operator
 from penstock.session.compile import Compiled, optimise
+from penstock.session.placement import place
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
+    from penstock.shards.entries import Deploy
     from penstock.sharing.registry import QueryInfo
 
 
@@ -35,7 +39,36 @@ def explain_query(session: Session, info: QueryInfo) -> str:
         f"query {info.name}: template {info.template}, parameters: {params}",
         f"shared by: {shown}",
     ]
+    deployed = _deployed(session)
+    if deployed is not None:
+        head.append(placement(deployed[info.template].plan, session))
     return "\n".join(head + tree(template, session))
+
+
+def placement(plan: Distributed, session: Session) -> str:
+    """Where a plan runs, and how its rows get there."""
+    shards = session._job.shards  # type: ignore[attr-defined]
+    where = "every shard" if plan.home is None else f"shard {plan.home + 1} of {shards}"
+    routes = ", ".join(
+        f"{r.stream} {_spread(r.spread, session._engine.sources[r.stream].schema.names)}"
+        for r in plan.routes
+    )
+    if not plan.sends:
+        return f"runs on: level 1, {where}; {routes or 'tables only'}"
+    sent = ", ".join(sorted({_spread(s.spread, s.node.schema.names) for s in plan.sends}))
+    final = f"rows {sent}" if plan.home is None else f"final on {where}"
+    return f"runs on: two levels; level 1, every shard: {routes}; level 2: {final}"
+
+
+def _spread(spread: Spread, names: tuple[str, ...]) -> str:
+    match spread.kind:
+        case "hash":
+            return f"by hash({', '.join(names[c] for c in spread.columns)})"
+        case "one":
+            return f"to shard {spread.shard + 1}"
+        case "all":
+            return "to all shards"
+    return "anywhere"
 
 
 def explain_select(session: Session, compiled: Compiled, on_commit: bool) -> str:
@@ -50,9 +83,19 @@ def explain_select(session: Session, compiled: Compiled, on_commit: bool) -> str
     for name, table in session._engine.tables.items():
         blocks.append(b.AddTable(name, table.schema))
     engine.ctx.udfs.update(session._engine.ctx.udfs)
-    engine.apply([*blocks, b.AddTemplate(1, node, compiled.params, on_commit, emits)])
+    block = b.AddTemplate(1, node, compiled.params, on_commit, emits)
+    engine.apply([*blocks, block])
     params = ", ".join(f"${f.name} {f.type}" for f in compiled.params) or "none"
-    return "\n".join([f"parameters: {params}", *tree(engine.templates[1], session)])
+    head = [f"parameters: {params}"]
+    if (deployed := _deployed(session)) is not None:
+        shards = session._job.shards  # type: ignore[attr-defined]
+        head.append(placement(place(block, engine, shards, deployed.values()).plan, session))
+    return "\n".join([*head, *tree(engine.templates[1], session)])
+
+
+def _deployed(session: Session) -> dict[int, Deploy] | None:
+    """Plans on shards; None for a session that has none."""
+    return getattr(session, "_deployed", None)
 
 
 def tree(template: Template, session: Session) -> list[str]:

@@ -190,6 +190,24 @@ def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     assert "WKS" in out
 
 
+def test_explain_says_where_plans_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe(
+        monkeypatch,
+        APP + "SELECT count(*) AS c FROM s [RANGE 5]; SELECT k FROM s [ROWS 3];"
+        "EXPLAIN SELECT a.k FROM s [RANGE 5] a, s [RANGE 5] b WHERE a.k < b.k;",
+    )
+    assert penstock("explain", "-", "--shards", "2") == 0
+    found = [x for x in capsys.readouterr().out.splitlines() if x.startswith("runs on: ")]
+    assert found == [
+        "runs on: level 1, every shard; s by hash(k)",
+        "runs on: two levels; level 1, every shard: s by hash(k); level 2: final on shard 1 of 2",
+        "runs on: level 1, shard 2 of 2; s to shard 2",
+        "runs on: level 1, every shard; s to all shards, s by hash(k)",
+    ]
+
+
 def test_shell_runs_piped_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
