@@ -6,7 +6,9 @@ the JVM's stderr); our JVM's output goes to a file instead, which errors name.
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -56,20 +58,30 @@ def build_session(
         return _check(SparkSession.builder.getOrCreate())
     _check_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    conf = SparkConf(loadDefaults=False).setAppName("penstock").setMaster(master or "local[*,4]")
+    conf = SparkConf(loadDefaults=False).setAppName("penstock").setMaster(_retrying(master))
     for key, value in {**_STATIC, **(options or {})}.items():
         conf.set(key, value)
-    log = log or Path(tempfile.gettempdir()) / f"penstock-spark-{os.getpid()}.log"
+    kept, log = log, log or Path(tempfile.gettempdir()) / f"penstock-spark-{os.getpid()}.log"
     try:
         with log.open("ab") as file:
             gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+        made = SparkSession.builder.config(conf=conf).getOrCreate()
+        if kept is None:
+            atexit.register(log.unlink, missing_ok=True)
+        return made
     except Exception as error:
         raise SparkError(
             f"Spark cannot be started: {_first_line(error)}",
             remedy=f"see {log}; Spark needs Java 17 or 21",
         ) from None
+
+
+def _retrying(master: str | None) -> str:
+    """A local master that runs a failed task again, as any other does."""
+    if master is None or master == "local":
+        return "local[*,4]" if master is None else "local[1,4]"
+    return re.sub(r"^local\[(\*|\d+)\]$", r"local[\1,4]", master)
 
 
 def _check(spark: Any) -> SparkSession:

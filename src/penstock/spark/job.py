@@ -149,8 +149,9 @@ class SparkJob:
         return [(number, wire.loads(data)) for number, data in self._log.read_calls(first)]
 
     def trim(self, before: int) -> None:
-        """Forget entries below `before`, as far as they have been delivered."""
-        self._log.trim(min(before, self._mark.last + 1))
+        """Forget entries below `before`; not those of the last batch, which Spark may repeat."""
+        done = self._manifests.find(self._mark.batch)
+        self._log.trim(min(before, 1 if done is None else done.first))
 
     # ---- sources ---------------------------------------------------------------------
     @property

@@ -1,0 +1,111 @@
+"""Rows of an external source: admitted and routed by tasks, as a push would be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.engine import blocks as b
+from penstock.session.changelog import CHANGE_TYPES
+from penstock.session.sharded import ShardedSession
+from penstock.shards import wire
+from penstock.shards.entries import Deploy
+from penstock.shards.intake import Intake
+from penstock.shards.messages import Counts
+from penstock.spark.job import SparkJob
+from spark.scenario import Deliveries, record
+
+CREATE = "CREATE STREAM e (k INT, s STRING, ts BIGINT) TIMESTAMP BY ts DELAY 2"
+QUERIES = (
+    "SELECT k, count(*) AS n FROM e [RANGE 6] GROUP BY k",
+    "SELECT count(*) AS n FROM e [RANGE 3] WHERE s = 'a'",
+)
+ROWS: list[list[dict[str, Any]]] = [
+    [{"k": i % 3, "s": "ab"[i % 2], "ts": i} for i in range(20)],
+    [{"k": 1, "s": "a", "ts": ts} for ts in (3, 16, 17, 22, None, 30)],
+    [{"k": 2, "s": None, "ts": ts} for ts in (30, 49, 50, 55)],
+]
+COLUMNS = pa.schema([("k", pa.int64()), ("s", pa.string()), ("ts", pa.int64()), ("x", pa.int8())])
+
+
+def script(session: ShardedSession) -> None:
+    session.sql(CREATE)
+    for query in QUERIES:
+        session.query(query)
+
+
+def expected_changes() -> Counter[tuple[Any, ...]]:
+    session = penstock.connect(runner="inprocess")
+    session.sql(CREATE)
+    queries = [session.query(query) for query in QUERIES]
+    for step, rows in enumerate(ROWS):
+        if step == 2:
+            session.advance("e", 50)
+        session.push("e", rows)
+    session.flush()
+    found: Counter[tuple[Any, ...]] = Counter()
+    for query in queries:
+        for row in query.changes().drop_columns(["_query", "_batch", "_seq"]).to_pylist():
+            kind, time, *values = row.values()
+            found[(kind, int(time), *values)] += 1
+    session.close()
+    return found
+
+
+def changes(got: Deliveries) -> Counter[tuple[Any, ...]]:
+    found: Counter[tuple[Any, ...]] = Counter()
+    for result in (r for batch in got.in_order() for r in batch.results if r.kind == "changes"):
+        for row in wire.unpack_batch(result.data).to_pylist():
+            _, kind, time, *values = row.values()
+            found[(CHANGE_TYPES[kind].as_py(), time, *values)] += 1
+    return found
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_rows_of_files_are_rows_of_a_push(spark: SparkSession, tmp_path: Path, whole: bool) -> None:
+    entries = record(script, 2)
+    blocks = [block for entry, _ in entries for block in entry]
+    schema = next(block.schema for block in blocks if isinstance(block, b.AddStream))
+    if whole:
+        entries = [(tuple(_retained(block) for block in entry), call) for entry, call in entries]
+    routes = {r for d in blocks if isinstance(d, Deploy) for r in d.plan.routes}
+    columns = None if whole else ("k", "s")
+    intake = Intake(
+        schema, "ts", 2, None, whole, tuple((r, columns) for r in sorted(routes, key=str))
+    )
+    folder = tmp_path / "in"
+    folder.mkdir()
+    frame = spark.readStream.schema("k long, s string, ts long, x byte").parquet(str(folder))
+    got = Deliveries()
+    job = SparkJob(spark, got, shards=2, sources={"e": frame}, intakes=lambda entry: {"e": intake})
+    for entry in entries:
+        job.append(*entry)
+    for step, rows in enumerate(ROWS):
+        if step == 2:
+            job.append((b.Heartbeat("e", 50),), None)
+        pq.write_table(pa.Table.from_pylist(rows, COLUMNS), folder / f".{step}")
+        (folder / f".{step}").rename(folder / f"{step}.parquet")
+        job.drain()
+    job.close()
+    assert changes(got) == expected_changes()
+    counts = [status["counts"].get("e", Counts()) for status in got.results("status")]
+    assert sum(counts, Counts()) == Counts(30, 24, 5, 1)
+    late = [
+        wire.unpack_batch(data)
+        for stream, kind, data in got.results("kept_out")
+        if (stream, kind) == ("e", "late")
+    ]
+    assert sorted(t for batch in late for t in batch.column("ts").to_pylist()) == [3, 16, 30, 49]
+
+
+def _retained(block: Any) -> Any:
+    if isinstance(block, b.AddStream):
+        return b.AddStream(block.name, block.schema, 100)
+    return block

@@ -1,0 +1,62 @@
+"""The directory of a job: refused when it is another's, of another version, or not whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import StateError
+from penstock.spark.checkpoint import Checkpoint
+
+
+def test_what_it_is_stays(tmp_path: Path) -> None:
+    first = Checkpoint(tmp_path, 3)
+    first.fix_sources(("a", "b"))
+    first.close()
+    again = Checkpoint(tmp_path, 5)
+    assert again.identity == first.identity
+    assert again.identity.shards == 3
+    again.fix_sources(("a", "b"))
+    with pytest.raises(StateError, match="PS-STATE-008"):
+        again.fix_sources(("a",))
+    again.close()
+
+
+def test_one_driver_has_it(tmp_path: Path) -> None:
+    first = Checkpoint(tmp_path, 1)
+    with pytest.raises(StateError, match="PS-STATE-004"):
+        Checkpoint(tmp_path, 1)
+    first.close()
+    Checkpoint(tmp_path, 1).close()
+
+
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    Checkpoint(tmp_path, 1).close()
+    path = tmp_path / "penstock.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "penstock": "0.0.1"}))
+    with pytest.raises(StateError, match="PS-STATE-002"):
+        Checkpoint(tmp_path, 1)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"format": 1}', "[]"])
+def test_a_torn_file_is_named(tmp_path: Path, text: str) -> None:
+    Checkpoint(tmp_path, 1).close()
+    path = tmp_path / "penstock.json"
+    path.write_text(text)
+    with pytest.raises(StateError, match=str(path)):
+        Checkpoint(tmp_path, 1)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    with pytest.raises(StateError, match=r"penstock\.json is missing"):
+        Checkpoint(tmp_path, 1)
+
+
+def test_a_temporary_one_goes() -> None:
+    made = Checkpoint(None, 1)
+    assert made.path.exists()
+    made.close()
+    assert not made.path.exists()
