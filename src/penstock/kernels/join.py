@@ -22,7 +22,7 @@ I32 = NDArray[np.int32]
 LIN, NULLS, COLUMNS = 0, 1, 2
 REMOVED = -3
 """In `next`: the row was retracted."""
-USED, FIRST, REMOVALS, DISORDERED, LAST_EXP, CREDIT = 0, 1, 2, 3, 4, 5
+USED, FIRST, REMOVALS, DISORDERED, LAST_EXP, CREDIT, SOME_NULL, LEAST_LIN = range(8)
 """Registers of a side (`state/join_side.py`)."""
 INT_BAND, FLOAT_BAND = 1, 2
 LEFT_TAGGED, RIGHT_TAGGED = 1, 2
@@ -114,7 +114,7 @@ def _advance(first: int, ts: int, exp: I64, used: int) -> int:
 
 
 @kernel
-def _walk_ordered(row: int, first: int, following: I32, out: I32, n: int) -> int:
+def walk_ordered(row: int, first: int, following: I32, out: I32, n: int) -> int:
     """Append the chain from `row` back to `first` to `out` at n; the new n, −1 when it is full."""
     room = out.shape[0]
     while row >= first:
@@ -127,7 +127,7 @@ def _walk_ordered(row: int, first: int, following: I32, out: I32, n: int) -> int
 
 
 @kernel
-def _walk_any(
+def walk_any(
     chain: int, ts: int, head: I32, following: I32, exp: I64, out: I32, n: int
 ) -> int:  # fmt: skip
     """Append the live rows of `chain` to `out` at n, unlink others; the new n, −1 when full."""
@@ -150,7 +150,7 @@ def _walk_any(
 
 
 @kernel
-def _fits(
+def fits(
     own: int, lin: int, is_left: bool, state: I64, start: int, out: I32, n: int, test: Test
 ) -> int:
     """Keep of out[start:n] the rows that pass `test` with the event's value and lineage."""
@@ -182,7 +182,7 @@ def _fits(
 
 
 @kernel
-def _retract(ev: Events, i: int, own: Chains) -> int:
+def retract(ev: Events, i: int, own: Chains) -> int:
     """Unlink the newest stored row equal to event i; its slot, or −1."""
     state, rows, chain = own.state, ev.rows, ev.ids[i]
     row, before = own.head[chain], -1
@@ -215,15 +215,15 @@ def _probe(
         if chain < 0:
             continue
         if other.ordered:
-            n = _walk_ordered(other.head[chain], first, other.next, out, n)
+            n = walk_ordered(other.head[chain], first, other.next, out, n)
         else:
-            n = _walk_any(chain, ev.ts[i], other.head, other.next, other.exp, out, n)
+            n = walk_any(chain, ev.ts[i], other.head, other.next, other.exp, out, n)
         if n < 0:
             return n
     if n > start and (test.kind or test.tagged):
         column = test.left_column if is_left else test.right_column
         value = ev.rows[1 + column, i] if test.kind else 0
-        n = _fits(value, ev.lin[i], is_left, other.state, start, out, n, test)
+        n = fits(value, ev.lin[i], is_left, other.state, start, out, n, test)
     return n
 
 
@@ -260,13 +260,13 @@ def join_events(
             r_first = _advance(r_first, ts, r_log, r_used)
             if chain >= 0:
                 if sign < 0:
-                    slot = _retract(left, i, ls)
+                    slot = retract(left, i, ls)
                 elif ls.link:
                     l_next[slot] = l_head[chain]
                     l_head[chain] = slot
                 while slot >= 0 and exp > ts and ls.probe:
                     if simple:
-                        n = _walk_ordered(r_head[chain], r_first, r_next, out, start)
+                        n = walk_ordered(r_head[chain], r_first, r_next, out, start)
                     else:
                         n = _probe(left, i, True, rs, r_first, test, out, start)
                     if n >= 0:
@@ -278,13 +278,13 @@ def join_events(
             l_first = _advance(l_first, ts, l_log, l_used)
             if chain >= 0:
                 if sign < 0:
-                    slot = _retract(right, j, rs)
+                    slot = retract(right, j, rs)
                 elif rs.link:
                     r_next[slot] = r_head[chain]
                     r_head[chain] = slot
                 while slot >= 0 and exp > ts and rs.probe:
                     if simple:
-                        n = _walk_ordered(l_head[chain], l_first, l_next, out, start)
+                        n = walk_ordered(l_head[chain], l_first, l_next, out, start)
                     else:
                         n = _probe(right, j, False, ls, l_first, test, out, start)
                     if n >= 0:
@@ -321,13 +321,15 @@ def _spread(found: Found) -> tuple[I32, I32, I64, I8]:
 
 
 @kernel
-def _take(state: I64, slots: I32, column: int, out: I64) -> None:
+def take(state: I64, slots: I32, column: int, out: I64) -> None:
+    """One column of row-major `state` at `slots`."""
     for k in range(slots.shape[0]):
         out[k] = state[slots[k], column]
 
 
 @kernel
-def _null_words(left: I64, right: I64, a: I32, b: I32, columns: I64, out: I64) -> None:
+def null_words(left: I64, right: I64, a: I32, b: I32, columns: I64, out: I64) -> None:
+    """The NULL word of the chosen columns of each pair."""
     wl = left.shape[1] - COLUMNS
     for k in range(a.shape[0]):
         nulls = left[a[k], NULLS] | (right[b[k], NULLS] << wl)
@@ -354,16 +356,16 @@ def gather_pairs(
     for k in range(n):
         exp[k] = min(left_exp[a[k]], right_exp[b[k]])
     if tagged == LEFT_TAGGED:
-        _take(left, a, LIN, lin)
+        take(left, a, LIN, lin)
     elif tagged == RIGHT_TAGGED:
-        _take(right, b, LIN, lin)
+        take(right, b, LIN, lin)
     else:
         for k in range(n):
             lin[k] = min(left[a[k], LIN], right[b[k], LIN])
-    _null_words(left, right, a, b, columns, rows[0])
+    null_words(left, right, a, b, columns, rows[0])
     for j in range(columns.shape[0]):
         if columns[j] < wl:
-            _take(left, a, COLUMNS + columns[j], rows[1 + j])
+            take(left, a, COLUMNS + columns[j], rows[1 + j])
         else:
-            _take(right, b, COLUMNS + columns[j] - wl, rows[1 + j])
+            take(right, b, COLUMNS + columns[j] - wl, rows[1 + j])
     return rows, ts, exp, sign, lin

@@ -1,8 +1,10 @@
 """The window join: both sides stored, arrivals probe the other side (Golab §2.1, Ghanem §5.5).
 
 Events of both inputs are applied in order of (ts, tables first, left before right). A result
-lives until the first of its parts expires; a −1 row takes its live pairs with it. Inner
-joins only: outer, semi and anti joins are composed of other operators.
+lives until the first of its parts expires; a −1 row takes its live pairs with it. Below a view
+the join is *explicit* where it can: rows that leave probe as those that arrive do, and the
+view stores nothing (docs/design/0005). Inner joins only: outer, semi and anti joins are
+composed of other operators.
 """
 
 from __future__ import annotations
@@ -13,17 +15,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64, Clock, Delta, Level
+from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Level
 from penstock.kernels.join import (
     COLUMNS,
     LEFT_TAGGED,
     RIGHT_TAGGED,
     Events,
+    Test,
     gather_pairs,
     join_events,
 )
+from penstock.kernels.join_changes import gather_changes
 from penstock.logical.nodes import Band
 from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.join_changes import find_changes
 from penstock.physical.join_keys import JoinKeys, band_test
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.residual import passing
@@ -47,6 +52,16 @@ def join_edge(left: Edge, right: Edge, with_table: bool) -> Edge:
     )
 
 
+def tells_departures(left: Edge, right: Edge) -> bool:
+    """Whether a join of these edges can say which results leave: logs in order of `exp`."""
+    return all(edge.fifo or not edge.expiring for edge in (left, right))
+
+
+def _ever_alive(delta: Delta) -> Delta:
+    alive = delta.exp > delta.ts
+    return delta if alive.all() else delta.take(alive)
+
+
 class JoinOp(Operator):
     """Inner join on column equality, a band and a residual condition."""
 
@@ -65,8 +80,13 @@ class JoinOp(Operator):
         left_is_table: bool,
         right_is_table: bool,
         columns: tuple[int, ...] | None = None,
+        explicit: bool = False,
     ) -> None:
         edge = join_edge(left.edge, right.edge, left_is_table or right_is_table)
+        self._explicit = explicit and edge.expiring and residual is None
+        self._explicit = self._explicit and tells_departures(left.edge, right.edge)
+        if self._explicit:
+            edge = replace(edge, expiring=False, negatives=True)
         if columns is None:
             columns = tuple(range(len(edge.schema)))
         super().__init__((left, right), replace(edge, schema=edge.schema.select(columns)), scope)
@@ -81,6 +101,8 @@ class JoinOp(Operator):
         self._keys = JoinKeys(scope.scope("keys"), equi, self._test, both_tagged)
         self._left = JoinSide(scope.scope("left"), len(left.edge.schema))
         self._right = JoinSide(scope.scope("right"), len(right.edge.schema))
+        if self._explicit:
+            scope.array("told", 1, fill=BEGINNING)  # up to when departures were told
 
     @staticmethod
     def _one_tagged(left: Level, right: Level) -> int:
@@ -91,7 +113,9 @@ class JoinOp(Operator):
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Apply both batches; results carry the time of the later part."""
         left, right = inputs
-        if len(left) or len(right):
+        if self._explicit:
+            out = self._changes(left, right, clock)
+        elif len(left) or len(right):
             out = self._join(left, right)
         else:
             out = Delta.empty(len(self.edge.schema))
@@ -99,15 +123,55 @@ class JoinOp(Operator):
         return out
 
     def _join(self, left: Delta, right: Delta) -> Delta:
+        return self._pairs(*self._arrivals(left, right), link=True)
+
+    def _arrivals(self, left: Delta, right: Delta) -> tuple[Events, Events]:
+        """Log the new rows."""
         left_ids, right_ids = self._keys.assign(left, True), self._keys.assign(right, False)
         self._reserve()
         left_slots = self._left.append(left, left_ids)
         right_slots = self._right.append(right, right_ids)
-        return self._pairs(
+        return (
             self._events(left, left_ids, left_slots, True),
             self._events(right, right_ids, right_slots, False),
-            link=True,
         )
+
+    def _changes(self, left: Delta, right: Delta, clock: Clock) -> Delta:
+        """Results that come and results that go, in time order."""
+        told, self.scope["told"][0] = int(self.scope["told"][0]), clock.now
+        new = self._arrivals(_ever_alive(left), _ever_alive(right))
+        due = (
+            self._departures(self._left, told, clock.now, True),
+            self._departures(self._right, told, clock.now, False),
+        )
+        streams = (*new, *due)
+        if not any(events.ts.shape[0] for events in streams):
+            return Delta.empty(len(self.edge.schema))
+        ls, rs = self._left.chains(told), self._right.chains(told)
+        pairs = find_changes(streams, ls, rs, self._full_test(), self._right_first)
+        nulls = self._left.some_null or self._right.some_null
+        how = (self._tagged, self._columns, nulls, self._common_epoch())
+        rows, lin = gather_changes(pairs, ls, rs, *how)
+        never = np.broadcast_to(NEVER, lin.shape)
+        return Delta(rows, clock.instants(pairs.ts), never, pairs.sign, lin)
+
+    def _common_epoch(self) -> int:
+        """An epoch that the same queries see as that of any result, −1 when there is none.
+
+        Queries to come see no epoch of today, or all: while every query sees every row, one
+        number does for all.
+        """
+        least = min(self._left.least_lin, self._right.least_lin)
+        return least if self.edge.level is Level.EPOCH and least >= self._since().max() else -1
+
+    def _departures(self, side: JoinSide, after: int, until: int, is_left: bool) -> Events:
+        """The rows of one side that expire in (after, until], each at its own time."""
+        slots = side.due(after, until)
+        gone = side.delta(slots, until)
+        return self._events(gone.with_(ts=gone.exp), side.chain[slots], slots, is_left)
+
+    def _full_test(self) -> Test:
+        return self._test._replace(since=self._since()) if self._tagged else self._test
 
     def _reserve(self) -> None:
         self._left.reserve(self._keys.capacity)
@@ -119,18 +183,17 @@ class JoinOp(Operator):
 
     def _pairs(self, left: Events, right: Events, *, link: bool) -> Delta:
         """Find and gather the pairs of these events."""
-        test = self._test
-        if self._tagged:
-            test = test._replace(since=self._since())
         guess = 64 + 8 * (left.ts.shape[0] + right.ts.shape[0])
         ls, rs = self._left.chains(link=link), self._right.chains(link=link)
-        found = join_events(left, right, ls, rs, test, self._right_first, guess)
+        found = join_events(left, right, ls, rs, self._full_test(), self._right_first, guess)
         out = Delta(*gather_pairs(found, ls, rs, self._tagged, self._columns))
         if self._residual is None or not len(out):
             return out
         return out.take(passing(out, self._residual, self._ctx.failures, self.edge.level))
 
     def _tidy(self, now: int) -> None:
+        if self._explicit:
+            self._release(np.concatenate((self._left.sort(now), self._right.sort(now))))
         self._release(np.concatenate((self._left.tidy(now), self._right.tidy(now))))
 
     def _release(self, dropped: I64) -> None:
@@ -143,11 +206,12 @@ class JoinOp(Operator):
         right = self._right.delta(slots, clock.now)
         left = Delta.empty(len(self.inputs[0].edge.schema))
         none = np.empty(0, np.int64)
-        return self._pairs(
+        live = self._pairs(
             self._events(left, none, none, True),
             self._events(right, self._right.chain[slots], slots, False),
             link=False,
         )
+        return live.with_(exp=np.full(len(live), NEVER)) if self._explicit else live
 
     def purge(self, lins: I64) -> None:
         """Drop the rows of these lineage ids on the sides that carry them."""

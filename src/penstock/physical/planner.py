@@ -84,6 +84,7 @@ class Planner:
     tables_read: tuple[str, ...] = ()
     received: dict[int, Edge] = field(default_factory=dict)
     _uses: Counter[Node] = field(default_factory=Counter)
+    _shown: Node | None = None  # what the view shows, but for the choice of columns
     _operators: list[Operator] = field(default_factory=list)
     _nodes: dict[int, Node] = field(default_factory=dict)
     _built: dict[Node, Operator] = field(default_factory=dict)
@@ -92,6 +93,7 @@ class Planner:
     def plan(self, root: Node) -> Plan:
         """Operators for `root`, tagged with queries, below a view."""
         self._uses.update(walk(root))
+        self._shown = root.input if isinstance(root, Project) and plain_columns(root) else root
         top = self._tag(self._build(root), Level.QUERY)
         keep = top.edge.pattern is not Pattern.MON and not recalls(top)
         view = ViewOp(top, self.queries, self._next("view"), keep)
@@ -250,7 +252,7 @@ class Planner:
             join = JoinOp(
                 left, right, node.equi, node.band, residual, self.ctx, self._next("join"),
                 lambda: self.queries.since(level), is_table(node.left), is_table(node.right),
-                columns,
+                columns, explicit=node is self._shown and not lifted,
             )  # fmt: skip
         self._add(join, node)
         return self._tag(join, Level.QUERY, lifted) if lifted else join

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +90,7 @@ class Changelog:
         if not self.unit_time:
             time = time.cast(pa.timestamp("us"))
         kind = pa.DictionaryArray.from_arrays(pa.array(changes.kind), CHANGE_TYPES)
-        meta = [kind, time, pa.array(np.full(n, number)), pa.array(np.arange(n))]
+        meta = [kind, time, pa.array(np.full(n, number)), _counted(n)]
         columns = to_arrow(changes.rows, self.schema, strings)
         names = [*META, *self.schema.names]
         return pa.Table.from_arrays([*meta, *columns], names=names)
@@ -116,6 +117,16 @@ class Changelog:
         self.rows -= sum(b.table.num_rows for b in self.batches[:gone])
         del self.batches[:gone]
         self.first += gone
+
+
+@lru_cache(maxsize=32)
+def _numbers(bits: int) -> pa.Array:
+    return pa.array(np.arange(1 << bits))
+
+
+def _counted(n: int) -> pa.Array:
+    """The numbers below n; batches of about one size share them."""
+    return _numbers(n.bit_length()).slice(0, n)
 
 
 def label(parts: list[pa.Table], name: str, schema: pa.Schema) -> pa.Table:

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I8, I64, Bool, Delta
+from penstock.delta import BEGINNING, I8, I64, NEVER, Bool, Delta
 from penstock.kernels.jit import kernel
 from penstock.kernels.join import (
     COLUMNS,
@@ -21,10 +21,12 @@ from penstock.kernels.join import (
     FIRST,
     I32,
     LAST_EXP,
+    LEAST_LIN,
     LIN,
     NULLS,
     REMOVALS,
     REMOVED,
+    SOME_NULL,
     USED,
     Chains,
 )
@@ -46,7 +48,7 @@ def append_rows(
     n, width = rows.shape[1], rows.shape[0]
     slots = np.empty(n, np.int64)
     used, last = regs[USED], regs[LAST_EXP]
-    before = used
+    before, nulls, least = used, 0, regs[LEAST_LIN]
     for i in range(n):
         if sign[i] < 0 or ids[i] < 0:
             slots[i] = -1
@@ -56,6 +58,8 @@ def append_rows(
         state[used, LIN] = lin[i]
         for c in range(width):
             state[used, NULLS + c] = rows[c, i]
+        nulls |= rows[0, i]
+        least = min(least, lin[i])
         chain[used] = ids[i]
         count[ids[i]] += 1
         if exp[i] < last:
@@ -66,6 +70,9 @@ def append_rows(
     regs[USED] = used
     regs[LAST_EXP] = last
     regs[CREDIT] += 4 * (used - before)
+    regs[LEAST_LIN] = least
+    if nulls != 0:
+        regs[SOME_NULL] = 1
     return slots
 
 
@@ -100,7 +107,7 @@ def compact_rows(
     dropped = np.empty(used, np.int64)
     for row in range(used):
         head[chain[row]] = -1
-    gone, kept, last, disordered = 0, 0, BEGINNING, 0
+    gone, kept, last, disordered, least = 0, 0, BEGINNING, 0, NEVER
     for row in range(used):
         if exp[row] <= now or following[row] == REMOVED:
             dropped[gone] = chain[row]
@@ -109,6 +116,7 @@ def compact_rows(
             continue
         for c in range(state.shape[1]):
             state[kept, c] = state[row, c]
+        least = min(least, state[kept, LIN])
         own = chain[row]
         chain[kept] = own
         exp[kept] = exp[row]
@@ -120,7 +128,7 @@ def compact_rows(
         kept += 1
     state[kept:used] = 0  # no stale string codes
     regs[USED], regs[FIRST], regs[REMOVALS] = kept, 0, 0
-    regs[DISORDERED], regs[LAST_EXP] = disordered, last
+    regs[DISORDERED], regs[LAST_EXP], regs[LEAST_LIN] = disordered, last, least
     return dropped[:gone]
 
 
@@ -152,7 +160,8 @@ class JoinSide:
         scope.array("head", 32, np.int32, fill=-1)
         scope.array("count", 32)
         if "regs" not in scope:
-            scope.array("regs", 8)[LAST_EXP] = BEGINNING
+            regs = scope.array("regs", 8)
+            regs[LAST_EXP], regs[LEAST_LIN] = BEGINNING, NEVER
 
     def _arr(self, name: str) -> I64:
         return cast(I64, self.scope[name])
@@ -208,12 +217,40 @@ class JoinSide:
         log = (self.next, self.exp, self.state, self.chain, self.count, self._arr("regs"))
         return append_rows(*log, delta.rows, delta.exp, delta.lin, delta.sign, ids)
 
-    def chains(self, *, link: bool = True, probe: bool = True) -> Chains:
-        """The side for a kernel: whether its events link rows and search the other side."""
+    @property
+    def some_null(self) -> bool:
+        """Whether a row with a NULL was ever logged."""
+        return bool(self._arr("regs")[SOME_NULL])
+
+    @property
+    def least_lin(self) -> int:
+        """A lineage that none of the logged rows is below."""
+        return int(self._arr("regs")[LEAST_LIN])
+
+    def chains(self, before: int = BEGINNING, *, link: bool = True, probe: bool = True) -> Chains:
+        """The side for a kernel: whether its events link rows and search the other side.
+
+        None is alive that expired by `before`.
+        """
         regs = self._arr("regs")
         arrays = (self.next, self.exp, self.state, self.head, regs)
-        span = (int(regs[USED]), int(regs[FIRST]))
+        span = (int(regs[USED]), self._alive_from(before))
         return Chains(*arrays, *span, not self.disordered, link, probe)
+
+    def _alive_from(self, now: int) -> int:
+        """The first slot that may be alive at `now`; exact while rows are in order."""
+        first, used = int(self._arr("regs")[FIRST]), int(self._arr("regs")[USED])
+        if self.disordered or first == used:
+            return first
+        return first + int(np.searchsorted(self.exp[first:used], now, side="right"))
+
+    def due(self, after: int, until: int) -> I64:
+        """Slots of the rows that expire in (after, until], in order of expiry."""
+        if not self.disordered:
+            return np.arange(self._alive_from(after), self._alive_from(until))
+        exp = self.exp[: self._arr("regs")[USED]]
+        slots = np.flatnonzero((exp > after) & (exp <= until))
+        return slots[np.argsort(exp[slots], kind="stable")]
 
     def live(self, now: int) -> I64:
         """Slots of the rows alive at `now`, in order of arrival."""
@@ -234,6 +271,16 @@ class JoinSide:
         dead = count_dead(self.next, self.exp, regs, now)
         if dead < _SMALL or 2 * dead <= regs[USED]:
             return np.empty(0, np.int64)
+        return self._compact(now)
+
+    def sort(self, now: int) -> I64:
+        """Bring a log that is out of order back into it; chains that lost rows."""
+        if not self.disordered:
+            return np.empty(0, np.int64)
+        order = np.argsort(self.exp[: self._arr("regs")[USED]], kind="stable")
+        for name in _LOG:
+            array = self.scope[name]
+            array[: order.shape[0]] = array[order]
         return self._compact(now)
 
     def remove(self, lins: I64) -> I64:
