@@ -9,17 +9,20 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
+# for what runs on Spark: the Java that was found; empty when there is none
+JAVA  := JAVA_HOME="$$(tools/find-java 2>/dev/null || true)"
 
-.PHONY: help setup demo test check lint types unit golden property bench docs clean
+.PHONY: help setup demo test check lint types unit golden property spark kill bench docs clean
 
 help: ## list the targets
 	@echo "Penstock: very many standing SQL queries, exact over live streams"
 	@echo
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## create .venv with pinned dependencies and compiled kernels
+setup: $(STAMP) ## create .venv with pinned dependencies and compiled kernels; look for Java
 
-$(STAMP): pyproject.toml constraints.txt tools/find-python
+$(STAMP): pyproject.toml constraints.txt tools/find-python tools/find-java
+	@java=$$(tools/find-java --install) && echo "==> Java in $$java" || true
 	@if [[ ! -x $(BIN)/python ]]; then \
 	  python=$$(tools/find-python); \
 	  echo "==> creating $(VENV) with $$python"; \
@@ -34,13 +37,13 @@ $(STAMP): pyproject.toml constraints.txt tools/find-python
 	fi
 	@touch $@
 
-demo: setup ## 200,000 rows of network traffic, 1,005 standing queries
-	@$(BIN)/penstock demo
+demo: setup ## 200,000 rows of network traffic, 1,005 standing queries, on Spark
+	@$(JAVA) $(BIN)/penstock demo
 
-test: setup ## everything CI runs: ruff, mypy, unit, golden and property tests
+test: setup ## everything CI runs: ruff, mypy, unit, golden, property, Spark tests, documentation
 	@$(MAKE) check
 
-check: lint types unit golden property docs ## the checks of `make test`
+check: lint types unit golden property spark docs ## the checks of `make test`
 
 lint: setup ## ruff
 	@echo "==> ruff"
@@ -64,7 +67,15 @@ property: setup ## random plans and streams against DuckDB (PROFILE=ci|nightly)
 	@echo "==> property tests"
 	@if [[ -d tests/property ]]; then PENSTOCK_PROFILE=$(or $(PROFILE),ci) $(PYTEST) tests/property; else echo "none yet"; fi
 
-docs: setup ## execute the snippets of README and docs/
+spark: setup ## tests on a real, local Spark (needs Java)
+	@echo "==> Spark tests"
+	@$(JAVA) $(PYTEST) tests/spark
+
+kill: setup ## kill drivers and workers at every point, for long (make spark takes a few points)
+	@echo "==> kill tests"
+	@$(JAVA) PENSTOCK_KILL=all $(PYTEST) tests/spark/test_kill.py
+
+docs: setup ## execute the snippets of README and docs/ (those that need Spark: make spark)
 	@echo "==> documentation"
 	@$(PYTEST) tests/unit/test_docs.py
 

@@ -1,4 +1,7 @@
-"""What the documentation says is executed: every Python block of a page, in order."""
+"""What the documentation says is executed: every Python block of a page, in order.
+
+Blocks after a comment "needs Spark" are executed in tests/spark/test_docs.py.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+HERE = re.compile(r"(?<!<!-- needs Spark -->\n)" + BLOCK.pattern, BLOCK.flags)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -19,12 +23,12 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=name)
+@pytest.mark.parametrize("page", [p for p in PAGES if HERE.search(p.read_text())], ids=name)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
     text = page.read_text()
-    for block in BLOCK.finditer(text):
+    for block in HERE.finditer(text):
         line = text.count("\n", 0, block.start(1))
         code = compile("\n" * line + block.group(1), name(page), "exec")
         with redirect_stdout(io.StringIO()):
