@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import NameError_, Place, SqlSyntaxError, TypeError_, UnsupportedError
 from penstock.schema import Field, Schema
@@ -200,6 +200,6 @@ def _option_value(cursor: Cursor) -> str:
     for word in ("TRUE", "FALSE"):
         if cursor.accept(word):
             return word.lower()
-    if not cursor.done and cursor.tokens[cursor.at].text.isdigit():
+    if not cursor.done and cursor.tokens[cursor.at].token_type is TokenType.NUMBER:
         return str(cursor.integer())
     return cursor.string("a quoted value")

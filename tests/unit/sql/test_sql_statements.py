@@ -31,12 +31,13 @@ def test_create_stream_with_every_clause_in_any_order() -> None:
     expected = CreateStream(
         name="s", schema=schema, time="ts", delay=5 * SECOND, max_ahead=86_400 * SECOND * 2,
         idle_after=10 * SECOND, tick=SECOND, retain=3600 * SECOND, format="parquet",
-        options=(("path", "in/*.parquet"), ("header", "true"), ("a.b", "7")), if_not_exists=True,
+        options=(("path", "in/*.parquet"), ("header", "true"), ("a.b", "7"), ("c", "8")),
+        if_not_exists=True,
     )  # fmt: skip
     clauses = [
         "TIMESTAMP BY ts", "DELAY 5 SECONDS", "MAX AHEAD 2 DAYS", "IDLE AFTER 10 SECONDS",
         "TICK 1 SECOND", "RETAIN 1 HOUR",
-        "FROM parquet OPTIONS (path 'in/*.parquet', header 'true', a.b 7)",
+        "FROM parquet OPTIONS (path 'in/*.parquet', header 'true', a.b 7, c '8')",
     ]  # fmt: skip
     for order in (clauses, clauses[::-1]):
         sql = f"CREATE STREAM IF NOT EXISTS s (k INT, ts TIMESTAMP) {' '.join(order)}"
