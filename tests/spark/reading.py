@@ -1,4 +1,4 @@
-"""Reading many views of a session at once, and what a changelog comes to."""
+"""Reading a session: many views at once, and what became of the rows of a stream."""
 
 from __future__ import annotations
 
@@ -30,3 +30,10 @@ def views(session: Any, queries: Iterable[Any]) -> dict[Any, Counter[Values]]:
     for query, request, info in asked:
         found[query] = bag(rows_of(session._answer_of(request, info)))
     return found
+
+
+def counts(session: Any, stream: str) -> dict[str, int]:
+    """What became of the rows of a stream; nothing is lost."""
+    told = session.stats()["streams"][stream]
+    assert told["received"] == told["accepted"] + told["late"] + told["quarantined"]
+    return {name: told[name] for name in ("received", "accepted", "late", "quarantined")}

@@ -1,0 +1,97 @@
+"""Kills the driver or a worker at a named point, in whichever process reaches it.
+
+On the PYTHONPATH of a driver this is loaded by it and by all Python processes of its Spark.
+PENSTOCK_FAULT is `point:n:counter`: at the n-th time that `point` is reached (counted in the file
+`counter` by all processes) something dies. Without it nothing is touched.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+POINTS = {  # where: module, class or "", function, when
+    "offset": ("penstock.spark.log_source", "LogStream", "latestOffset", "before"),
+    "planned": ("penstock.spark.manifest", "Manifests", "propose", "before"),
+    "manifest": ("penstock.spark.manifest", "Manifests", "propose", "after"),
+    "apply": ("penstock.spark.live_shard", "LiveShard", "apply", "after"),
+    "worker": ("penstock.spark.live_shard", "LiveShard", "apply", "after"),
+    "stored": ("penstock.spark.shard_store", "ShardStore", "commit", "after"),
+    "worker-stored": ("penstock.spark.shard_store", "ShardStore", "commit", "after"),
+    "results": ("penstock.spark.sinks", "SparkSinks", "__call__", "before"),
+    "staged": ("penstock.spark.batch_files", "BatchFiles", "_move", "before"),
+    "moved": ("penstock.spark.batch_files", "BatchFiles", "_finish", "before"),
+    "sinks": ("penstock.spark.sinks", "SparkSinks", "__call__", "after"),
+    "delivered": ("penstock.session.on_spark", "OnSpark", "_receive", "after"),
+    "done": ("penstock.spark.manifest", "Manifests", "finish", "after"),
+    "append": ("penstock.shards.session_log", "SessionLog", "_write", "torn"),
+    "appended": ("penstock.shards.session_log", "SessionLog", "append", "after"),
+    "saving": ("penstock.session.image", "", "dumps", "after"),
+}
+
+
+def _reach(point: str, number: int, counter: str) -> bool:
+    """Count; whether this is the time to die."""
+    with open(counter, "ab") as file:
+        file.write(b".")
+        return file.tell() == number
+
+
+def _die(point: str) -> None:
+    if point.startswith("worker"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(int(os.environ["PENSTOCK_FAULT_DRIVER"]), signal.SIGKILL)
+    time.sleep(60)  # Spark ends this process when it finds the driver gone
+
+
+def _wrapped(function: Callable[..., Any], when: str, point: str, *count: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        here = when != "after" and _reach(point, *count)
+        if here and when == "torn":  # half a record, as if the machine had stopped
+            log, data = args
+            os.write(log._fd, data[: len(data) // 2])
+        if here:
+            _die(point)
+        result = function(*args, **kwargs)
+        if when == "after" and _reach(point, *count):
+            _die(point)
+        return result
+
+    return call
+
+
+class _Patch(importlib.abc.MetaPathFinder):
+    """Wraps the function when its module is imported."""
+
+    def __init__(self, point: str, number: int, counter: str) -> None:
+        self._module, self._class, self._name, self._when = POINTS[point]
+        self._args = (point, number, counter)
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != self._module:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.loader is not None
+        run = spec.loader.exec_module
+
+        def load(module: Any) -> None:
+            run(module)
+            owner = getattr(module, self._class) if self._class else module
+            wrapped = _wrapped(getattr(owner, self._name), self._when, *self._args)
+            setattr(owner, self._name, wrapped)
+
+        spec.loader.exec_module = load  # type: ignore[method-assign]
+        return spec
+
+
+if "PENSTOCK_FAULT" in os.environ:
+    _point, _number, _counter = os.environ["PENSTOCK_FAULT"].split(":", 2)
+    sys.meta_path.insert(0, _Patch(_point, int(_number), _counter))

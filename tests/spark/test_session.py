@@ -1,0 +1,198 @@
+"""Sessions on Spark against the same calls in process: sources, faults, time."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from oracle.fold import bag, rows_of
+from penstock.errors import DataError, PenstockError, QueryFailed, StateError
+from spark.goldens import net
+from spark.ledger import SCHEMAS, make_input
+from spark.reading import counts, views
+
+R = "CREATE STREAM r (k INT, v BIGINT, ts BIGINT) TIMESTAMP BY ts DELAY 20"
+S = "CREATE STREAM s (k INT, w STRING, ts BIGINT) TIMESTAMP BY ts DELAY 1000"
+P = "CREATE STREAM p (k INT, n BIGINT, ts BIGINT) TIMESTAMP BY ts"
+OVER_FILES = (
+    "SELECT k, count(*) AS n, sum(v) AS total FROM r [RANGE 300] GROUP BY k",  # 97 % of one k
+    "SELECT count(*) AS n, max(v) AS top FROM r [RANGE 100]",
+    "SELECT r.k, r.v, s.w FROM r [RANGE 80], s [RANGE 80] WHERE r.k = s.k AND r.k <> 7",
+    "SELECT k FROM r [RANGE 200] EXCEPT SELECT k FROM s [RANGE 200]",
+    "SELECT k, w, ts FROM s [RANGE 50] WHERE w = 'a'",
+)
+
+
+def files_of(directory: Path, stream: str) -> list[pa.Table]:
+    return [pq.read_table(path) for path in sorted((directory / stream).glob("*.parquet"))]
+
+
+def poisoned_json(directory: Path) -> Path:
+    """The rows of s as JSON lines, some of which are none."""
+    lines = []
+    for table in files_of(directory, "s"):
+        lines += [json.dumps(row) for row in table.to_pylist()]
+    lines[5:5] = ["{not json", '{"k": "seven", "w": "a", "ts": 12}', '{"k": 1, "ts": []}']
+    (directory / "s_json").mkdir()
+    (directory / "s_json" / "0.json").write_text("\n".join(lines) + "\n")
+    return directory / "s_json"
+
+
+def test_external_streams_are_as_in_process(spark: SparkSession, tmp_path: Path) -> None:
+    make_input(tmp_path, seed=3, files=4)
+    lines = poisoned_json(tmp_path)
+    ps: Any = penstock.connect(spark=spark, shards=2)
+    one: Any = penstock.connect(runner="inprocess")
+    frame = spark.readStream.schema("k INT, n BIGINT, ts BIGINT").json(str(tmp_path / "frame"))
+    (tmp_path / "frame").mkdir()
+    ps.sql(f"{R} RETAIN 300 FROM parquet OPTIONS (path '{tmp_path}/r', maxFilesPerTrigger '1')")
+    ps.sql(f"{S} FROM json OPTIONS (path '{lines}')")
+    ps.stream("f", frame, time="ts", delay="0")
+    ps.sql(f"{P}; CREATE TABLE names (k INT, name STRING)")
+    one.sql(f"{R} RETAIN 300; {S} FROM json OPTIONS (path '{lines}/*.json')")
+    one.sql(f"{P.replace(' p ', ' f ')}; {P}; CREATE TABLE names (k INT, name STRING)")
+    texts = [*OVER_FILES, "SELECT sum(n) AS n FROM f [RANGE 10]"]
+    queries = [[session.query(text) for text in texts] for session in (ps, one)]
+    with pytest.raises(DataError, match="PS-DATA-010"):
+        ps.push("r", [])
+    with pytest.raises(StateError, match="PS-STATE-008"):
+        ps.sql("DROP STREAM f")
+
+    ps.flush()
+    for table in files_of(tmp_path, "r"):
+        one.push("r", table)
+    one.flush()
+    with pytest.raises(StateError, match="PS-STATE-008"):
+        ps.sql("CREATE STREAM more (ts BIGINT) TIMESTAMP BY ts FROM json OPTIONS (path 'x')")
+    for stream in ("r", "s"):
+        assert counts(ps, stream) == counts(one, stream)
+        assert counts(ps, stream)["quarantined"] > 0
+    assert counts(ps, "r")["late"] > 0
+    assert bag(rows_of(ps.late("r").select(["k", "v", "ts"]))) == bag(
+        rows_of(one.late("r").select(["k", "v", "ts"]))
+    )
+    assert ps.quarantine("s").num_rows == one.quarantine("s").num_rows
+    assert all(ps.quarantine("s")["_reason"].to_pylist())
+
+    history = "SELECT k, sum(v) AS total FROM r [RANGE 150] GROUP BY k"
+    for found, session in zip(queries, (ps, one), strict=True):
+        found.append(session.query(history, history=True))
+        session.sql("INSERT INTO names VALUES (1, 'one'), (2, 'two')")
+        found.append(session.query("SELECT name, n FROM p [RANGE 9], names WHERE p.k = names.k"))
+        session.push("p", [{"k": k, "n": k, "ts": k} for k in range(4)])
+        session.sql("UPDATE names SET name = 'eins' WHERE k = 1")
+        session.advance("s", 390)  # f stays silent, and holds nobody back
+        session.flush()
+    same_answers(ps, one, queries)
+    rows = [{"k": 0, "n": n, "ts": n} for n in range(5)]
+    one.push("f", rows)
+    (tmp_path / "frame" / "0.json").write_text("\n".join(map(json.dumps, rows)))
+    ps.flush()
+    assert ps[queries[0][5].name].view().to_pylist() == [{"n": 10}]
+    assert queries[1][5].view().to_pylist() == [{"n": 10}]
+    latest = ps.progress()[-1]
+    assert latest.keys() >= {"batch", "rows_in", "changes_out", "run_seconds", "streams", "entry"}
+    assert sum(record["rows_in"] for record in ps.progress()) == sum(
+        counts(ps, stream)["received"] for stream in ("r", "s", "f", "p")
+    )
+    ps.close()
+    one.close()
+
+
+def same_answers(ps: Any, one: Any, queries: list[list[Any]]) -> None:
+    """The queries of two sessions changed alike, and hold the same."""
+    held = views(ps, queries[0])
+    for ours, theirs in zip(*queries, strict=True):
+        assert net(ours.changes(), True) == net(theirs.changes(), True), ours.name
+        assert held[ours] == bag(rows_of(theirs.view())), ours.name
+
+
+def test_faults_stay_local(spark: SparkSession) -> None:
+    ps: Any = penstock.connect(spark=spark, shards=2)
+    one: Any = penstock.connect(runner="inprocess")
+    told: list[pa.Table] = []
+    trouble: list[Exception] = []
+    params = [{"qid": f"over{i}", "low": i} for i in range(1000)]
+    queries: list[list[Any]] = []
+    for session in (ps, one):
+        session.sql(P)
+        session.register_udf("half", lambda n: pc.divide(n, 2), ["BIGINT"], "BIGINT")
+        queries.append(
+            [
+                session.query(
+                    "SELECT half(n) AS h, count(*) AS c FROM p [RANGE 9] GROUP BY half(n)"
+                ),
+                *session.query_many("SELECT k, n FROM p [RANGE 9] WHERE n > $low", params)[:20],
+            ]
+        )
+    overflows = ps.query("SELECT k, max(n) AS n FROM p [RANGE 9] GROUP BY k HAVING max(n) + 1 > 0")
+    gone = ps.query("SELECT n FROM p [RANGE 9] WHERE k = 3")
+
+    def listen(table: pa.Table) -> None:
+        told.append(table)
+        try:
+            gone.view()
+        except PenstockError as error:
+            trouble.append(error)
+        raise ValueError("a subscriber's fault")
+
+    ps["over0"].subscribe(listen)
+    for session in (ps, one):
+        session.push("p", [{"k": i % 5, "n": i, "ts": i // 10} for i in range(60)])
+    with pytest.raises(PenstockError, match="PS-RUN-002"):
+        ps.flush()
+    assert trouble[0].code == "PS-RUN-004"  # type: ignore[attr-defined]
+    for session in (ps, one):
+        session.push("p", [{"k": 9, "n": 2**63 - 1, "ts": 7}, {"k": 3, "n": -1, "ts": 8}])
+    with pytest.raises(PenstockError, match="PS-RUN-002"):
+        ps.flush()
+    ps.flush()  # the failed query is dropped everywhere
+    assert overflows.status == "failed"
+    assert not net(overflows.changes(), False)
+    with pytest.raises(QueryFailed):
+        overflows.view()
+    gone.drop()
+    assert not net(gone.changes(), False)  # waits for the shards
+    ps.stop()
+    for session in (ps, one):
+        session.push("p", [{"k": 2, "n": 5, "ts": 12}])
+        session.flush()
+    assert len(ps.sql("SHOW QUERIES")) == 1002
+    assert sum(map(len, told)) == len(ps["over0"].changes())
+    for found in queries:
+        del found[1]
+    same_answers(ps, one, queries)
+    ps.close()
+    one.close()
+
+
+def test_time_moves_on_a_silent_stream(spark: SparkSession) -> None:
+    ps: Any = penstock.connect(spark=spark, shards=1)
+    ps.sql("CREATE STREAM r (k INT, ts TIMESTAMP) TIMESTAMP BY ts TICK 200 MILLISECONDS")
+    q = ps.query("SELECT k FROM r [RANGE 1 SECOND]")
+    ps.push("r", [{"k": 1, "ts": time.time_ns() // 1000}])
+    seen = threading.Event()
+    q.subscribe(lambda t: seen.set() if "delete" in t["_change_type"].to_pylist() else None)
+    ps.start()
+    assert seen.wait(120), "the row never left its window"
+    ps.close()
+    with pytest.raises(PenstockError, match="PS-RUN-003"):
+        q.view()
+
+
+def test_the_schemas_of_the_ledger_are_those_of_the_streams() -> None:
+    session = penstock.connect(runner="inprocess")
+    session.sql(R)
+    session.sql(S)
+    for name, schema in SCHEMAS.items():
+        assert session._catalog.relation(name).schema.arrow() == schema  # type: ignore[union-attr]
