@@ -17,7 +17,7 @@ from penstock.delta import BEGINNING, Level
 from penstock.errors import DataError, StateError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
-from penstock.session import delivery, feed, image, names
+from penstock.session import delivery, feed, image, names, spark_progress
 from penstock.session.session import _DAY_US
 from penstock.session.sharded import ShardedSession
 from penstock.session.view_store import ViewStore
@@ -223,32 +223,8 @@ class OnSpark(ShardedSession):
             self._retired = [(at, d) for at, d in self._retired if at > batch.entry]
 
     def _note_batch(self, batch: Batch, touched: list[tuple[int, int]]) -> None:
-        pushed: dict[str, int] = {}
-        for entry in [n for n in self._pushed if n <= batch.entry]:
-            for stream, rows in self._pushed.pop(entry).items():
-                pushed[stream] = pushed.get(stream, 0) + rows
-        for result in batch.results:
-            if result.kind == "status":
-                for stream, counts in wire.loads(result.data)["counts"].items():
-                    pushed[stream] = pushed.get(stream, 0) + counts.received
-        clocks = {n: s.watermark for n, s in self._engine.sources.items()}
-        batch.metrics.update(
-            rows_in=sum(pushed.values()),
-            streams={
-                name: {
-                    "rows_in": pushed.get(name, 0),
-                    "received": m.received,
-                    "late": m.late_rows,
-                    "quarantined": m.quarantined,
-                    "watermark": None if clocks[name] == BEGINNING else clocks[name],
-                    "lag_s": _lag(m.stream, clocks[name]),
-                }
-                for name, m in self._meters.items()
-            },
-            entry=batch.entry,
-            queries=len(self._registry.queries),
-        )
         super()._note_batch(batch, touched)
+        self._progress[-1] |= spark_progress.record(self, batch)
 
     # ---- views -----------------------------------------------------------------------
     def _read_rows(self, info: QueryInfo) -> pa.Table:
@@ -401,10 +377,3 @@ class OnSpark(ShardedSession):
                 meter = self._meters[stream]
                 meter.received, meter.accepted = counts.received, counts.accepted
                 meter.late_rows, meter.quarantined = counts.late, counts.quarantined
-
-
-def _lag(stream: StreamDef, mark: int) -> float | None:
-    """Seconds from a stream's time to the wall clock."""
-    if stream.unit_time or mark == BEGINNING:
-        return None
-    return (feed.now_us() - mark) / 1e6

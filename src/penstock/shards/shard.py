@@ -35,6 +35,7 @@ class Shard:
         self.spec = spec or Spec()
         self.engine = Engine(arena, alone=False)
         self.engine.apply(list(self.spec.blocks()))
+        self.changes_out = 0  # rows of changes since this object was made
         self._results: list[wire.Result] = []
         self._step = 0
 
@@ -105,7 +106,9 @@ class Shard:
             if len(changes):
                 found.setdefault(key, []).append(changes)
         for key, parts in found.items():
-            data = wire.pack_changes(concat_changes(parts), self._schema(key), self.engine.strings)
+            changes = concat_changes(parts)
+            self.changes_out += len(changes)
+            data = wire.pack_changes(changes, self._schema(key), self.engine.strings)
             self._add_result("changes", key, data)
         for failure in output.failures:
             data = wire.dumps((failure.qid, failure.reason))

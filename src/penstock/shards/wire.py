@@ -119,7 +119,7 @@ class Result:
     so (order, row) numbers its changes in a batch.
     """
 
-    kind: str  # changes | read | failure | kept_out | status
+    kind: str  # changes | read | failure | kept_out | status | shard
     template: int
     order: int
     data: bytes

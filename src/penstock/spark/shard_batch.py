@@ -6,6 +6,7 @@ matter which worker runs a batch, how often, or whether two do at once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,7 +31,10 @@ def run_batch(
     """Run a batch; nothing is yielded before its state is in the store."""
     messages, passing = _sorted_rows(rows)
     results = [result for data in passing for result in wire.loads(data)]
-    output = _apply(level, index, store, messages) if messages else []
+    output: list[Any] = []
+    if messages:
+        output, measured = _apply(level, index, store, messages)
+        results.append(measured)
     if level.level == 1:
         yield from _cross(level.keys, index, output, results)
     elif output or results:
@@ -50,17 +54,37 @@ def _sorted_rows(frames: Iterator[pd.DataFrame]) -> tuple[list[bytes], list[byte
     return [d for _, p, d in rows if not p], [d for _, p, d in rows if p]
 
 
-def _apply(level: Level, index: int, store: ShardStore, messages: list[bytes]) -> list[Any]:
+def _apply(
+    level: Level, index: int, store: ShardStore, messages: list[bytes]
+) -> tuple[list[Any], wire.Result]:
+    """Take the messages; what comes of it, and what it cost."""
+    times = [time.perf_counter()]
     head = store.head()
     live = take_shard(ShardName(level.root, level.level, index, len(level.keys)), head, store)
+    times.append(time.perf_counter())
+    told = live.shard.changes_out
     try:
         output = live.apply(messages)
-        head = _save(level, live, head, store, messages)
+        times.append(time.perf_counter())
+        saved = _save(level, live, head, store, messages)
     except BaseException:
         live.abandon()
         raise
-    live.commit(head)
-    return output
+    live.commit(saved)
+    times.append(time.perf_counter())
+    whole = saved.log == 0
+    measured = {
+        "level": level.level,
+        "shard": index,
+        "take_s": times[1] - times[0],
+        "apply_s": times[2] - times[1],
+        "save_s": times[3] - times[2],
+        "changes_out": live.shard.changes_out - told,
+        "state_bytes": live.arena.nbytes,
+        "log_bytes": 0 if whole else sum(map(len, messages)),
+        "snapshot_bytes": saved.snapshot_bytes if whole else 0,
+    }
+    return output, wire.Result("shard", level.level, index, wire.dumps(measured))
 
 
 def _save(
