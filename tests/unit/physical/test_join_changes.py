@@ -11,6 +11,7 @@ from test_join import CONDITIONS, SINCE, Residual, Run, Side, Source, Twin, from
 from test_join import make_stream as plain_stream
 
 from penstock.delta import BEGINNING, NEVER, Clock, Level
+from penstock.kernels.join import DISORDERED
 from penstock.physical.context import Context, Failures
 from penstock.physical.join import JoinOp
 from penstock.state.arena import Arena
@@ -180,6 +181,17 @@ def test_an_instant_that_is_visited_again_tells_nothing_twice() -> None:
     late = to_delta([(5, 9, 1, 0, (1, 8, 0))], (BIGINT,) * 3)
     assert len(op.step([late, none], Clock(5, 5))) == 0
     assert op.contents(Clock(5, 5)).ts.shape[0] == 0
+
+
+def test_rows_that_come_with_history_leave_the_log_in_order() -> None:
+    arena = Arena()
+    op = Explicit(Side(Level.QUERY), Side(), ((0, 0),), None, False).build(arena)
+    rows = [(1, 9, 1, 0, (1, 7, 0)), (1, 5, 1, 1, (1, 8, 0)), (1, 7, 1, 1, (1, 9, 0))]
+    none = to_delta([], (BIGINT,) * 3)
+    op.step([to_delta(rows, (BIGINT,) * 3), none], Clock(BEGINNING, 1))
+    log = arena.scope("join/left")
+    assert log["exp"][:3].tolist() == [5, 7, 9]
+    assert log["regs"][DISORDERED] == 0
 
 
 def test_chosen_columns_and_nulls() -> None:
