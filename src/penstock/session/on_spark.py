@@ -36,13 +36,15 @@ from penstock.shards.shard import MOST_SHARDS
 from penstock.sharing.registry import QueryInfo
 from penstock.spark.config import build_session
 from penstock.spark.job import SparkJob
-from penstock.spark.sinks import SinkSpec, SparkSinks
+from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
 from penstock.spark.sources import checked_frame, frame_columns, open_source
 from penstock.sql import statements as st
 from penstock.sql.catalog import StreamDef
 
 FRAME = "dataframe"
 """The format of a stream whose rows come from a DataFrame of the user's."""
+WHOLE = "whole_template"
+"""Option of a sink that takes the changes of all queries that share a plan."""
 _SAVE_EVERY = 500  # entries
 
 
@@ -62,6 +64,7 @@ class OnSpark(ShardedSession):
         self._spark = build_session(master, spark, spark_options)
         self._own_spark = spark is None
         self._frames: dict[str, Any] = {}
+        self._functions: list[Sink] = []  # of foreach_batch(); a new process gives them again
         self._retired: list[tuple[int, e.Deploy]] = []
         self._pushed: dict[int, dict[str, int]] = {}
         self._opening: dict[int, QueryInfo] = {}
@@ -306,13 +309,31 @@ class OnSpark(ShardedSession):
 
     # ---- sinks -----------------------------------------------------------------------
     def _open_sink(self, create: st.CreateSink) -> Sink:
-        info = self._query_info(create.view)
+        """A sink of a query, or (option `whole_template`) of all queries that share its plan."""
+        options = {k: v for k, v in dict(create.options).items() if k.lower() != WHOLE}
+        whole = len(options) < len(create.options) and dict(create.options)[WHOLE] != "false"
+        return self._add_sink(create.name, create.view, create.format, options, whole)
+
+    def _add_sink(
+        self, name: str, view: str, form: str | FunctionSink, options: dict[str, str], whole: bool
+    ) -> Sink:
+        info = self._query_info(view)
         template = self._registry.templates[info.template]
         spec = SinkSpec(
-            create.name, info.name, info.template, info.qid, template.plan.schema,
-            template.unit_time, create.format, dict(create.options),
+            name, info.name, info.template, None if whole else info.qid, template.plan.schema,
+            template.unit_time, form, options, lambda: self._names(info.template),
         )  # fmt: skip
         return self._spark_sinks.add(spec)
+
+    def _names(self, template: int) -> dict[int, str]:
+        with self._lock:
+            return {q.qid: q.name for q in self._registry.of_template(template) if q.qid >= 0}
+
+    def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
+        with self._open():
+            label = f"{name}, function {len(self._functions) + 1}"
+            sink = self._add_sink(label, name, FunctionSink(function), {}, whole)
+            self._functions.append(sink)
 
     # ---- operations ------------------------------------------------------------------
     def flush(self) -> None:

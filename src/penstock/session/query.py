@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -54,6 +54,16 @@ class Query:
     def subscribe(self, callback: Callback) -> None:
         """Call `callback` with the changes of every commit that has some."""
         self._live()._subscribe(self.name, callback)
+
+    def foreach_batch(
+        self, function: Callable[[Any, int], None], whole_template: bool = False
+    ) -> None:
+        """On Spark: call `function(changes, batch)` with a DataFrame of every batch's changes.
+
+        With `whole_template`, of all queries that share this one's plan. A batch may come twice
+        (same number, same rows) when Spark repeats it.
+        """
+        self._live()._foreach_batch(self.name, function, whole_template)
 
     def explain(self) -> str:
         """The plan: patterns, state structures, parameters, cost, who shares each operator."""

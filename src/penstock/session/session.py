@@ -225,6 +225,13 @@ class Session:
         self._query_info(name)
         self._subscribers.setdefault(name, []).append(callback)
 
+    def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
+        raise UnsupportedError(
+            "DataFrames of changes need the Spark runner",
+            code="PS-RUNNER-002",
+            remedy="subscribe() gives the changes of every commit as a pyarrow Table",
+        )
+
     def _drop_query(self, name: str) -> None:
         with self._open():
             info = self._query_info(name)
