@@ -34,7 +34,7 @@ class Deliveries:
 
     def __call__(self, batch: Batch) -> None:
         if batch.number in self.batches:
-            assert batch.results == self.batches[batch.number].results
+            assert seen(batch) == seen(self.batches[batch.number])
             self.repeated += 1
         self.batches[batch.number] = batch
 
@@ -63,8 +63,17 @@ def record(script: Callable[[ShardedSession], None], shards: int) -> Entries:
     return jobs[0].entries
 
 
+def seen(batch: Batch) -> list[Any]:
+    """Results of a batch without measurements; the bytes of a pickle depend on who pickles."""
+    return [
+        (r.kind, r.template, r.order, r.data if r.kind == "changes" else wire.loads(r.data))
+        for r in batch.results
+        if r.kind != "shard"
+    ]
+
+
 def check_results(got: Deliveries, entries: Entries, shards: int) -> None:
-    """The shards without Spark give the same results, to the byte, from the same batches."""
+    """The shards without Spark give the same results from the same batches."""
     expected = Deliveries()
     job = LocalJob(shards, expected, eager=False)
     done = 0
@@ -73,7 +82,7 @@ def check_results(got: Deliveries, entries: Entries, shards: int) -> None:
             job.append(*entry)
         job.drain()
         done = batch.entry
-        assert batch.results == expected.batches[batch.number].results
+        assert seen(batch) == seen(expected.batches[batch.number])
     assert done == len(entries)
     assert any(r.kind == "changes" for batch in got.in_order() for r in batch.results)
 

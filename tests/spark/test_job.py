@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError, StateError
 from penstock.session.sharded import ShardedSession
+from penstock.shards import wire
 from penstock.shards.job import Batch
+from penstock.spark import pickling
 from penstock.spark.job import SparkJob
 from penstock.spark.shard_processor import LOG_WEIGHT
 from spark.scenario import Deliveries, check_results, record, trades
@@ -86,7 +88,10 @@ def test_a_batch_that_was_not_committed_is_delivered_again(
     check_results(got, entries, 2)
 
 
-def test_a_worker_that_dies_does_no_harm(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_worker_that_dies_does_no_harm(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "dumps", pickling.dumps)  # the shards without Spark need it too
     died, driver = tmp_path / "died", os.getpid()
 
     def dies_once(values: pa.Array) -> pa.Array:
