@@ -97,6 +97,12 @@ def keys(path: Path) -> list[int]:
     return sorted(pd.read_parquet(path)["k"]) if parts(path) else []
 
 
+def many_changes(patch: pytest.MonkeyPatch) -> None:
+    """Treat few changes as if they were many: decoded by tasks, in several files."""
+    patch.setattr("penstock.spark.sinks._FEW_BYTES", 0)
+    patch.setattr("penstock.spark.batch_files._FILE_BYTES", 500)
+
+
 # ---- what is written -----------------------------------------------------------------
 @pytest.fixture(scope="module")
 def wide_blocks() -> list[Result]:
@@ -127,10 +133,18 @@ def plain(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     return [tuple("NaN" if isinstance(v, float) and v != v else v for v in row) for row in rows]
 
 
+@pytest.mark.parametrize("by", ["driver", "tasks"])
 @pytest.mark.parametrize("format", ["parquet", "json", "csv"])
 def test_every_type_comes_back(
-    spark: SparkSession, tmp_path: Path, wide_blocks: list[Result], format: str
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wide_blocks: list[Result],
+    format: str,
+    by: str,
 ) -> None:
+    if by == "tasks":
+        monkeypatch.setattr("penstock.spark.sinks._FEW_BYTES", 0)
     sinks = SparkSinks(spark, "ckpt")
     wide = {"template": 2, "qid": 7, "schema": WIDE, "unit_time": False, "query": "wide"}
     sinks.add(spec(format, tmp_path, **wide))
@@ -193,9 +207,12 @@ def test_all_queries_of_a_template_have_their_names(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("by", ["driver", "tasks"])
 def test_a_batch_without_changes_of_the_query_leaves_no_file(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
+    if by == "tasks":
+        many_changes(monkeypatch)
     sinks = SparkSinks(spark, "ckpt")
     sinks.add(spec("csv", tmp_path))
     deliver(spark, sinks, 1, block(1, 0, [(6, 0, 1, (1,))], NARROW))
@@ -206,7 +223,7 @@ def test_a_batch_without_changes_of_the_query_leaves_no_file(
 def test_many_changes_make_several_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.spark.batch_files._FILE_BYTES", 500)
+    many_changes(monkeypatch)
     sinks = SparkSinks(spark, "ckpt")
     sinks.add(spec("parquet", tmp_path))
     deliver(spark, sinks, 1, numbered(0, 2), block(1, 4, [(5, 0, 7, (7,))], NARROW))
@@ -230,7 +247,7 @@ def test_a_batch_that_comes_again_is_there_once(spark: SparkSession, tmp_path: P
 def test_an_interrupted_batch_is_finished_when_it_comes_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    monkeypatch.setattr("penstock.spark.batch_files._FILE_BYTES", 500)
+    many_changes(monkeypatch)
     blocks = [numbered(0, 2), block(1, 4, [(5, 0, 7, (7,))], NARROW)]
     sinks = SparkSinks(spark, "ckpt")
     sinks.add(spec("parquet", tmp_path))

@@ -1,4 +1,4 @@
-"""The results of a batch as a typed DataFrame of changes, decoded where the results are.
+"""The results of a batch as a typed DataFrame of changes.
 
 Columns: `_query, _change_type, _time, _batch, _seq` and the query's own. A TIMESTAMP is a
 TIMESTAMP_NTZ, for event time has no zone.
@@ -6,12 +6,12 @@ TIMESTAMP_NTZ, for event time has no zone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
@@ -19,6 +19,7 @@ from penstock.delta import I64
 from penstock.schema import Schema
 from penstock.shards import wire
 from penstock.shards.changes import block_table, numbers
+from penstock.shards.wire import Result
 from penstock.types import Kind, SqlType, arrow_type
 
 _TYPES: dict[Kind, T.DataType] = {
@@ -93,9 +94,10 @@ class Decode:
         for batch in batches:
             places = batch.column("place").to_pylist()
             for place, data in zip(places, batch.column("data"), strict=True):
-                yield from self._rows(place, wire.unpack_batch(data.as_buffer()))
+                yield from self.rows(place, wire.unpack_batch(data.as_buffer()))
 
-    def _rows(self, place: int, data: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def rows(self, place: int, data: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows of a block that are wanted."""
         qids = numbers(data, "_qid")
         rows = np.arange(len(qids)) if self.qid is None else np.flatnonzero(qids == self.qid)
         if not len(rows):
@@ -126,3 +128,16 @@ def change_frame(results: DataFrame, template: int, decode: Decode) -> DataFrame
     wanted = (F.col("kind") == "changes") & (F.col("template") == template)
     blocks = results.where(wanted).select("place", "data")
     return blocks.mapInArrow(decode, spark_schema(decode.schema, decode.unit_time))
+
+
+def local_frame(spark: SparkSession, blocks: Iterable[Result], decode: Decode) -> DataFrame | None:
+    """The same from blocks that are here: for few changes a task costs more than they do.
+
+    None when there are none.
+    """
+    decoded = [decode.rows(block.order, wire.unpack_batch(block.data)) for block in blocks]
+    found = [rows for part in decoded for rows in part]
+    if not found:
+        return None
+    table = pa.Table.from_batches(found)
+    return spark.createDataFrame(table, spark_schema(decode.schema, decode.unit_time))

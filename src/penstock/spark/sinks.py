@@ -22,7 +22,7 @@ from penstock.inprocess.sinks import open_sink
 from penstock.schema import Schema
 from penstock.shards.wire import Result
 from penstock.spark import batch_files as files
-from penstock.spark.change_frames import Decode, QueryNames, change_frame
+from penstock.spark.change_frames import Decode, QueryNames, change_frame, local_frame
 from penstock.spark.failure import essential
 from penstock.spark.write_formats import (
     ConsoleWriter,
@@ -34,6 +34,7 @@ from penstock.spark.write_formats import (
 
 __all__ = ["FunctionSink", "SinkSpec", "SparkSinks"]
 
+_FEW_BYTES = 1 << 20
 Names = Mapping[int, str] | Callable[[], Mapping[int, str]]
 
 
@@ -154,20 +155,34 @@ class SparkSinks:
 
     def __call__(self, frame: DataFrame, batch: int, results: Sequence[Result]) -> None:
         """Deliver a batch: its frame (`cells.RESULTS`), kept, and the same as results."""
-        weights: dict[int, int] = {}
+        blocks: dict[int, list[Result]] = {}
         for result in results:
             if result.kind == "changes":
-                weights[result.template] = weights.get(result.template, 0) + len(result.data)
+                blocks.setdefault(result.template, []).append(result)
         with self._lock:
-            wanted = [pair for pair in self._open.values() if pair[0].template in weights]
+            wanted = [pair for pair in self._open.values() if pair[0].template in blocks]
         for spec, writer in wanted:
             try:
-                changes = change_frame(frame, spec.template, spec.decode(batch))
-                writer.write(changes, batch, weights[spec.template])
+                _write(spec, writer, frame, batch, blocks[spec.template])
             except PenstockError as error:
                 raise _failed(spec, error) from error
             except (PySparkException, Py4JError) as error:
                 raise _failed(spec, essential(str(error))) from None
+
+
+def _write(
+    spec: SinkSpec, writer: _Writer, frame: DataFrame, batch: int, blocks: list[Result]
+) -> None:
+    """Hand a sink its changes in a batch, if there are any."""
+    weight = sum(len(block.data) for block in blocks)
+    decode = spec.decode(batch)
+    changes: DataFrame | None
+    if weight <= _FEW_BYTES:
+        changes = local_frame(frame.sparkSession, blocks, decode)
+    else:
+        changes = change_frame(frame, spec.template, decode)
+    if changes is not None:
+        writer.write(changes, batch, weight)
 
 
 def _failed(spec: SinkSpec, error: PenstockError) -> PenstockError:

@@ -111,7 +111,7 @@ def open_kafka(spark: SparkSession, given: dict[str, str], name: str) -> KafkaWr
             raise DataError(
                 f"sink {name} needs the option {option}",
                 code="PS-SINK-002",
-                remedy="add OPTIONS (\"kafka.bootstrap.servers\" 'host:9092', topic 'changes')",
+                remedy="add OPTIONS (kafka.bootstrap.servers 'host:9092', topic 'changes')",
             )
     key = given.pop("key", "_query")
     return KafkaWriter(given, key)
