@@ -11,6 +11,8 @@ import sys
 import pyarrow as pa
 
 import penstock
+from penstock.cli import demo
+from penstock.inprocess.demo_traffic import LINKS, Traffic
 from penstock.session import Session
 
 _SCRIPT = """
@@ -24,6 +26,7 @@ INSERT INTO n VALUES (1, 'one'), (2, 'two');
 
 _QUERIES = (
     "SELECT name, a + 1 AS b FROM r [RANGE 5] WHERE x > 0.5 AND k = 1 AND name <> 'z'",
+    "SELECT k FROM r [RANGE 5] WHERE name IN ('a', 'b') OR name = 'c'",
     "SELECT r.k, r.a, s.a AS b FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k WHERE r.a > 1",
     "SELECT r.k, s.k AS j FROM r [RANGE 5] JOIN s [RANGE 5] ON s.a - r.a BETWEEN -1 AND 1",
     "SELECT r.k, s.k AS j FROM r [RANGE 5] JOIN s [RANGE 5] ON s.x - r.x BETWEEN -1 AND 1",
@@ -43,7 +46,18 @@ _QUERIES = (
     "SELECT k, count(*) AS n FROM r [RANGE 5] GROUP BY k EMIT ON COMMIT",
     "SELECT DISTINCT r.name FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k",
 )
-_ALERT = "SELECT k, a FROM r [RANGE 5] WHERE k = $k AND a BETWEEN $lo AND 9 AND name <> $n"
+_MANY = (
+    "SELECT k, a FROM r [RANGE 5] WHERE a BETWEEN $a AND $b",
+    "SELECT k, a FROM r [RANGE 5] WHERE k = $k AND name <> $n AND a > $a",
+    "SELECT k, x FROM r [RANGE 5] WHERE x < $x",
+    "SELECT name, count(*) AS n FROM r [RANGE 5] WHERE name = $n GROUP BY name",
+)
+_PARAMS = pa.table(
+    {
+        "a": range(300), "b": range(3, 303), "k": [i % 3 for i in range(300)],
+        "x": [i / 9 for i in range(300)], "n": ["abcdef"[i % 6] for i in range(300)],
+    }
+)  # fmt: skip
 
 
 def main() -> None:
@@ -51,6 +65,12 @@ def main() -> None:
     for shards in (None, 2):
         with penstock.connect(runner="inprocess", shards=shards) as session:
             _run(session, "kernels" if shards is None else "kernels of shards")
+    with penstock.connect(runner="inprocess", shards=2) as session:
+        tallies = demo.register(session, 1_000, dict.fromkeys(LINKS, ""))
+        for link, rows in Traffic(rows=24_000).batches(12_000):
+            session.push(link, rows)
+        for tally in tallies:
+            tally.read()
     if sys.stderr.isatty():
         print(file=sys.stderr)
 
@@ -62,12 +82,13 @@ def _run(session: Session, what: str) -> None:
         queries.append(session.query(text))
         if sys.stderr.isatty():
             print(f"\rcompiling {what} {at + 1}/{len(_QUERIES)}", end="", file=sys.stderr)
-    params = pa.table({"k": [1, 2], "lo": [0, 1], "n": ["a", "b"]})
-    queries += session.query_many(_ALERT, params)
+    for text in _MANY:
+        wanted = [name for name in _PARAMS.column_names if f"${name}" in text]
+        queries += session.query_many(text, _PARAMS.select(wanted))
     for turn in range(1, 4):
         rows = [
-            {"k": i % 3, "a": i, "x": i / 7, "name": "abc"[i % 3], "ts": 4 * turn + i}
-            for i in range(6)
+            {"k": i % 3, "a": i, "x": i / 7, "name": "abc"[i % 3], "ts": 4 * turn + i % 6}
+            for i in range(6 if turn < 3 else 60)  # many enough for the filter of many queries
         ]
         session.push("r", rows)
         session.push("s", rows)

@@ -24,7 +24,7 @@ from rich.table import Table
 from penstock.cli.demo_files import SOURCE, write_files
 from penstock.cli.demo_queries import ALERTS, QUERIES, STREAM, alert_params
 from penstock.cli.feed import Interrupt
-from penstock.cli.follow import watched
+from penstock.cli.follow import Follower
 from penstock.cli.output import rich_table
 from penstock.cli.progress import Tracker
 from penstock.cli.runner import open_session, runner_options
@@ -131,12 +131,12 @@ def watch(session: Session, traffic: Traffic, tallies: list[Tally], console: Con
                 tally.read()
         return Group(line, bar, _changes_table(views))
 
-    session.start()
     with (
         Interrupt().listening() as interrupt,
         Live(get_renderable=board, console=console, refresh_per_second=4, transient=True),
+        Follower(session) as follower,
     ):
-        watched(session.flush, interrupt)
+        follower.wait(interrupt, once=True)
     tracker.update()
     return tracker.seconds
 

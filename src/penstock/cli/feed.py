@@ -84,9 +84,10 @@ def _type(text: str) -> SqlType:
 
 @dataclass(slots=True)
 class Interrupt:
-    """Ctrl-C as a flag; it breaks off only a wait for input."""
+    """Ctrl-C as a flag; it breaks off only a wait for input, which then has ended."""
 
     asked: bool = False
+    pressed: bool = False  # also while waiting
     _waiting: bool = field(default=False, init=False)
 
     @contextmanager
@@ -109,6 +110,7 @@ class Interrupt:
             self._waiting = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.pressed = True
         if self._waiting or self.asked:  # a second Ctrl-C ends it wherever it is
             raise KeyboardInterrupt
         self.asked = True

@@ -6,9 +6,11 @@ is in the answers, saves the driver's part of the checkpoint, and raises what st
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -23,7 +25,7 @@ from penstock.errors import PenstockError, QueryFailed, UnsupportedError
 
 if TYPE_CHECKING:
     from penstock.cli.app import App
-    from penstock.session import Query
+    from penstock.session import Query, Session
 
 _PAUSE_S = 0.3
 _ASKED_AT_ONCE = 32
@@ -32,17 +34,54 @@ _ASKED_AT_ONCE = 32
 def follow(app: App, batch_rows: int, available_now: bool, show: bool) -> bool:
     """Run until input ends (`available_now`, or nothing can bring more) or Ctrl-C; False then."""
     session = app.session
-    tracker = Tracker(session)
-    session.start()
-    with Interrupt().listening() as interrupt, _display(tracker, show):
+    with (
+        Interrupt().listening() as interrupt,
+        _display(Tracker(session), show),
+        Follower(session) as follower,
+    ):
         feed(session, app.pushed(), batch_rows, interrupt, lambda stream, rows: None)
         once = available_now or not app.reads_sources
-        while not interrupt.asked:
-            watched(session.flush, interrupt)
-            if once:
-                break
-            time.sleep(_PAUSE_S)
-    return not interrupt.asked
+        follower.wait(interrupt, once)
+    return not interrupt.pressed
+
+
+class Follower:
+    """Flushes a session in a thread of its own, over and over."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._begun = self._ended = 0
+        self._error: BaseException | None = None
+        self._over = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Follower:
+        self._session.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over = True  # a flush that still runs ends with the session
+
+    def _run(self) -> None:
+        try:
+            while not self._over:
+                self._begun += 1
+                self._session.flush()
+                self._ended = self._begun
+                time.sleep(_PAUSE_S)
+        except BaseException as error:  # raised in the thread that waits
+            self._error = error
+            if not self._over:
+                os.kill(os.getpid(), signal.SIGINT)  # it may be waiting for input
+
+    def wait(self, interrupt: Interrupt, once: bool) -> None:
+        """Until Ctrl-C, or (`once`) all that has come is in the answers; an error is raised."""
+        enough = self._begun + 1
+        while not interrupt.pressed and not (once and self._ended >= enough):
+            time.sleep(0.05)
+        if self._error is not None:
+            raise self._error
 
 
 @contextmanager
@@ -53,24 +92,6 @@ def _display(tracker: Tracker, show: bool) -> Iterator[None]:
     console = Console(stderr=True)
     with Live(get_renderable=tracker.render, console=console, refresh_per_second=8, transient=True):
         yield
-
-
-def watched(work: Callable[[], None], interrupt: Interrupt) -> None:
-    """Do something that takes long, but no longer than until Ctrl-C; its error is raised here."""
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:  # raised below, in the thread that asked for it
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    while thread.is_alive() and not interrupt.asked:
-        thread.join(0.1)
-    if errors:
-        raise errors[0]
 
 
 def views(queries: list[Query]) -> list[pa.Table | PenstockError]:
