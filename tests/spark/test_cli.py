@@ -65,12 +65,13 @@ def test_available_now_ends_with_every_row_counted(app: Path) -> None:
 def test_ctrl_c_prints_the_answers_and_the_next_run_continues(app: Path) -> None:
     arguments = command("--checkpoint", "cp", "--output", "changes", "--format", "json")
     first = subprocess.Popen(
-        [*arguments, "--out", "changes.jsonl"], cwd=app, text=True, stderr=subprocess.PIPE
-    )
+        [*arguments, "--out", "changes.jsonl"],
+        cwd=app, text=True, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
     waited = time.monotonic() + PATIENCE
     while not inserted(app) and first.poll() is None and time.monotonic() < waited:
         time.sleep(0.2)
-    first.send_signal(signal.SIGINT)
+    os.killpg(first.pid, signal.SIGINT)  # as a terminal does: Spark's processes get it too
     _, errors = first.communicate(timeout=PATIENCE)
     assert first.returncode == 0, errors
     assert "rows" in errors
