@@ -325,6 +325,10 @@ class OnSpark(ShardedSession):
         )  # fmt: skip
         return self._spark_sinks.add(spec)
 
+    def _drop_sink(self, name: str) -> None:
+        self._spark_sinks.remove(name)
+        super()._drop_sink(name)
+
     def _names(self, template: int) -> dict[int, str]:
         with self._lock:
             return {q.qid: q.name for q in self._registry.of_template(template) if q.qid >= 0}

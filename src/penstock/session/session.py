@@ -112,6 +112,10 @@ class Session:
         """A sink for the changes of a query."""
         return open_sink(create.format, dict(create.options), create.name)
 
+    def _drop_sink(self, name: str) -> None:
+        """Deliver nothing more to a sink; one that has its name later is new."""
+        self._sinks.pop(name)[1].close()
+
     def stream(self, name: str, frame: Any, **clauses: Any) -> None:
         """Make a streaming DataFrame a stream (on Spark)."""
         raise UnsupportedError(

@@ -89,7 +89,7 @@ def _do_drop(session: Session, statement: st.Drop) -> None:
     name = statement.name
     if statement.kind == "SINK":
         if name in session._sinks:
-            session._sinks.pop(name)[1].close()
+            session._drop_sink(name)
             return
     elif statement.kind == "VIEW":
         if name in session._registry.queries:
