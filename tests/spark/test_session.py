@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,13 @@ OVER_FILES = (
 )
 
 
+@pytest.fixture
+def sessions(spark: SparkSession) -> Iterator[tuple[Any, Any]]:
+    """One on Spark, and its twin in process."""
+    with penstock.connect(spark=spark, shards=2) as ps, penstock.connect(runner="inprocess") as one:
+        yield ps, one
+
+
 def files_of(directory: Path, stream: str) -> list[pa.Table]:
     return [pq.read_table(path) for path in sorted((directory / stream).glob("*.parquet"))]
 
@@ -48,13 +56,14 @@ def poisoned_json(directory: Path) -> Path:
     return directory / "s_json"
 
 
-def test_external_streams_are_as_in_process(spark: SparkSession, tmp_path: Path) -> None:
+def test_external_streams_are_as_in_process(
+    spark: SparkSession, sessions: tuple[Any, Any], tmp_path: Path
+) -> None:
     make_input(tmp_path, seed=3, files=4)
     lines = poisoned_json(tmp_path)
-    ps: Any = penstock.connect(spark=spark, shards=2)
-    one: Any = penstock.connect(runner="inprocess")
-    frame = spark.readStream.schema("k INT, n BIGINT, ts BIGINT").json(str(tmp_path / "frame"))
+    ps, one = sessions
     (tmp_path / "frame").mkdir()
+    frame = spark.readStream.schema("k INT, n BIGINT, ts BIGINT").json(str(tmp_path / "frame"))
     ps.sql(f"{R} RETAIN 300 FROM parquet OPTIONS (path '{tmp_path}/r', maxFilesPerTrigger '1')")
     ps.sql(f"{S} FROM json OPTIONS (path '{lines}')")
     ps.stream("f", frame, time="ts", delay="0")
@@ -105,8 +114,6 @@ def test_external_streams_are_as_in_process(spark: SparkSession, tmp_path: Path)
     assert sum(record["rows_in"] for record in ps.progress()) == sum(
         counts(ps, stream)["received"] for stream in ("r", "s", "f", "p")
     )
-    ps.close()
-    one.close()
 
 
 def same_answers(ps: Any, one: Any, queries: list[list[Any]]) -> None:
@@ -117,11 +124,10 @@ def same_answers(ps: Any, one: Any, queries: list[list[Any]]) -> None:
         assert held[ours] == bag(rows_of(theirs.view())), ours.name
 
 
-def test_faults_stay_local(spark: SparkSession) -> None:
-    ps: Any = penstock.connect(spark=spark, shards=2)
-    one: Any = penstock.connect(runner="inprocess")
+def test_faults_stay_local(sessions: tuple[Any, Any]) -> None:
+    ps, one = sessions
     told: list[pa.Table] = []
-    trouble: list[Exception] = []
+    trouble: list[PenstockError] = []
     params = [{"qid": f"over{i}", "low": i} for i in range(1000)]
     queries: list[list[Any]] = []
     for session in (ps, one):
@@ -135,27 +141,26 @@ def test_faults_stay_local(spark: SparkSession) -> None:
                 *session.query_many("SELECT k, n FROM p [RANGE 9] WHERE n > $low", params)[:20],
             ]
         )
-    overflows = ps.query("SELECT k, max(n) AS n FROM p [RANGE 9] GROUP BY k HAVING max(n) + 1 > 0")
+    overflows = ps.query("SELECT k, n FROM p [RANGE 9] WHERE n * 4 > 8")
     gone = ps.query("SELECT n FROM p [RANGE 9] WHERE k = 3")
 
     def listen(table: pa.Table) -> None:
         told.append(table)
-        try:
-            gone.view()
-        except PenstockError as error:
-            trouble.append(error)
-        raise ValueError("a subscriber's fault")
+        if not trouble:
+            with pytest.raises(PenstockError) as caught:
+                gone.view()
+            trouble.append(caught.value)
+            raise ValueError("a subscriber's fault")
 
     ps["over0"].subscribe(listen)
     for session in (ps, one):
         session.push("p", [{"k": i % 5, "n": i, "ts": i // 10} for i in range(60)])
     with pytest.raises(PenstockError, match="PS-RUN-002"):
         ps.flush()
-    assert trouble[0].code == "PS-RUN-004"  # type: ignore[attr-defined]
+    assert trouble[0].code == "PS-RUN-004"
     for session in (ps, one):
         session.push("p", [{"k": 9, "n": 2**63 - 1, "ts": 7}, {"k": 3, "n": -1, "ts": 8}])
-    with pytest.raises(PenstockError, match="PS-RUN-002"):
-        ps.flush()
+    ps.flush()
     ps.flush()  # the failed query is dropped everywhere
     assert overflows.status == "failed"
     assert not net(overflows.changes(), False)
@@ -172,15 +177,13 @@ def test_faults_stay_local(spark: SparkSession) -> None:
     for found in queries:
         del found[1]
     same_answers(ps, one, queries)
-    ps.close()
-    one.close()
 
 
 def test_time_moves_on_a_silent_stream(spark: SparkSession) -> None:
     ps: Any = penstock.connect(spark=spark, shards=1)
     ps.sql("CREATE STREAM r (k INT, ts TIMESTAMP) TIMESTAMP BY ts TICK 200 MILLISECONDS")
     q = ps.query("SELECT k FROM r [RANGE 1 SECOND]")
-    ps.push("r", [{"k": 1, "ts": time.time_ns() // 1000}])
+    ps.push("r", [{"k": 1, "ts": time.time_ns() // 1000 + 2_000_000}])  # a tick may have come
     seen = threading.Event()
     q.subscribe(lambda t: seen.set() if "delete" in t["_change_type"].to_pylist() else None)
     ps.start()
