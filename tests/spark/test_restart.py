@@ -136,6 +136,7 @@ def test_what_is_lost_or_torn_is_named(spark: SparkSession, tmp_path: Path) -> N
 
     mark = max((tmp_path / "manifests").glob("*.done"), key=lambda p: int(p.stem))
     segment = next((tmp_path / "log").glob("*.log"))
+    entries = segment.read_bytes()
     identity = tmp_path / "penstock.json"
     refused(identity, "PS-STATE-003", nothing)
     refused(identity, "PS-STATE-003", torn)
@@ -144,7 +145,8 @@ def test_what_is_lost_or_torn_is_named(spark: SparkSession, tmp_path: Path) -> N
     refused(mark.with_suffix(".batch"), "PS-STATE-003", torn)
     refused(tmp_path / "spark" / "offsets", "PS-STATE-005", nothing)
     refused(tmp_path / "log", "PS-STATE-005", nothing)
-    assert "log" in refused(segment, "PS-STATE-006", torn)
+    refused(segment, "PS-STATE-005", lambda p: p.write_bytes(entries[:-9]))
+    refused(segment, "PS-STATE-006", lambda p: p.write_bytes(entries[:99] + b"?" + entries[100:]))
     told = json.loads(identity.read_text())
     said = refused(
         identity, "PS-STATE-002", lambda p: p.write_text(json.dumps({**told, "penstock": "0.0.9"}))

@@ -82,7 +82,7 @@ def test_external_streams_are_as_in_process(
         one.push("r", table)
     one.flush()
     with pytest.raises(StateError, match="PS-STATE-008"):
-        ps.sql("CREATE STREAM more (ts BIGINT) TIMESTAMP BY ts FROM json OPTIONS (path 'x')")
+        ps.sql(f"{S.replace(' s ', ' more ')} FROM json OPTIONS (path '{lines}')")
     for stream in ("r", "s"):
         assert counts(ps, stream) == counts(one, stream)
         assert counts(ps, stream)["quarantined"] > 0

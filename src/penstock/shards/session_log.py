@@ -210,6 +210,12 @@ class SessionLog:
         """The first record that is not trimmed, or the one that will be."""
         return next(iter(segments(self.directory)), self.last + 1)
 
+    @property
+    def newest(self) -> Path:
+        """The last segment, or the directory when there is none."""
+        known = segments(self.directory)
+        return segment_path(self.directory, known[-1]) if known else self.directory
+
     def _continue(self, segment: int) -> None:
         """Find the last record, cut off what follows it, and go on there."""
         reader = LogReader(self.directory, segment)

@@ -120,7 +120,7 @@ class SparkJob:
         """Refuse a checkpoint of which a part has gone: to go on would give wrong answers."""
         begun, offsets = self._manifests.last_entry(), self._checkpoint.spark / "offsets"
         if begun > self._log.last:
-            lost = f"entries up to {begun} are missing in {self._log.directory}"
+            lost = f"entries {self._log.last + 1} to {begun} are missing in {self._log.newest}"
         elif self._mark.batch >= 0 and not offsets.exists():
             lost = f"the directory {offsets} is missing"
         else:
