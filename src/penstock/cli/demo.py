@@ -21,13 +21,14 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from penstock.cli.demo_files import SOURCE, write_files
+from penstock.cli.demo_files import SOURCE, batch_rows, write_files
 from penstock.cli.demo_queries import ALERTS, QUERIES, STREAM, alert_params
 from penstock.cli.feed import Interrupt
-from penstock.cli.follow import Follower
+from penstock.cli.follow import Follower, views
 from penstock.cli.output import rich_table
 from penstock.cli.progress import Tracker
 from penstock.cli.runner import open_session, runner_options
+from penstock.errors import PenstockError
 from penstock.inprocess.demo_traffic import LINKS, Traffic
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def watch(session: Session, traffic: Traffic, tallies: list[Tally], console: Con
     tracker = Tracker(session)
     bar = Progress(BarColumn(), MofNCompleteColumn(), console=console)
     task = bar.add_task("", total=traffic.rows)
-    views = [tally for tally in tallies if len(tally.queries) == 1]
+    single = [tally for tally in tallies if len(tally.queries) == 1]
     shown = 0
 
     def board() -> Group:
@@ -127,9 +128,9 @@ def watch(session: Session, traffic: Traffic, tallies: list[Tally], console: Con
         bar.update(task, completed=tracker.rows)
         if tracker.batch > shown:
             shown = tracker.batch
-            for tally in views:
+            for tally in single:
                 tally.read()
-        return Group(line, bar, _changes_table(views))
+        return Group(line, bar, _changes_table(single))
 
     with (
         Interrupt().listening() as interrupt,
@@ -151,11 +152,11 @@ def feed(session: Session, traffic: Traffic, tallies: list[Tally], console: Cons
         console=console,
     )
     task = bar.add_task("", total=traffic.rows, clock="--:--:--", speed="")
-    views = [tally for tally in tallies if len(tally.queries) == 1]
+    single = [tally for tally in tallies if len(tally.queries) == 1]
     busy = 0.0
     pushed = 0
     with Live(Group(bar), console=console, refresh_per_second=8, transient=True) as live:
-        for link, rows in traffic.batches():
+        for link, rows in traffic.batches(batch_rows(traffic)):
             start = time.perf_counter()
             session.push(link, rows)
             busy += time.perf_counter() - start
@@ -163,9 +164,9 @@ def feed(session: Session, traffic: Traffic, tallies: list[Tally], console: Cons
             clock = str(rows["ts"][-1].as_py())[11:19]
             bar.update(task, advance=rows.num_rows, clock=clock, speed=f"{pushed / busy:,.0f}/s")
             if link == LINKS[-1]:
-                for tally in views:
+                for tally in single:
                     tally.read()
-                live.update(Group(bar, _changes_table(views)))
+                live.update(Group(bar, _changes_table(single)))
     return busy
 
 
@@ -187,9 +188,11 @@ def _finish(session: Session, tallies: list[Tally], seconds: float, console: Con
     stats = session.stats()
     rows = sum(stream["received"] for stream in stats["streams"].values())
     console.print(_changes_table(tallies))
-    for name in ("suspects", "on_both"):
-        view = session[name].view()
-        console.print(rich_table(view, f"{name}, {view.num_rows:,} rows now", limit=5))
+    shown = [session["suspects"], session["on_both"]]
+    for query, view in zip(shown, views(shown), strict=True):
+        if isinstance(view, PenstockError):
+            raise view
+        console.print(rich_table(view, f"{query.name}, {view.num_rows:,} rows now", limit=5))
     console.print(
         f"[bold]{rows:,} rows, {queries:,} queries as {stats['templates']} plans, "
         f"{changes:,} changes in {seconds:.1f} s[/] ({rows / seconds:,.0f} rows/s)"
