@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 import penstock
 from oracle.fold import bag, rows_of
 from penstock.errors import PenstockError, StateError
+from penstock.session import image
 from spark.goldens import net
 from spark.reading import counts, views
 
@@ -125,8 +126,11 @@ def test_what_is_lost_or_torn_is_named(spark: SparkSession, tmp_path: Path) -> N
             path.unlink(missing_ok=True)
             os.rename(aside, path)
         assert caught.value.code == code
-        assert str(path) in str(caught.value), str(caught.value)
         return str(caught.value)
+
+    def named(path: Path, code: str, change: Callable[[Path], Any]) -> None:
+        said = refused(path, code, change)
+        assert str(path) in said, said
 
     def nothing(path: Path) -> None:
         """It is missing."""
@@ -138,18 +142,25 @@ def test_what_is_lost_or_torn_is_named(spark: SparkSession, tmp_path: Path) -> N
     segment = next((tmp_path / "log").glob("*.log"))
     entries = segment.read_bytes()
     identity = tmp_path / "penstock.json"
-    refused(identity, "PS-STATE-003", nothing)
-    refused(identity, "PS-STATE-003", torn)
-    refused(tmp_path / "session.pickle", "PS-STATE-003", torn)
-    refused(mark, "PS-STATE-003", torn)
-    refused(mark.with_suffix(".batch"), "PS-STATE-003", torn)
-    refused(tmp_path / "spark" / "offsets", "PS-STATE-005", nothing)
-    refused(tmp_path / "log", "PS-STATE-005", nothing)
-    refused(segment, "PS-STATE-005", lambda p: p.write_bytes(entries[:-9]))
-    refused(segment, "PS-STATE-006", lambda p: p.write_bytes(entries[:99] + b"?" + entries[100:]))
+    named(identity, "PS-STATE-003", nothing)
+    named(identity, "PS-STATE-003", torn)
+    named(tmp_path / "session.pickle", "PS-STATE-003", torn)
+    named(mark, "PS-STATE-003", torn)
+    named(mark.with_suffix(".batch"), "PS-STATE-003", torn)
+    named(tmp_path / "spark" / "offsets", "PS-STATE-005", nothing)
+    named(tmp_path / "log", "PS-STATE-005", nothing)
+    named(segment, "PS-STATE-005", lambda p: p.write_bytes(entries[:-9]))
+    named(segment, "PS-STATE-006", lambda p: p.write_bytes(b"?" + entries[1:]))
     told = json.loads(identity.read_text())
     said = refused(
         identity, "PS-STATE-002", lambda p: p.write_text(json.dumps({**told, "penstock": "0.0.9"}))
     )
     assert "0.0.9" in said
-    refused(mark, "PS-STATE-003", nothing)  # when the next batch looks for it
+    named(mark, "PS-STATE-003", nothing)  # when the next batch looks for it
+
+
+def test_what_only_the_image_knew_is_not_made_up(tmp_path: Path) -> None:
+    session: Any = None  # nothing of it is touched
+    assert image.load(session, tmp_path, first=1) == 0
+    with pytest.raises(StateError, match=r"PS-STATE-003.*session\.pickle"):
+        image.load(session, tmp_path, first=2)  # the log begins later
