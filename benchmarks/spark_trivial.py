@@ -41,7 +41,7 @@ class Keep(StatefulProcessor):
         """Nothing to close."""
 
 
-def run(batches: int) -> list[float]:
+def feed_batches(batches: int) -> list[float]:
     """Seconds from a new file to its batch being done."""
     from penstock.spark.config import build_session, query_settings
     from penstock.spark.keys import shard_keys
@@ -85,4 +85,4 @@ def _feed(spark: SparkSession, folder: Path, keys: tuple[int, ...], batches: int
 
 
 if __name__ == "__main__":
-    print(json.dumps({"seconds": run(int(sys.argv[1]))}))
+    print(json.dumps({"seconds": feed_batches(int(sys.argv[1]))}))
