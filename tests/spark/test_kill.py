@@ -49,6 +49,9 @@ def start(directory: Path, fault: tuple[str, int] | None, n: int) -> int:
     environment.pop("PENSTOCK_FAULT", None)
     paths = [HERE / "faults", HERE.parent, *environment.get("PYTHONPATH", "").split(os.pathsep)]
     environment["PYTHONPATH"] = os.pathsep.join(str(p) for p in paths if str(p))
+    rubbish = directory / "tmp"  # what a killed driver leaves
+    rubbish.mkdir(exist_ok=True)
+    environment |= {"TMPDIR": str(rubbish), "SPARK_LOCAL_DIRS": str(rubbish)}
     if fault is not None:
         environment["PENSTOCK_FAULT"] = f"{fault[0]}:{fault[1]}:{directory / f'count-{n}'}"
     with (directory / f"output-{n}").open("wb") as output:
