@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,7 +12,8 @@ from penstock.spark.config import build_session
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
-    session = build_session("local[2,4]", log=log)
+    folder = tmp_path_factory.mktemp("spark")
+    options = {"spark.local.dir": str(folder)}  # arenas of checkpoints stay there too
+    session = build_session("local[2,4]", options=options, log=folder / "spark.log")
     yield session
     session.stop()

@@ -1,12 +1,13 @@
 """The two Spark schemas of the job, which no stream or query changes.
 
 Blocks go to shards: `shard` is a key of `keys.shard_keys`, `passing` marks results on their way
-through (never logged), `origin` numbers the sender. Results leave the job.
+through (never logged), `origin` numbers the sender, and what is large comes in parts: Spark moves
+cells whole, several times, and a few large ones fill its heap. Results leave the job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -15,14 +16,43 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from penstock.shards.wire import Result
 
-BLOCKS = "shard int, passing boolean, origin int, data binary"
+BLOCKS = "shard int, passing boolean, origin int, part int, data binary"
 RESULTS = "kind string, template long, place long, data binary"
+PART = 8 << 20
 _BLOCKS = pa.schema(
-    [("shard", pa.int32()), ("passing", pa.bool_()), ("origin", pa.int32()), ("data", pa.binary())]
+    [
+        ("shard", pa.int32()),
+        ("passing", pa.bool_()),
+        ("origin", pa.int32()),
+        ("part", pa.int32()),
+        ("data", pa.binary()),
+    ]
 )
 
-Block = tuple[int, bool, int, bytes]
-"""Key of the shard, passing, origin, data."""
+Block = tuple[int, bool, int, int, bytes]
+"""Key of the shard, passing, origin, part, data."""
+
+
+def parts(shard: int, passing: bool, origin: int, data: bytes) -> Iterator[Block]:
+    """What is sent to a shard, as blocks; an origin sends it one thing of each kind."""
+    for n, at in enumerate(range(0, len(data), PART)):
+        yield shard, passing, origin, n, data[at : at + PART] if len(data) > PART else data
+
+
+def joined(frames: Iterable[pd.DataFrame]) -> tuple[list[bytes], list[bytes]]:
+    """Messages and passing results by origin, whatever the shuffle did to their parts."""
+    found: dict[tuple[int, bool], list[tuple[int, bytes]]] = {}
+    for frame in frames:
+        columns = (frame["origin"], frame["passing"], frame["part"], frame["data"])
+        for origin, passing, part, data in zip(*columns, strict=True):
+            pieces = found.setdefault((int(origin), bool(passing)), [])
+            pieces.append((int(part), bytes(data)))
+    messages: list[bytes] = []
+    results: list[bytes] = []
+    for (_, passing), pieces in sorted(found.items()):
+        whole = [data for _, data in sorted(pieces)]
+        (results if passing else messages).append(whole[0] if len(whole) == 1 else b"".join(whole))
+    return messages, results
 
 
 def block_batch(blocks: Sequence[Block]) -> pa.RecordBatch:
@@ -34,12 +64,13 @@ def block_batch(blocks: Sequence[Block]) -> pa.RecordBatch:
 
 def block_frame(blocks: Sequence[Block]) -> pd.DataFrame:
     """Blocks as pandas."""
-    shard, passing, origin, data = zip(*blocks, strict=True)
+    shard, passing, origin, part, data = zip(*blocks, strict=True)
     return pd.DataFrame(
         {
             "shard": pd.Series(shard, dtype="int32"),
             "passing": pd.Series(passing, dtype="bool"),
             "origin": pd.Series(origin, dtype="int32"),
+            "part": pd.Series(part, dtype="int32"),
             "data": pd.Series(data, dtype="object"),
         }
     )

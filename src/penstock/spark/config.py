@@ -113,6 +113,7 @@ def query_settings(shards: int) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 20),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
         "spark.sql.streaming.pollingDelay": "50ms",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
     }

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from penstock.errors import StateError
 from penstock.shards.session_log import LogReader, Place, Record
-from penstock.spark.cells import BLOCKS, block_batch
+from penstock.spark.cells import BLOCKS, block_batch, parts
 
 FORMAT = "penstock_log"
 LOG_ORIGIN = -1
@@ -118,7 +118,9 @@ class LogStream(DataSourceStreamReader):
                 break
         reader.close()
         data = wire.dumps(LogMessage(tuple(entries)))
-        yield block_batch([(key, False, LOG_ORIGIN, data) for key in self._keys])
+        for key in self._keys:
+            for block in parts(key, False, LOG_ORIGIN, data):
+                yield block_batch([block])
 
     def commit(self, end: dict[str, int]) -> None:
         """Entries up to `end` will not be asked for again."""

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 
 from penstock.shards import wire
 from penstock.shards.intake import take_in
-from penstock.spark.cells import Block, block_batch
+from penstock.spark.cells import block_batch, parts
 from penstock.spark.manifest import Manifests
 
 _BATCH = "streaming.sql.batchId"
@@ -43,11 +43,9 @@ class Pack:
         messages, kept_out = take_in(
             rows, self.stream, intake, manifest.moment(self.stream), task, count
         )
-        blocks: list[Block] = [
-            (key, False, task, wire.dumps(message))
-            for key, message in zip(self.keys, messages, strict=True)
-        ]
+        for key, message in zip(self.keys, messages, strict=True):
+            for block in parts(key, False, task, wire.dumps(message)):
+                yield block_batch([block])
         if kept_out:
-            blocks.append((self.keys[task % count], True, task, wire.dumps(kept_out)))
-        for block in blocks:  # each can be large
-            yield block_batch([block])
+            for block in parts(self.keys[task % count], True, task, wire.dumps(kept_out)):
+                yield block_batch([block])

@@ -16,7 +16,7 @@ import pandas as pd
 from penstock.shards import wire
 from penstock.shards.messages import CrossMessage
 from penstock.spark import pickling
-from penstock.spark.cells import Block, block_frame, result_frame
+from penstock.spark.cells import Block, block_frame, joined, parts, result_frame
 from penstock.spark.live_shard import LiveShard, ShardName, take_shard
 from penstock.spark.shard_processor import Level
 from penstock.spark.shard_store import Head, ShardStore
@@ -29,7 +29,7 @@ def run_batch(
     level: Level, index: int, store: ShardStore, rows: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
     """Run a batch; nothing is yielded before its state is in the store."""
-    messages, passing = _sorted_rows(rows)
+    messages, passing = joined(rows)
     results = [result for data in passing for result in wire.loads(data)]
     output: list[Any] = []
     if messages:
@@ -39,19 +39,6 @@ def run_batch(
         yield from _cross(level.keys, index, output, results)
     elif output or results:
         yield result_frame([*results, *output])
-
-
-def _sorted_rows(frames: Iterator[pd.DataFrame]) -> tuple[list[bytes], list[bytes]]:
-    """Messages and passing results in the order of their origin, whatever the shuffle did."""
-    rows = [
-        (int(origin), bool(passing), bytes(data))
-        for frame in frames
-        for origin, passing, data in zip(
-            frame["origin"], frame["passing"], frame["data"], strict=True
-        )
-    ]
-    rows.sort(key=lambda row: row[:2])
-    return [d for _, p, d in rows if not p], [d for _, p, d in rows if p]
 
 
 def _apply(
@@ -110,13 +97,13 @@ def _cross(
 ) -> Iterator[pd.DataFrame]:
     """Blocks for level 2; results go beside them, because nobody needs to log them."""
     through = [*results, *(r for message in output for r in message.through)]
-    blocks: list[Block] = [
-        (keys[to], False, index, pickling.dumps(replace(message, through=())))
-        for to, message in enumerate(output)
-    ]
+    blocks: list[Block] = []
+    for to, message in enumerate(output):
+        data = pickling.dumps(replace(message, through=()))
+        blocks += parts(keys[to], False, index, data)
     if through:
-        blocks.append((keys[index], True, index, wire.dumps(through)))
-    if sum(len(block[3]) for block in blocks) < _TOGETHER:
+        blocks += parts(keys[index], True, index, wire.dumps(through))
+    if sum(len(block[-1]) for block in blocks) < _TOGETHER:
         yield block_frame(blocks)
     else:
         for block in blocks:
