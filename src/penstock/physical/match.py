@@ -16,7 +16,7 @@ import numpy as np
 from penstock.delta import I8, I64, Bool, Clock, Delta, Level, merge
 from penstock.kernels.match import match_queries
 from penstock.logical.expr import COMPARISONS, Call, Expr, Param, conjunction, params_of
-from penstock.physical.evaluate import EvaluationError, compile_expr
+from penstock.physical.evaluate import Compiled, EvaluationError, compile_expr
 from penstock.physical.operator import Operator
 from penstock.sharing.grouped_filter import FEWEST_QUERIES, GroupedFilter
 
@@ -108,7 +108,7 @@ class MatchOp(Operator):
             return Delta.empty(len(self.edge.schema))
         if queries.shape[0] == 1 and not self._predicates:
             return self._all_to_one(delta, int(queries[0]))
-        delta, values = self._evaluate(delta, queries)
+        values = self._evaluate(delta, queries)
         if indexed and self._filter.pays(len(delta), queries.shape[0]):
             rows, qids, signs = self._filter.match(values, delta.lin, delta.sign, self.edge.keyed)
         else:
@@ -135,29 +135,38 @@ class MatchOp(Operator):
             delta = delta.take(np.flatnonzero(seen))
         return delta.with_(lin=np.full(len(delta), query))
 
-    def values(self, delta: Delta, queries: I64) -> tuple[Delta, I64]:
-        """The rows of `delta` that can be judged, and what of them is compared."""
+    def values(self, delta: Delta, queries: I64) -> I64:
+        """What of the rows is compared: an attribute each, the NULL word first."""
         return self._evaluate(delta, queries)
 
     def count(self, values: I64, lin: I64) -> tuple[I64, I64]:
         """The live queries and how many of the rows each takes (simple predicates only)."""
         return self._filter.count(values, lin)
 
-    def _evaluate(self, delta: Delta, queries: I64) -> tuple[Delta, I64]:
-        """The compared values (NULL word first) of the rows where they can be computed."""
+    def _evaluate(self, delta: Delta, queries: I64) -> I64:
+        """The compared values of the rows, NULL word first; NULL where there is none."""
         values = np.zeros((1 + len(self._values), len(delta)), np.int64)
+        every = np.arange(len(delta))
+        for p, compiled in enumerate(self._values):
+            self._fill(values, p, compiled, delta, every, queries)
+        return values
+
+    def _fill(
+        self, values: I64, p: int, compiled: Compiled, delta: Delta, rows: I64, queries: I64
+    ) -> None:
+        """One attribute of some rows; a row at which it fails is taken by nobody."""
+        whole = rows.shape[0] == len(delta)
         try:
-            for p, compiled in enumerate(self._values):
-                column = compiled(delta.rows)
-                values[1 + p] = column.data
-                if column.null is not None:
-                    values[0] |= column.null.astype(np.int64) << p
+            column = compiled(delta.rows if whole else np.ascontiguousarray(delta.rows[:, rows]))
         except EvaluationError as error:
-            lins = delta.lin[error.bad]
-            self._fail(lins, queries, error.reason)
-            # nobody left sees rows of these lineages, so whole replacement pairs go with them
-            return self._evaluate(delta.take(~np.isin(delta.lin, lins)), queries)
-        return delta, values
+            bad = rows[error.bad]
+            self._fail(delta.lin[bad], queries, error.reason)
+            values[0, bad] |= 1 << p
+            self._fill(values, p, compiled, delta, rows[~error.bad], queries)
+            return
+        values[1 + p, rows] = column.data
+        if column.null is not None:
+            values[0, rows] |= column.null.astype(np.int64) << p
 
     def _fail(self, lins: I64, queries: I64, reason: str) -> None:
         """Every query that sees a row of these lineages fails."""

@@ -63,7 +63,8 @@ class MatchCountOp(Operator):
         self.scope.reserve("count", size)
         self.scope.reserve("shown", size, _UNSEEN)
         self._catch_up()
-        delta, values = self._match.values(inputs[0], live)
+        delta = inputs[0]
+        values = self._match.values(delta, live)
         self._add(values, delta.lin, 1)
         if self._store is not None:
             if len(delta):

@@ -145,3 +145,11 @@ def test_a_function_that_hangs_fails_its_query_only(ps):
     release.set()
     assert stuck.status == "failed"
     assert other.view().to_pylist() == [{"a": 7}]
+
+
+def test_what_a_failed_query_showed_is_taken_back(ps):
+    q = ps.query("SELECT k, max(a) AS n FROM r [RANGE 10] GROUP BY k HAVING max(a) + 1 > 0")
+    ps.push("r", [{**row(0, 5), "k": k} for k in (0, 1)])
+    ps.push("r", [{**row(1, 2**63 - 1), "k": 0}, {**row(1, 7), "k": 1}])
+    assert q.status == "failed"
+    assert bag(q.changes()) == {}
