@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from penstock.errors import UnsupportedError
 from penstock.shards import wire
 from penstock.shards.cluster import Cluster
 from penstock.shards.entries import Entry, EntryBlock
@@ -70,8 +72,16 @@ class LocalJob:
 
     def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
         """Take an entry."""
+        try:
+            data = wire.dumps(Entry(self._entries + 1, blocks))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise UnsupportedError(
+                f"this does not reach the shards: {error}",
+                code="PS-RUNNER-003",
+                remedy="define user-defined functions at the top level of a module",
+            ) from error
         self._entries += 1
-        self._waiting.append(wire.dumps(Entry(self._entries, blocks)))
+        self._waiting.append(data)
         if self._eager:
             self.drain()
         return self._entries

@@ -65,3 +65,10 @@ def test_history_is_answered_from_what_the_stream_retains() -> None:
     assert sorted(row["k"] for row in q.view().to_pylist()) == [3, 4, 5, 6, 7]
     total = ps.query("SELECT sum(a) AS s FROM r [RANGE 5]", history=True)
     assert total.view().to_pylist() == [{"s": 25}]
+
+
+def test_a_function_that_cannot_travel_is_refused_with_the_remedy() -> None:
+    ps = session()
+    with pytest.raises(PenstockError, match="does not reach the shards") as caught:
+        ps.register_udf("f", lambda x: x, ["BIGINT"], "BIGINT")
+    assert "top level" in caught.value.remedy
