@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import penstock
 from oracle.fold import bag, rows_of
@@ -153,11 +153,21 @@ def test_faults_stay_local(sessions: tuple[Any, Any]) -> None:
             raise ValueError("a subscriber's fault")
 
     ps["over0"].subscribe(listen)
+    frames: list[tuple[int, int, set[str]]] = []
+
+    def take(frame: DataFrame, batch: int) -> None:
+        rows = frame.select("_query", "_batch").collect()
+        frames.append((batch, len(rows), {r._query for r in rows}))
+        assert {r._batch for r in rows} <= {batch}
+
+    ps["over1"].foreach_batch(take, whole_template=True)
     for session in (ps, one):
         session.push("p", [{"k": i % 5, "n": i, "ts": i // 10} for i in range(60)])
     with pytest.raises(PenstockError, match="PS-RUN-002"):
         ps.flush()
     assert trouble[0].code == "PS-RUN-004"
+    assert set.union(*(names for _, _, names in frames)) == {f"over{i}" for i in range(59)}
+    assert sum(rows for _, rows, _ in frames) == sum(range(60))  # n > low, inserted once
     for session in (ps, one):
         session.push("p", [{"k": 9, "n": 2**63 - 1, "ts": 7}, {"k": 3, "n": -1, "ts": 8}])
     ps.flush()
