@@ -16,7 +16,7 @@ from pyspark import daemon
 
 from penstock.shards import wire
 from penstock.shards.lower import Lower
-from penstock.shards.messages import CrossMessage
+from penstock.shards.messages import Counts, CrossMessage, SourceMessage
 from penstock.shards.upper import Upper
 from penstock.spark import log_source, pack, shard_processor  # noqa: F401
 
@@ -25,9 +25,16 @@ BYTES = "PENSTOCK_BARE_BYTES"
 
 def _pass_on(shard: Lower, messages: Iterable[Any]) -> list[CrossMessage]:
     found = list(messages)
-    rows = any(not hasattr(message, "entries") for message in found)
+    rows = any(isinstance(message, SourceMessage) for message in found)
     data = os.urandom(int(os.environ.get(BYTES, "0"))) if rows else b""
     results = (wire.Result("nothing", 0, shard.index, data),)
+    if shard.index == 0:
+        counts: dict[str, Counts] = {}
+        for message in found:
+            if isinstance(message, SourceMessage):
+                counts[message.stream] = counts.get(message.stream, Counts()) + message.counts
+        status = {"watermarks": {}, "counts": counts}
+        results += (wire.Result("status", 0, 0, wire.dumps(status)),)
     return [
         CrossMessage(shard.index, (), results if to == shard.index else ())
         for to in range(shard.count)
