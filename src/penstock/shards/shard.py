@@ -7,6 +7,8 @@ output. State is the engine's arena and the `spec`, which builds the same operat
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 import pyarrow as pa
 
@@ -23,7 +25,7 @@ from penstock.state.convert import to_arrow, to_rows
 MOST_SHARDS = 1 << 11
 
 
-class Shard:
+class Shard(ABC):
     """What both levels have in common."""
 
     level = 0
@@ -73,8 +75,9 @@ class Shard:
             rows = to_rows(batch, template.params, self.engine.strings)
         return [b.AddQueries(block.template, rows, block.history, block.qids, block.since)]
 
+    @abstractmethod
     def _deploy(self, block: e.Deploy) -> list[b.Block]:
-        raise NotImplementedError
+        """The shard's part of a new template."""
 
     def _add_template(self, block: e.Deploy, made: b.AddTemplate) -> b.AddTemplate:
         self.spec.templates[block.key] = made
