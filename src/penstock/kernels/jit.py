@@ -1,14 +1,17 @@
 """The one place that compiles: `kernel` is numba's njit with the settings of this project.
 
-Numba's disk cache looks only at the file of a kernel, not at the kernels it calls, so the cache
-lives in a folder named after the contents of all files that hold kernels.
+Numba's disk cache looks only at the file of a kernel, not at the kernels it calls, so what is
+compiled from a file lives in a folder named after the contents of that file and of all files it
+imports from: a change compiles again what it touches, and nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -16,32 +19,59 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., object])
 
+_PACKAGE = Path(__file__).parent.parent
+_IMPORTS = re.compile(r"^from penstock\.([\w.]+) import", re.MULTILINE)
+_CHOSEN_BY_USER = bool(numba.config.CACHE_DIR)
 
-def _cache_folder() -> Path | None:
-    """Where compiled kernels go; None leaves it to numba (a read-only installation)."""
-    here = Path(__file__).parent
+
+@cache
+def _imports(module: str) -> tuple[bytes, tuple[str, ...]]:
+    """Contents of a file of the package, and the files it imports from."""
+    source = _PACKAGE.joinpath(*module.split(".")).with_suffix(".py")
+    if not source.exists():
+        return b"", ()
+    text = source.read_bytes()
+    return text, tuple(_IMPORTS.findall(text.decode()))
+
+
+def _digest(module: str) -> str:
+    """Of the contents of a file and all it imports from, directly or not."""
+    seen: set[str] = set()
+    left = [module]
+    while left:
+        name = left.pop()
+        if name not in seen:
+            seen.add(name)
+            left += _imports(name)[1]
     digest = hashlib.sha256()
-    for source in sorted([*here.glob("*.py"), *here.parent.joinpath("state").glob("*.py")]):
-        digest.update(source.read_bytes())
-    folder = here / "__pycache__" / f"numba-{digest.hexdigest()[:16]}"
+    for name in sorted(seen):
+        digest.update(_imports(name)[0])
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _cache_folder(module: str) -> str:
+    """Where compiled kernels go; empty leaves it to numba (a read-only installation)."""
+    folder = _PACKAGE / "kernels" / "__pycache__" / f"numba-{_digest(module)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return None
-    return folder if os.access(folder, os.W_OK) else None
+        return ""
+    return str(folder) if os.access(folder, os.W_OK) else ""
 
 
-if not numba.config.CACHE_DIR:
-    numba.config.CACHE_DIR = str(_cache_folder() or "")
+def _compile(function: F, **options: str) -> F:
+    if not _CHOSEN_BY_USER:  # numba reads the setting when it wraps the function
+        module = function.__module__.removeprefix("penstock.")
+        numba.config.CACHE_DIR = _cache_folder(module)
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function))
 
 
 def kernel(function: F) -> F:
     """Compile `function` lazily, cached on disk; ``function.py_func`` is its plain twin."""
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return _compile(function)
 
 
 def inlined(function: F) -> F:
     """A helper that is copied into the kernels that call it: a call would pass whole arrays."""
-    return cast(
-        F, numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)
-    )
+    return _compile(function, inline="always")
