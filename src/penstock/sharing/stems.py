@@ -1,0 +1,68 @@
+"""The SteMs of an engine: one per stream, columns and kind, however many readers (CACQ §3.3.1).
+
+Who reads what is not state: plans acquire their SteMs again when an engine is built over a
+restored arena, and find the arrays of each under its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, overload
+
+from penstock.sharing.stem import HashStem, OrderedStem, Stem
+from penstock.state.arena import Arena
+from penstock.state.source_log import SourceLog
+
+
+class Stems:
+    """SteMs by name with the number of their readers."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._scope = arena.scope("stems")
+        self._stems: dict[str, Stem] = {}
+        self._readers: dict[str, int] = {}
+
+    @overload
+    def acquire(
+        self, stream: str, log: SourceLog, columns: tuple[int, ...], ordered: Literal[False]
+    ) -> HashStem: ...
+    @overload
+    def acquire(
+        self, stream: str, log: SourceLog, columns: tuple[int, ...], ordered: Literal[True]
+    ) -> OrderedStem: ...
+    def acquire(self, stream: str, log: SourceLog, columns: tuple[int, ...], ordered: bool) -> Stem:
+        """The SteM over these columns of a stream (exactly one when `ordered`), for one reader."""
+        scope = self._scope.scope(_name(stream, columns, ordered))
+        name = scope.prefix
+        if name not in self._stems:
+            if ordered:
+                (column,) = columns
+                self._stems[name] = OrderedStem(scope, log, column)
+            else:
+                self._stems[name] = HashStem(scope, log, columns)
+            self._readers[name] = 0
+        self._readers[name] += 1
+        return self._stems[name]
+
+    def release(self, stem: Stem) -> None:
+        """One reader less; with the last one the SteM goes."""
+        name = stem.scope.prefix
+        self._readers[name] -= 1
+        if not self._readers[name]:
+            del self._stems[name], self._readers[name]
+            stem.scope.free()
+
+    def readers(self, stem: Stem) -> int:
+        """How many readers a SteM has."""
+        return self._readers.get(stem.scope.prefix, 0)
+
+    def __iter__(self) -> Iterator[Stem]:
+        return iter(self._stems.values())
+
+    def __len__(self) -> int:
+        return len(self._stems)
+
+
+def _name(stream: str, columns: tuple[int, ...], ordered: bool) -> str:
+    kind = "ordered" if ordered else "hash"
+    return f"{stream}/{kind}-{'-'.join(map(str, columns))}"
