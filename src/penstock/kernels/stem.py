@@ -58,23 +58,35 @@ def link_rows(rows: I64, start: int, first: int, columns: I64, head: I32, gap: I
         if bucket < 0:
             continue
         position = start + i
-        back = (position - np.int64(head[bucket])) & _LOW
+        back = (position - int(head[bucket])) & _LOW
         gap[position & ring] = back if position - back >= first else 0
         head[bucket] = np.int32(position)
 
 
 @kernel
 def _grown(array: I64) -> I64:
-    new = np.empty(2 * array.shape[0], np.int64)
+    new = np.empty((2 * array.shape[0], *array.shape[1:]), np.int64)
     new[: array.shape[0]] = array
     return new
 
 
 @kernel
-def _reverse(array: I64, begin: int, end: int) -> None:
-    for k in range((end - begin) >> 1):
-        a, b = begin + k, end - 1 - k
-        array[a], array[b] = array[b], array[a]
+def _spread(hits: I64, hit: int, start: int, counts: I64, out: I64, found: int) -> I64:
+    """Append the hits (probe from `start` on, position) to `out`, by probe and back to front."""
+    while found + hit > out.shape[0]:
+        out = _grown(out)
+    ends = found + np.cumsum(counts)
+    for h in range(hit):
+        ends[hits[h, 0] - start] -= 1
+        out[ends[hits[h, 0] - start]] = hits[h, 1]
+    return out
+
+
+@inlined
+def _ask(rows: I64, at: int, column: int, gap: I32, place: int) -> None:
+    """Ask for what the visit of a row reads."""
+    prefetch(gap, 0, place)
+    prefetch(rows, at, 1 + column)
 
 
 @kernel
@@ -85,43 +97,47 @@ def walk_chains(
     """Positions of the rows with the key of each probe, ascending, and how many each has.
 
     Probe i sees positions in [floor, limit[i]); `null` is empty or says which probe nothing.
+    Probes of a block take their steps in turn, so that their cache misses overlap.
     """
     n, buckets, ring = limit.shape[0], head.shape[0] - 1, gap.shape[0] - 1
-    width, newest = keys.shape[0], built - 1
-    counts = np.zeros(n, np.int64)
-    out = np.empty(n + 16, np.int64)
-    starts = np.empty(_AHEAD, np.int64)
-    found = 0
-    for i in range(n):
-        if i % _AHEAD == 0:
-            top = min(i + _AHEAD, n)
-            for j in range(i, top):
-                starts[j - i] = _bucket_of_key(keys, j, buckets)
-                prefetch(head, 0, starts[j - i])
-            for j in range(i, top):
-                position = newest - ((newest - np.int64(head[starts[j - i]])) & _LOW)
-                starts[j - i] = position
-                if position >= floor:
-                    prefetch(gap, 0, position & ring)
-                    prefetch(rows, position - base, 1 + columns[0])
-        if null.shape[0] and null[i]:
-            continue
-        begin, position = found, starts[i % _AHEAD]
-        while position >= floor:
-            same = position < limit[i]
-            for c in range(width):
-                same = same and rows[position - base, 1 + columns[c]] == keys[c, i]
-            if same:
-                if found == out.shape[0]:
-                    out = _grown(out)
-                out[found] = position
-                found += 1
-            back = np.int64(gap[position & ring])
-            if back == 0:
-                break
-            position -= back
-        counts[i] = found - begin
-        _reverse(out, begin, found)
+    newest, width = built - 1, keys.shape[0]
+    counts, found = np.zeros(n, np.int64), 0
+    out, hits = np.empty(n + 16, np.int64), np.empty((_AHEAD, 2), np.int64)
+    probe, position = np.empty(_AHEAD, np.int64), np.empty(_AHEAD, np.int64)
+    for start in range(0, n, _AHEAD):
+        top = min(start + _AHEAD, n)
+        for i in range(start, top):
+            position[i - start] = _bucket_of_key(keys, i, buckets)
+            prefetch(head, 0, position[i - start])
+        walking, hit = 0, 0
+        for i in range(start, top):
+            at = newest - ((newest - int(head[position[i - start]])) & _LOW)
+            if at >= floor and not (null.shape[0] and null[i]):
+                _ask(rows, at - base, columns[0], gap, at & ring)
+                probe[walking], position[walking] = i, at
+                walking += 1
+        while walking:
+            going = 0
+            for w in range(walking):
+                i, at = probe[w], position[w]
+                same = at < limit[i]
+                for c in range(width):
+                    same = same and rows[at - base, 1 + columns[c]] == keys[c, i]
+                if same:
+                    if hit == hits.shape[0]:
+                        hits = _grown(hits)
+                    hits[hit, 0], hits[hit, 1] = i, at
+                    counts[i] += 1
+                    hit += 1
+                back = int(gap[at & ring])
+                at -= back
+                if back and at >= floor:
+                    _ask(rows, at - base, columns[0], gap, at & ring)
+                    probe[going], position[going] = i, at
+                    going += 1
+            walking = going
+        out = _spread(hits, hit, start, counts[start:top], out, found)
+        found += hit
     return counts, out[:found]
 
 
@@ -166,13 +182,12 @@ def search_runs(
     Run r is `values[offsets[r]:offsets[r + 1]]` and holds positions in [born[r], born[r + 1]).
     """
     n, runs = limit.shape[0], offsets.shape[0] - 1
-    counts = np.zeros(n, np.int64)
+    counts, found = np.zeros(n, np.int64), 0
     out = np.empty(n + 16, np.int64)
-    found = 0
     for i in range(n):
-        begin = found
         if null.shape[0] and null[i]:
             continue
+        begin = found
         for r in range(runs):
             if born[r + 1] <= floor or born[r] >= limit[i]:
                 continue
@@ -186,6 +201,6 @@ def search_runs(
                     out[found] = positions[k]
                     found += 1
         counts[i] = found - begin
-        if found > begin + 1:
+        if counts[i] > 1:
             out[begin:found].sort()
     return counts, out[:found]
