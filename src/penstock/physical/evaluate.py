@@ -64,7 +64,7 @@ class Frame:
         return self._vec(self.rows, False, index, type_)
 
     def param(self, index: int, type_: SqlType) -> Vec:
-        """Parameter `index` of each row's query."""
+        """Parameter `index` of each row's query, or of one query for all rows."""
         if self.params is None:
             raise PlanError("an expression with parameters needs their values")
         return self._vec(self.params, True, index, type_)
@@ -75,7 +75,7 @@ class Frame:
             null: Bool | None = (matrix[0] >> index) & 1 != 0
             null = null if null is not None and null.any() else None
             values = to_native(matrix[1 + index], type_)
-            vec = Vec(type_, self.n, self.strings, values, null)
+            vec = Vec(type_, matrix.shape[1], self.strings, values, null)
             self._made[(is_param, index)] = vec
         return vec
 
@@ -96,7 +96,7 @@ class Compiled:
         n = rows.shape[1]
         if n == 0:
             return Column(np.empty(0, np.int64), None)
-        data, null = self._run(rows, params).physical(n)
+        data, null = self.vec(rows, params).physical(n)
         return Column(data, null)
 
     def mask(self, rows: I64, params: I64 | None = None) -> Bool:
@@ -104,11 +104,12 @@ class Compiled:
         n = rows.shape[1]
         if n == 0:
             return np.empty(0, np.bool_)
-        vec = self._run(rows, params)
+        vec = self.vec(rows, params)
         true = both(vec.alive, vec.bools)
         return true if true.shape[0] == n else np.repeat(true, n)
 
-    def _run(self, rows: I64, params: I64 | None) -> Vec:
+    def vec(self, rows: I64, params: I64 | None = None) -> Vec:
+        """Its value as a Vec, which may be a constant; raises EvaluationError as a call does."""
         vec = self.node(Frame(rows, params, self.strings))
         bad = fit(vec.error, rows.shape[1])
         if bad is not None and bad.any():

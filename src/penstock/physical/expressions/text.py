@@ -147,7 +147,8 @@ def _like(ignore_case: bool) -> Function:
 
 
 def _truth(array: pa.Array) -> Bool:
-    return pc.fill_null(array, False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    truth = pc.fill_null(array.cast(pa.bool_()), False)  # of a NULL pattern: NULL strings
+    return truth.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def replace(type_: SqlType, args: list[Vec]) -> Vec:

@@ -1,0 +1,102 @@
+"""Kernels of the grouped filter of one value: regions of the value as rows of query bitmaps.
+
+`starts` are the first values of the regions, ascending, the first of them the least integer, and
+`places` says which row of a matrix of bitmaps is a region's. The last place is that of NULL.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I32, I64, Bool
+from penstock.kernels.grouped_filter_bits import U64
+from penstock.kernels.jit import inlined, kernel
+
+
+@inlined
+def _region(starts: I64, value: int) -> int:
+    """The region of a value."""
+    low, size = 0, starts.shape[0]
+    while size > 1:
+        half = size >> 1
+        low += half * (starts[low + half] <= value)
+        size -= half
+    return low
+
+
+@kernel
+def paint(
+    starts: I64, places: I32, matrix: U64, bits: I64, offsets: I64, lows: I64, highs: I64,
+    null: Bool, narrow: bool,
+) -> None:  # fmt: skip
+    """Give column ``bits[i]`` ones in the regions of the intervals of i, which all are starts.
+
+    If `narrow` it only loses its ones elsewhere, else it only gets more. Bits ascend; each word of
+    the matrix is swept once unless a bit comes twice.
+    """
+    regions = starts.shape[0]
+    turns = np.zeros(regions + 1, np.uint64)  # where a bit begins or ends to be set
+    i = 0
+    while i < bits.shape[0]:
+        word = bits[i] >> 6
+        mask, at_null = np.uint64(0), np.uint64(0)
+        while i < bits.shape[0] and bits[i] >> 6 == word:
+            bit = np.uint64(1) << np.uint64(bits[i] & 63)
+            if mask & bit:
+                break
+            mask |= bit
+            if null[i]:
+                at_null |= bit
+            for j in range(offsets[i], offsets[i + 1]):
+                turns[_region(starts, lows[j])] ^= bit
+                last = _region(starts, highs[j])
+                turns[last + 1] ^= bit
+            i += 1
+        inside = np.uint64(0)
+        for r in range(regions + 1):
+            inside = inside ^ turns[r] if r < regions else at_null
+            turns[r] = np.uint64(0)
+            if narrow:
+                matrix[places[r], word] &= inside | ~mask
+            else:
+                matrix[places[r], word] |= inside
+
+
+@kernel
+def find_places(values: I64, null: Bool, starts: I64, places: I32, direct: I32) -> I32:
+    """The place of each value's region.
+
+    `direct` has the places of the values from the last of region 0 on, if it is not empty.
+    """
+    found = np.empty(values.shape[0], np.int32)
+    if direct.shape[0]:
+        least, most = starts[1] - 1, starts[-1]
+        for i in range(values.shape[0]):
+            found[i] = direct[min(max(values[i], least), most) - least]
+    else:
+        for i in range(values.shape[0]):
+            found[i] = places[_region(starts, values[i])]
+    if null.shape[0]:
+        for i in range(values.shape[0]):
+            if null[i]:
+                found[i] = places[-1]
+    return found
+
+
+@kernel
+def keep_bits(found: I32, rows: I64, matrix: U64, first: int, last: int, bits: U64) -> None:
+    """Take from the words [first, last) of each row's bitmap what its place does not have."""
+    for i in range(rows.shape[0]):
+        row, place = rows[i], found[i]
+        for w in range(first, last):
+            bits[row, w] &= matrix[place, w]
+
+
+@kernel
+def add_bits(found: I32, rows: I64, matrix: U64, bits: U64) -> None:
+    """Give each row's bitmap what its place has."""
+    words = min(matrix.shape[1], bits.shape[1])
+    for i in range(rows.shape[0]):
+        row, place = rows[i], found[i]
+        for w in range(words):
+            bits[row, w] |= matrix[place, w]

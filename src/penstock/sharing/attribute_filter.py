@@ -1,0 +1,179 @@
+"""The grouped filter of one value for a pool of queries in slots (CACQ §3.2.6–3.2.7).
+
+The constants of all queries cut the values into regions; a region has a bitmap of the slots that
+take its values, and so has NULL. Slots that ask nothing here take everything. A term that is one
+of several of an OR does not decide: it says which clauses are satisfied. Adding a query cuts a
+few regions in two and changes its column; removing one changes its column, and regions that no
+longer differ are joined when there are many. A cache: nothing of it is in the arena.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I32, I64, Bool
+from penstock.kernels.attribute_filter import add_bits, find_places, keep_bits, paint
+from penstock.kernels.grouped_filter_bits import U64
+from penstock.sharing.grouped_filter_terms import LEAST, MOST
+from penstock.sharing.pieces import Pieces
+
+CONJUNCT = -1
+"""In place of a clause's number: the term is a whole conjunct."""
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_DIRECT = 1 << 16  # values between the least and the largest constant for a table by value
+_FEW_REGIONS = 64
+_NONE: Bool = np.empty(0, np.bool_)
+
+
+class AttributeFilter:
+    """Which of up to ``64 * words`` slots take a row, by one value of it."""
+
+    def __init__(self, words: int) -> None:
+        self.words = words
+        self._starts: I64 = np.array([LEAST])
+        self._places: I32 = np.array([0, 1], np.int32)  # of each region, then of NULL
+        self._table: U64 = np.full((8, words), _ALL)
+        self._clauses: U64 = np.zeros((8, 0), np.uint64)
+        self._used = 2  # rows of the tables
+        self._slots: I64 = np.empty(0, np.int64)  # of each term
+        self._of: I64 = np.empty(0, np.int64)  # its clause
+        self._sizes: I64 = np.empty(0, np.int64)  # its intervals
+        self._direct: I32 | None = None
+
+    # ---- membership ------------------------------------------------------------------
+    @property
+    def predicates(self) -> int:
+        """How many terms there are."""
+        return int(self._slots.shape[0])
+
+    @property
+    def regions(self) -> int:
+        """How many regions there are, NULL aside."""
+        return int(self._starts.shape[0])
+
+    @property
+    def uses(self) -> U64:
+        """The slots that have a term here."""
+        return bitmap(self._slots, self.words)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        direct = 0 if self._direct is None else self._direct.nbytes
+        arrays = (self._starts, self._places, self._table, self._clauses)
+        return direct + sum(a.nbytes for a in (*arrays, self._slots, self._of, self._sizes))
+
+    def add(self, slots: I64, pieces: Pieces, clauses: I64) -> None:
+        """Add a term per slot: a conjunct where clauses[i] is CONJUNCT, else one of that clause."""
+        self._cut(pieces)
+        whole = np.flatnonzero(clauses == CONJUNCT)
+        whole = whole[np.argsort(slots[whole], kind="stable")]
+        self._paint(self._table, slots[whole], pieces[whole], True)
+        part = np.flatnonzero(clauses != CONJUNCT)
+        part = part[np.argsort(clauses[part], kind="stable")]
+        self._widen(int(clauses[part].max(initial=-1)) // 64 + 1)
+        self._paint(self._clauses, clauses[part], pieces[part], False)
+        self._slots = np.concatenate([self._slots, slots])
+        self._of = np.concatenate([self._of, clauses])
+        self._sizes = np.concatenate([self._sizes, np.diff(pieces.offsets)])
+
+    def remove(self, slots: I64) -> None:
+        """Remove the terms of these slots."""
+        gone = np.isin(self._slots, slots)
+        whole = gone & (self._of == CONJUNCT)
+        mask = bitmap(self._slots[whole], self.words)
+        for w in np.flatnonzero(mask):
+            self._table[: self._used, w] |= mask[w]
+        mask = bitmap(self._of[gone & ~whole], self._clauses.shape[1])
+        for w in np.flatnonzero(mask):
+            self._clauses[: self._used, w] &= ~mask[w]
+        self._slots, self._of, self._sizes = (
+            a[~gone] for a in (self._slots, self._of, self._sizes)
+        )
+        if self.regions > _FEW_REGIONS + 4 * int(self._sizes.sum()):
+            self._join()
+
+    def _cut(self, pieces: Pieces) -> None:
+        """Let every interval begin and end with a region."""
+        edges = np.unique(np.concatenate([pieces.lows, pieces.highs[pieces.highs < MOST] + 1]))
+        at = np.searchsorted(self._starts, edges, side="right")
+        new = self._starts[at - 1] != edges
+        edges, at = edges[new], at[new]
+        if edges.shape[0] == 0:
+            return
+        rows = self._reserve(edges.shape[0])
+        for matrix in (self._table, self._clauses):
+            matrix[rows] = matrix[self._places[at - 1]]
+        self._starts = np.insert(self._starts, at, edges)
+        self._places = np.insert(self._places, at, rows)
+        self._direct = None
+
+    def _reserve(self, more: int) -> I32:
+        """Rows of the tables that are not in use."""
+        first, self._used = self._used, self._used + more
+        if self._used > self._table.shape[0]:
+            size = max(self._used, 2 * self._table.shape[0])
+            self._table, self._clauses = (
+                np.concatenate([m[:first], np.zeros((size - first, m.shape[1]), np.uint64)])
+                for m in (self._table, self._clauses)
+            )
+        return np.arange(first, self._used, dtype=np.int32)
+
+    def _widen(self, words: int) -> None:
+        """Make room for clauses."""
+        have = self._clauses.shape[1]
+        if words > have:
+            wider = np.zeros((self._clauses.shape[0], max(words, 2 * have)), np.uint64)
+            wider[:, :have] = self._clauses
+            self._clauses = wider
+
+    def _paint(self, matrix: U64, bits: I64, pieces: Pieces, narrow: bool) -> None:
+        if bits.shape[0]:
+            paint(
+                self._starts, self._places, matrix, bits, pieces.offsets, pieces.lows,
+                pieces.highs, pieces.null, narrow,
+            )  # fmt: skip
+
+    def _join(self) -> None:
+        """Make one region of neighbours that do not differ, and tables without gaps."""
+        both = np.hstack([self._table[self._places[:-1]], self._clauses[self._places[:-1]]])
+        differ = np.concatenate([[True], (both[1:] != both[:-1]).any(axis=1)])
+        kept = self._places[np.append(differ, True)]
+        self._starts = self._starts[differ]
+        self._table, self._clauses = self._table[kept], self._clauses[kept]
+        self._places = np.arange(kept.shape[0], dtype=np.int32)
+        self._used = kept.shape[0]
+        self._direct = None
+
+    # ---- matching --------------------------------------------------------------------
+    def take(self, values: I64, null: Bool | None, rows: I64, bits: U64, satisfied: U64) -> None:
+        """Narrow ``bits[rows[i]]`` to the slots that take values[i]; note satisfied clauses.
+
+        ``satisfied`` has a bitmap per row too, with a bit for every clause that has a term here.
+        """
+        found = find_places(
+            values, _NONE if null is None else null, self._starts, self._places, self._by_value()
+        )
+        used = np.flatnonzero(bitmap(self._slots[self._of == CONJUNCT], self.words))
+        if used.shape[0]:
+            keep_bits(found, rows, self._table, int(used[0]), int(used[-1]) + 1, bits)
+        if (self._of != CONJUNCT).any():
+            add_bits(found, rows, self._clauses, satisfied)
+
+    def _by_value(self) -> I32:
+        """The place of each value from the last of region 0 on, if that is not too many."""
+        if self._direct is None:
+            starts = self._starts
+            span = int(starts[-1]) - int(starts[1]) + 1 if self.regions > 1 else _DIRECT
+            self._direct = np.empty(0, np.int32)
+            if span < _DIRECT:
+                sizes = np.concatenate([[1], np.diff(starts[1:]), [1]])
+                self._direct = np.repeat(self._places[:-1], sizes)
+        return self._direct
+
+
+def bitmap(numbers: I64, words: int) -> U64:
+    """A set of numbers as `words` words."""
+    bits = np.zeros(words, np.uint64)
+    np.bitwise_or.at(bits, numbers >> 6, np.uint64(1) << (numbers & 63).astype(np.uint64))
+    return bits
