@@ -84,6 +84,11 @@ def cut(streams: Mapping[str, pa.Table], batch: int = BATCH) -> Batches:
     ]
 
 
+def scaled(counts: tuple[int, ...], scale: float) -> list[int]:
+    """The places of an axis at a smaller size, each once and none below 1."""
+    return sorted({max(1, round(count * scale)) for count in counts})
+
+
 def connect(*streams: str) -> Session:
     """A fresh session with these streams."""
     ps = penstock.connect(runner="inprocess")

@@ -1,8 +1,9 @@
 """Run benchmarks: `python -m benchmarks.run NAME… [--all] [--json] [--out DIR]`.
 
 A benchmark is a module of this folder with a docstring and `run() -> dict[str, object]`, whose
-values are facts (text, counts) or measures (CPU and wall value, unit, target, whether met).
-Each runs in a process of its own with one thread, so none warms or crowds another.
+values are facts (text, counts) or measures (CPU and wall value, unit, target, whether met), and
+may be a `Chart` (`benchmarks/chart.py`), which is drawn to DIR/NAME.png. Each runs in a process
+of its own with one thread, so none warms or crowds another. A name may be written with hyphens.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks import chart
 
 HERE = Path(__file__).parent
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "ARROW")
@@ -80,8 +83,12 @@ def show(outcome: dict[str, object]) -> None:
     result = outcome["result"]
     assert isinstance(result, dict)
     for name, value in result.items():
+        if chart.is_chart(value):
+            continue
         table.add_row(name, *_cells(value))
     Console().print(table)
+    for value in filter(chart.is_chart, result.values()):
+        Console().print(chart.table(value))
 
 
 def _cells(value: object) -> tuple[str, ...]:
@@ -109,7 +116,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--results", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     known = available()
-    names = list(known) if args.all else args.names
+    names = list(known) if args.all else [name.replace("-", "_") for name in args.names]
     if unknown := [name for name in names if name not in known]:
         parser.error(f"unknown benchmark {unknown[0]}; there are: {', '.join(known) or 'none'}")
     if not names:
@@ -133,9 +140,22 @@ def main(argv: list[str] | None = None) -> int:
         else:
             show(outcome)
         if args.out:
-            args.out.mkdir(parents=True, exist_ok=True)
-            (args.out / f"{name}.json").write_text(json.dumps(outcome, indent=2) + "\n")
+            write(outcome, args.out / name)
     return 1 if failed else 0
+
+
+def write(outcome: dict[str, object], path: Path) -> None:
+    """The outcome as JSON, and its charts as pictures."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".json").write_text(json.dumps(outcome, indent=2) + "\n")
+    result = outcome["result"]
+    assert isinstance(result, dict)
+    charts = [value for value in result.values() if chart.is_chart(value)]
+    if charts and not chart.draw(charts, path.with_suffix(".png")):
+        print(
+            "charts are drawn when matplotlib is there: pip install 'penstock[bench]'",
+            file=sys.stderr,
+        )
 
 
 if __name__ == "__main__":

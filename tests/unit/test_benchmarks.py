@@ -13,9 +13,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import pipeline, run  # noqa: E402
+from benchmarks import chart, pipeline, run  # noqa: E402
 
 TARGETS = {  # how many of the measures have a target
+    "cacq_fig6": 1,
+    "cacq_fig7": 1,
     "cacq_filter": 6,
     "cacq_state": 2,
     "distinct": 2,
@@ -44,7 +46,7 @@ def test_every_benchmark_is_listed_with_what_it_measures() -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_benchmark_runs_small(name: str) -> None:
     result = importlib.import_module(f"benchmarks.{name}").run(0.01)
-    measures = [m for m in result.values() if isinstance(m, dict)]
+    measures = [m for m in result.values() if isinstance(m, dict) and not chart.is_chart(m)]
     assert all(m["cpu"] > 0 for m in measures)
     judged = [m for m in measures if m["target"]]
     assert len(judged) == TARGETS[name]
@@ -72,16 +74,40 @@ def test_turns_must_agree() -> None:
 
 
 def test_show(capsys: pytest.CaptureFixture[str]) -> None:
-    result = {"rows in": 300_000, "ratio": pipeline.at_most(1.5, 1.6, 2.0)}
+    lines = chart.chart("Rates", "queries", "rows/s", [1, 20], {"ours": [5.0, 12345.0]})
+    result = {"rows in": 300_000, "ratio": pipeline.at_most(1.5, 1.6, 2.0), "figure": lines}
     run.show({"benchmark": "join", "seconds": 1.0, "result": result})
     text = capsys.readouterr().out
     assert "300,000" in text
+    assert "1.234e+04" in text
     assert "≤ 2 ×" in text
     assert "yes" in text
+
+
+def test_a_line_has_a_value_for_every_place() -> None:
+    with pytest.raises(ValueError, match="every line needs 2 values"):
+        chart.chart("Rates", "queries", "rows/s", [1, 20], {"ours": [5.0]})
+
+
+def test_charts_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need Matplotlib (the extra `bench`)")
+    lines = chart.chart("Rates", "queries", "rows/s", [1, 20], {"ours": [5.0, 6.0]})
+    assert chart.draw([lines, lines], tmp_path / "rates.png")
+    assert (tmp_path / "rates.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_the_result_is_written_and_the_remedy_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    lines = chart.chart("Rates", "queries", "rows/s", [1, 20], {"ours": [5.0, 6.0]})
+    run.write({"benchmark": "x", "seconds": 1.0, "result": {"figure": lines}}, tmp_path / "x")
+    assert json.loads((tmp_path / "x.json").read_text())["result"]["figure"] == lines
+    assert "penstock[bench]" in capsys.readouterr().err
 
 
 def test_an_unknown_benchmark_is_refused() -> None:
     command = [sys.executable, "-m", "benchmarks.run", "nothing"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "there are: cacq_filter" in done.stderr
+    assert f"there are: {next(iter(run.available()))}" in done.stderr

@@ -1,0 +1,99 @@
+"""The workloads of the CACQ paper are what it says; plans that are compared answer alike."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+import penstock
+from penstock.session import Session
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import cacq_niagara
+from benchmarks import cacq_workloads as work
+
+
+@pytest.fixture
+def ps() -> Session:
+    return penstock.connect(runner="inprocess")
+
+
+def taken(ps: Session, queries: list[str], rows: int) -> list[float]:
+    """The share of the rows that each query takes."""
+    work.create_sensors(ps, "s")
+    standing = [ps.query(text) for text in queries]
+    ps.push("s", work.readings(rows, 1))
+    return [query.changes().num_rows / rows for query in standing]
+
+
+def test_table_3_selects_ever_less(ps: Session) -> None:
+    expected = np.cumprod([0.09, 0.29, 0.49, 0.69, 0.89])
+    assert taken(ps, work.TABLE_3, 20_000) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("workload", "expected"),
+    [
+        (1, [0.69, 0.49, 0.89, 0.59, 0.09]),
+        (2, np.cumprod([0.89] * 5)),
+        (3, np.cumprod([0.89, 0.69, 0.49, 0.29, 0.09])),
+    ],
+)
+def test_table_4(ps: Session, workload: int, expected: list[float]) -> None:
+    assert taken(ps, work.TABLE_4[workload], 20_000) == pytest.approx(expected, abs=0.02)
+
+
+def test_random_queries_compare_half_of_the_fields() -> None:
+    queries = work.random_queries(1_000, 1)
+    used = sum(text.count(" AND ") + ("WHERE" in text) for text in queries)
+    assert used / 5_000 == pytest.approx(0.5, abs=0.03)
+
+
+def test_an_update_has_articles_of_every_stock() -> None:
+    update = work.update(50, 3, 1)
+    stocks, articles = update["stocks"], update["articles"]
+    assert pc.value_counts(articles["symbol"]).field("counts").to_pylist() == [3] * 50
+    assert 0 < pc.min(stocks["price"]).as_py() <= pc.max(stocks["price"]).as_py() <= 100
+    sizes = pc.utf8_length(articles["body"])
+    assert pc.min(sizes).as_py() >= 200
+    assert pc.max(sizes).as_py() <= 1_000
+
+
+def test_both_plans_of_niagara_deliver_the_same() -> None:
+    update, queries = work.update(60, 2, 1), work.price_queries(10, 2)
+    plans = {}
+    for off in (frozenset(), cacq_niagara.PULL_UP):
+
+        def register(ps: Session, off: frozenset[str] = off) -> list[penstock.Query]:
+            standing = [ps.query(text) for text in queries]
+            plans[off] = standing[0].explain()
+            return standing
+
+        found, _ = cacq_niagara.deliver(register, update, off)
+        assert found == sum(
+            2 * int(pc.sum(pc.greater(update["stocks"]["price"], float(text.split()[-1]))).as_py())
+            for text in queries
+        )
+    down, up = plans.values()
+    assert down.index("join") < down.index("match")
+    assert up.index("match") < up.index("join")
+
+
+def test_a_selection_above_the_join_calls_a_function_once_per_article() -> None:
+    update = work.update(3, 4, 1)
+    calls = {}
+    for off in (frozenset(), cacq_niagara.PULL_UP):
+        judge = work.Judge(1)
+
+        def register(ps: Session, judge: work.Judge = judge) -> list[penstock.Query]:
+            judge.register(ps)
+            return ps.query_many(work.JUDGED, [{"user": u} for u in range(5)])
+
+        cacq_niagara.deliver(register, update, off)
+        calls[off] = judge.calls
+    assert list(calls.values()) == [3 * 5, 3 * 5 * 4]
