@@ -46,7 +46,7 @@ class ControlEngine(Engine):
         clock = cast(I64, template.scope["clock"])
         clock[:] = max(int(clock[0]), self.clock_of(template)), 1
 
-    def _tidy(self) -> None:
+    def _tidy(self, blocks: list[b.Block]) -> None:
         for table in self.tables.values():
             table.trim()
 

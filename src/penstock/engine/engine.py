@@ -42,6 +42,7 @@ class Engine:
         self.tables: dict[str, TableStore] = {}
         self.templates: dict[int, Template] = {}
         self._params: dict[int, Schema] = {}
+        self._readers: dict[str, set[int]] = {}  # templates by stream or table
 
     @property
     def batch(self) -> int:
@@ -64,7 +65,7 @@ class Engine:
             due |= self._take(block, output)
         for key in sorted(due & self.templates.keys()):
             self._run(self.templates[key], output)
-        self._tidy()
+        self._tidy(blocks)
         return output
 
     # ---- blocks ----------------------------------------------------------------------
@@ -79,15 +80,15 @@ class Engine:
         source = self.sources[block.stream]
         source.add(block.rows, block.ts, self.epoch if block.epoch is None else block.epoch)
         source.advance(block.watermark)
-        return self._readers(block.stream)
+        return self._readers.get(block.stream, set())
 
     def _take_heartbeat(self, block: b.Heartbeat, output: b.Output) -> set[int]:
         self.sources[block.stream].advance(block.watermark)
-        return self._readers(block.stream)
+        return self._readers.get(block.stream, set())
 
     def _take_tablechange(self, block: b.TableChange, output: b.Output) -> set[int]:
         self.tables[block.table].replace(block.remove, block.insert)
-        return self._readers(block.table)
+        return self._readers.get(block.table, set())
 
     def _take_addstream(self, block: b.AddStream, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"streams/{block.name}")
@@ -127,6 +128,8 @@ class Engine:
             block.key, plan, queries, streams, tables, scope, block.at_commit
         )
         self._params[block.key] = block.params
+        for name in (*streams, *tables):
+            self._readers.setdefault(name, set()).add(block.key)
         return {block.key}
 
     def _take_addqueries(self, block: b.AddQueries, output: b.Output) -> set[int]:
@@ -156,15 +159,15 @@ class Engine:
         if len(template.queries) == 0:
             template.scope.free()
             del self.templates[template.key], self._params[template.key]
+            for name in (*template.streams, *template.tables):
+                self._readers[name].discard(template.key)
 
     def _take_drop(self, block: b.Drop, output: b.Output) -> set[int]:
+        self._readers.pop(block.name, None)
         for found in (self.sources.pop(block.name, None), self.tables.pop(block.name, None)):
             if found is not None:
                 found.scope.free()
         return set()
-
-    def _readers(self, name: str) -> set[int]:
-        return {k for k, t in self.templates.items() if name in t.streams or name in t.tables}
 
     # ---- the step --------------------------------------------------------------------
     def clock_of(self, template: Template) -> int:
@@ -210,14 +213,15 @@ class Engine:
                 reasons.setdefault(qid, reason)
         return [b.Failure(template.key, qid, reason) for qid, reason in sorted(reasons.items())]
 
-    def _tidy(self) -> None:
-        """Trim logs to their slowest readers."""
-        slowest: dict[str, int] = {}
-        for template in self.templates.values():
-            for stream, position in template.positions().items():
-                slowest[stream] = min(slowest.get(stream, position), position)
-        for name, source in self.sources.items():
-            source.trim(slowest.get(name, np.iinfo(np.int64).max))
+    def _tidy(self, blocks: list[b.Block]) -> None:
+        """Trim logs to their slowest readers, which have moved if time has."""
+        if any(isinstance(block, b.Rows | b.Heartbeat) for block in blocks):
+            slowest = dict.fromkeys(self.sources, np.iinfo(np.int64).max)
+            for template in self.templates.values():
+                for stream, position in template.positions():
+                    slowest[stream] = min(slowest[stream], position)
+            for name, source in self.sources.items():
+                source.trim(slowest[name])
         for table in self.tables.values():
             table.trim()
 

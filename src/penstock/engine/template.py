@@ -12,9 +12,6 @@ from penstock.delta import BEGINNING, I64, Clock, Delta, Level
 from penstock.optimizer.distribution import Send
 from penstock.physical.operator import Operator
 from penstock.physical.planner import Plan
-from penstock.physical.receive import ReceiveOp
-from penstock.physical.scan import ScanOp
-from penstock.physical.table_scan import TableScanOp
 from penstock.physical.view import Changes
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
@@ -69,18 +66,16 @@ class Template:
         """Whether a step at the same clock can change anything: new queries, rows or updates."""
         if self.queries.newcomers.shape[0]:
             return True
-        leaves = (o for o in self.plan.operators if isinstance(o, ScanOp | TableScanOp))
-        return any(leaf.has_input(now) for leaf in leaves) or any(
-            leaf.has_input() for leaf in self.receivers()
+        plan = self.plan
+        return (
+            any(scan.has_input(now) for scan in plan.scans)
+            or any(table.has_input(now) for table in plan.tables)
+            or any(leaf.has_input() for leaf in plan.receivers)
         )
-
-    def receivers(self) -> Iterator[ReceiveOp]:
-        """The leaves that take rows of level 1."""
-        return (o for o in self.plan.operators if isinstance(o, ReceiveOp))
 
     def receive(self, channel: int, delta: Delta) -> None:
         """Rows of level 1 for the step to come."""
-        for leaf in self.receivers():
+        for leaf in self.plan.receivers:
             if leaf.channel == channel:
                 leaf.put(delta)
 
@@ -105,14 +100,9 @@ class Template:
             if lins is not None and lins.shape[0]:
                 operator.purge(lins)
 
-    def positions(self) -> dict[str, int]:
-        """The slowest reader's place in the log of each stream."""
-        found: dict[str, int] = {}
-        for operator in self.plan.operators:
-            if isinstance(operator, ScanOp):
-                at = max(operator.position(), 0)
-                found[operator.node.stream] = min(found.get(operator.node.stream, at), at)
-        return found
+    def positions(self) -> Iterator[tuple[str, int]]:
+        """The place of each reader in the log of its stream."""
+        return ((scan.node.stream, max(scan.position(), 0)) for scan in self.plan.scans)
 
     def no_changes(self) -> Changes:
         """An empty changelog."""

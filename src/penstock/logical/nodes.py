@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from penstock.errors import PlanError
 from penstock.logical.expr import Agg, Expr
@@ -72,11 +72,13 @@ class Node(Hashed):
     @property
     def inputs(self) -> tuple[Node, ...]:
         """Child relations, left to right."""
-        return tuple(v for f in fields(self) if isinstance(v := getattr(self, f.name), Node))
+        fields: tuple[str, ...] = self.__match_args__
+        return tuple(v for n in fields if isinstance(v := getattr(self, n), Node))
 
     def with_inputs(self, *inputs: Node) -> Node:
         """The same node over other inputs."""
-        names = [f.name for f in fields(self) if isinstance(getattr(self, f.name), Node)]
+        fields: tuple[str, ...] = self.__match_args__
+        names = [n for n in fields if isinstance(getattr(self, n), Node)]
         return replace(self, **dict(zip(names, inputs, strict=True)))
 
 

@@ -91,12 +91,14 @@ class MatchOp(Operator):
         new = table.new_cohorts if self.edge.level is Level.COHORT else table.newcomers
         if new.shape[0] == 0:
             return new
-        new = np.intersect1d(new, self._live())  # some may have been dropped in the same step
+        new = table.alive(self.edge.level, new)  # some may have been dropped in the same step
         if self.inputs[0].edge.level is Level.COHORT:
             return new[~np.isin(table.cohort()[new], table.new_cohorts)]  # those come from below
         return new if self._over_tables else new[table.since(self.edge.level)[new] == 0]
 
     def _match_live(self, delta: Delta) -> Delta:
+        if len(delta) == 0:
+            return Delta.empty(len(self.edge.schema))
         return self.match(delta, self._live(), indexed=self.edge.level is Level.QUERY)
 
     def match(self, delta: Delta, queries: I64, indexed: bool = False) -> Delta:

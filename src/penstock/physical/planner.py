@@ -68,6 +68,18 @@ class Plan:
     nodes: dict[int, Node]  # logical node by position of its operator
     view: ViewOp | None
     sends: tuple[tuple[Send, Operator], ...] = ()
+    scans: tuple[ScanOp, ...] = field(init=False)
+    tables: tuple[TableScanOp, ...] = field(init=False)
+    receivers: tuple[ReceiveOp, ...] = field(init=False)
+    negations: tuple[tuple[Node, SetOpOp | SemiJoinOp], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("scans", ScanOp), ("tables", TableScanOp), ("receivers", ReceiveOp)):
+            leaves = tuple(o for o in self.operators if isinstance(o, kind))
+            object.__setattr__(self, name, leaves)
+        pairs = ((node, self.operators[at]) for at, node in self.nodes.items())
+        negations = tuple((n, o) for n, o in pairs if isinstance(o, SetOpOp | SemiJoinOp))
+        object.__setattr__(self, "negations", negations)
 
 
 @dataclass(slots=True)

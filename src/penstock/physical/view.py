@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I8, I64, Clock, Delta, Level
+from penstock.delta import I8, I64, Clock, Delta
 from penstock.kernels.changes import (
     DELETE,
     kinds_of_signs,
@@ -75,8 +75,7 @@ class ViewOp(Operator):
                 self._store.add_rows(delta.exp, delta.lin, delta.rows)
             self.scope["nulls_seen"][0] |= delta.nulls.any()
         gone_at, gone = self._store.take(clock.now)
-        live = self._queries.live(Level.QUERY)
-        one = int(live[0]) if live.shape[0] == 1 else -1
+        one = self._queries.only()
         nulls = bool(self.scope["nulls_seen"][0])
         arrived = (delta.rows, delta.ts, delta.sign, delta.lin)
         return Changes(*merge_changes(*arrived, gone_at, gone, self._store.words, one, nulls))

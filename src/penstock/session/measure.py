@@ -12,8 +12,6 @@ from penstock.engine.admission import QUARANTINE, Admitted
 from penstock.engine.engine import Engine
 from penstock.logical.nodes import Node
 from penstock.optimizer.stats import Stats, StreamStats, TableStats
-from penstock.physical.semi_join import SemiJoinOp
-from penstock.physical.set_op import SetOpOp
 from penstock.sql.catalog import StreamDef
 
 _KEPT_TABLES = 1_000
@@ -33,6 +31,7 @@ class StreamMeter:
         self._late: list[pa.Table] = []
         self._quarantine: list[pa.Table] = []
         self._sample: I64 = np.empty((1 + len(stream.schema), 0), np.int64)
+        self._distinct: dict[str, float] | None = None  # that the sample suggests
 
     def count(self, admitted: Admitted, rows: I64, wall: int, accepted: int | None = None) -> None:
         """Take note of a batch; `rows` may be a sample of those accepted."""
@@ -52,6 +51,7 @@ class StreamMeter:
             if self._sample.shape[1] < _SAMPLE:
                 take = rows[:, : _SAMPLE - self._sample.shape[1]]
                 self._sample = np.concatenate([self._sample, take], axis=1)
+                self._distinct = None
 
     def ticks(self, now: int) -> bool:
         """Whether TICK is due: nothing came for so long, and no tick either."""
@@ -94,9 +94,10 @@ class StreamMeter:
             return None
         ticks = 1.0 if self.stream.unit_time else 1_000_000.0
         rate = self.accepted * ticks / (self.last_ts - self.first_ts)
-        names = self.stream.schema.names
-        distinct = {n: float(_distinct(self._sample[1 + i])) for i, n in enumerate(names)}
-        return StreamStats(rate, distinct, ticks)
+        if self._distinct is None:
+            names = enumerate(self.stream.schema.names)
+            self._distinct = {n: float(_distinct(self._sample[1 + i])) for i, n in names}
+        return StreamStats(rate, self._distinct, ticks)
 
 
 def _distinct(sample: I64) -> float:
@@ -115,10 +116,9 @@ def measured_stats(meters: dict[str, StreamMeter], engine: Engine) -> Stats:
 
 def _premature_shares(engine: Engine) -> dict[Node, float]:
     """Share of results that ended before their time, per negation of the running plans."""
-    shares: dict[Node, float] = {}
-    for template in engine.templates.values():
-        for at, node in template.plan.nodes.items():
-            operator = template.plan.operators[at]
-            if isinstance(operator, SetOpOp | SemiJoinOp) and operator.rows():
-                shares[node] = operator.premature_share()
-    return shares
+    return {
+        node: operator.premature_share()
+        for template in engine.templates.values()
+        for node, operator in template.plan.negations
+        if operator.rows()
+    }

@@ -207,8 +207,8 @@ class Session:
                 first = label([query._initial], query.name, table.schema)
                 table, query._initial = pa.concat_tables([first, table]), None
             query._read = log.end
-            readers = self._registry.of_template(info.template)
-            if len(readers) <= _FEW_READERS:
+            if self._registry.count(info.template) <= _FEW_READERS:
+                readers = self._registry.of_template(info.template)
                 log.forget(min(self._handles[q.name]._read for q in readers))
             return table
 
@@ -260,13 +260,13 @@ class Session:
         if isinstance(self._catalog.relation(info.name), ViewDef):
             del self._catalog.relations[info.name.lower()]
         gone = info.template not in self._engine.templates
-        if gone and not self._registry.of_template(info.template):
+        if gone and not self._registry.count(info.template):
             self._registry.forget_template(info.template)
             del self._changelogs[info.template]
 
     def _retract(self, info: QueryInfo, handle: Query) -> pa.Table | None:
         """Take the query out of the engine unless others share its row; its last changes."""
-        last = len(self._registry.members(info.template, info.qid)) == 1
+        last = self._registry.subscribers(info.template, info.qid) == 1
         if last:
             self._apply([b.DropQueries(info.template, np.array([info.qid]))])
         handle._read = max(handle._read, self._changelogs[info.template].first)

@@ -3,6 +3,8 @@
 A qid is a recycled row number. `since` is the step from which a query sees rows (0 with
 history); queries with equal `since` form a cohort, whose id is recycled too. Every change has a
 number, `version`, and `born` is that of a row's registration: indexes over Q follow by them.
+Registering and dropping cost the same however many queries there are: how many live, below which
+row none is vacant, and the cohort that was last joined are kept beside the rows.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from penstock.delta import I64, Level
 from penstock.kernels.rows import gather_rows
 from penstock.state.arena import Scope
 
-_QUERIES, _COHORTS, _VERSION = 0, 1, 2
+_QUERIES, _COHORTS, _VERSION, _LIVE, _LOWEST, _RECENT = 0, 1, 2, 3, 4, 5
 _FREE, _LEAVING = -1, -2
+_LOOK = 1_024  # rows of Q looked at first for a vacant one
 
 
 class QueryTable:
@@ -31,7 +34,7 @@ class QueryTable:
         scope.array("cohort_since", 8)
         scope.array("cohort_refs", 8)
         scope.array("born", 8)
-        scope.array("regs", 3)
+        scope.array("regs", 6)
         self.newcomers: I64 = np.empty(0, np.int64)
         self.new_cohorts: I64 = np.empty(0, np.int64)
 
@@ -51,6 +54,7 @@ class QueryTable:
         cohort, is_new = self._cohort_of(since)
         self._arr("cohort")[qids] = cohort
         self._arr("cohort_refs")[cohort] += n
+        self._arr("regs")[_LIVE] += n
         self.newcomers = np.concatenate([self.newcomers, qids])
         if is_new:
             self.new_cohorts = np.append(self.new_cohorts, cohort)
@@ -61,10 +65,18 @@ class QueryTable:
 
     def vacant(self, n: int) -> I64:
         """The numbers that `n` new queries get."""
-        used = int(self._arr("regs")[_QUERIES])
-        free = np.flatnonzero(self._arr("cohort")[:used] == _FREE)[:n]
-        fresh = np.arange(used, used + n - free.shape[0])
-        return np.concatenate([free, fresh]).astype(np.int64)
+        regs, cohort = self._arr("regs"), self._arr("cohort")
+        used, at, look = int(regs[_QUERIES]), int(regs[_LOWEST]), max(_LOOK, n)
+        found: list[I64] = [np.empty(0, np.int64)]
+        missing = n
+        while missing and at < used:
+            free = at + np.flatnonzero(cohort[at : min(at + look, used)] == _FREE)[:missing]
+            if missing == n:
+                regs[_LOWEST] = free[0] if free.shape[0] else min(at + look, used)
+            found.append(free)
+            missing -= free.shape[0]
+            at, look = at + look, 4 * look
+        return np.concatenate([*found, np.arange(used, used + missing)])
 
     def _take_rows(self, qids: I64) -> I64:
         """The rows that somebody else has chosen."""
@@ -74,14 +86,17 @@ class QueryTable:
 
     def _cohort_of(self, since: int) -> tuple[int, bool]:
         regs = self._arr("regs")
-        used = int(regs[_COHORTS])
+        used, recent = int(regs[_COHORTS]), int(regs[_RECENT])
         refs = self._arr("cohort_refs")
+        if refs[recent] > 0 and self._arr("cohort_since")[recent] == since:
+            return recent, False
         same = np.flatnonzero((self._arr("cohort_since")[:used] == since) & (refs[:used] > 0))
         if same.shape[0]:
+            regs[_RECENT] = same[0]
             return int(same[0]), False
         free = np.flatnonzero(refs[:used] == 0)
         cohort = int(free[0]) if free.shape[0] else used
-        regs[_COHORTS] = max(used, cohort + 1)
+        regs[_COHORTS], regs[_RECENT] = max(used, cohort + 1), cohort
         self.scope.reserve("cohort_since", cohort + 1)
         self.scope.reserve("cohort_refs", cohort + 1)
         self._arr("cohort_since")[cohort] = since
@@ -94,10 +109,16 @@ class QueryTable:
         cohorts = self._arr("cohort")[qids]
         refs = self._arr("cohort_refs")
         np.subtract.at(refs, cohorts, 1)
-        self._arr("cohort")[qids] = -1
+        self._vacate(qids)
+        self._arr("regs")[_LIVE] -= qids.shape[0]
         self._count_change()
         gone = np.unique(cohorts)
         return np.asarray(gone[refs[gone] == 0])
+
+    def _vacate(self, qids: I64) -> None:
+        self._arr("cohort")[qids] = _FREE
+        regs = self._arr("regs")
+        regs[_LOWEST] = min(int(regs[_LOWEST]), int(qids.min(initial=regs[_QUERIES])))
 
     def _count_change(self) -> int:
         self._arr("regs")[_VERSION] += 1
@@ -123,8 +144,7 @@ class QueryTable:
 
     def release(self, qids: I64) -> None:
         """The numbers of dropped queries may be used again."""
-        cohort = self._arr("cohort")
-        cohort[qids[cohort[qids] == _LEAVING]] = _FREE
+        self._vacate(qids[self._arr("cohort")[qids] == _LEAVING])
 
     def settle(self) -> None:
         """End of a step: nobody is new any more."""
@@ -137,6 +157,16 @@ class QueryTable:
         if level is Level.COHORT:
             return np.flatnonzero(self._arr("cohort_refs")[: regs[_COHORTS]] > 0)
         return np.flatnonzero(self._arr("cohort")[: regs[_QUERIES]] >= 0)
+
+    def alive(self, level: Level, ids: I64) -> I64:
+        """Those of `ids` that are in use, ascending."""
+        by_cohort = level is Level.COHORT
+        used = self._arr("cohort_refs")[ids] > 0 if by_cohort else self._arr("cohort")[ids] >= 0
+        return np.unique(ids[used])
+
+    def only(self) -> int:
+        """The query, if there is one alone; else −1."""
+        return int(self.live(Level.QUERY)[0]) if len(self) == 1 else -1
 
     def since(self, level: Level) -> I64:
         """The first visible step by id."""
@@ -155,4 +185,4 @@ class QueryTable:
         return gather_rows(self._arr("params"), qids)
 
     def __len__(self) -> int:
-        return int(self.live(Level.QUERY).shape[0])
+        return int(self._arr("regs")[_LIVE])

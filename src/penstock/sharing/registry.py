@@ -56,8 +56,8 @@ class Registry:
     next_template: int = 1
     next_name: int = 1
     _by_node: dict[tuple[Node, bool], int] = field(default_factory=dict)
-    _rows: dict[RowKey, tuple[int, int]] = field(default_factory=dict)  # qid, subscribers
-    _members: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    _rows: dict[RowKey, int] = field(default_factory=dict)  # qid
+    _members: dict[tuple[int, int], str | dict[str, None]] = field(default_factory=dict)
     _by_template: dict[int, dict[str, QueryInfo]] = field(default_factory=dict)
 
     def find_template(self, node: Node, at_commit: bool) -> TemplateInfo | None:
@@ -81,8 +81,7 @@ class Registry:
 
     def qid_of(self, row: RowKey) -> int | None:
         """The row of Q that already serves such a query."""
-        found = self._rows.get(row)
-        return None if found is None else found[0]
+        return self._rows.get(row)
 
     def add_query(self, info: QueryInfo) -> None:
         """Register a query under its name."""
@@ -94,13 +93,18 @@ class Registry:
             )
         self.queries[info.name] = info
         self._by_template.setdefault(info.template, {})[info.name] = info
-        _, subscribers = self._rows.get(info.row, (info.qid, 0))
-        self._rows[info.row] = (info.qid, subscribers + 1)
-        self._members.setdefault((info.template, info.qid), []).append(info.name)
+        self._rows[info.row] = info.qid
+        place = (info.template, info.qid)
+        members = self._members.setdefault(place, info.name)
+        if isinstance(members, dict):
+            members[info.name] = None
+        elif members != info.name:
+            self._members[place] = {members: None, info.name: None}
 
     def fail(self, template: int, qid: int, reason: str) -> list[str]:
         """Mark the queries of a row of Q as failed; the row is no longer theirs."""
-        names = self._members.pop((template, qid), [])
+        names = self.members(template, qid)
+        self._members.pop((template, qid), None)
         for name in names:
             info = self.queries[name]
             info.failure = reason
@@ -115,11 +119,10 @@ class Registry:
         if info.failure is not None:
             return True
         members = self._members[info.template, info.qid]
-        members.remove(name)
-        _, subscribers = self._rows[info.row]
-        if subscribers > 1:
-            self._rows[info.row] = (info.qid, subscribers - 1)
-            return False
+        if isinstance(members, dict):
+            del members[name]
+            if members:
+                return False
         del self._rows[info.row], self._members[info.template, info.qid]
         return True
 
@@ -131,7 +134,17 @@ class Registry:
 
     def members(self, template: int, qid: int) -> list[str]:
         """Names of the queries served by a row of Q."""
-        return self._members.get((template, qid), [])
+        members = self._members.get((template, qid), {})
+        return [members] if isinstance(members, str) else list(members)
+
+    def subscribers(self, template: int, qid: int) -> int:
+        """How many queries a row of Q serves."""
+        members = self._members.get((template, qid), {})
+        return 1 if isinstance(members, str) else len(members)
+
+    def count(self, template: int) -> int:
+        """How many queries a template has."""
+        return len(self._by_template.get(template, {}))
 
     def of_template(self, key: int) -> list[QueryInfo]:
         """The queries of a template."""
