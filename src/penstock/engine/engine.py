@@ -18,6 +18,8 @@ from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.physical.context import Context, Failures
 from penstock.physical.planner import Planner
 from penstock.schema import Schema
+from penstock.sharing.eddy import Routing
+from penstock.sharing.flows import Flows
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Arena
 from penstock.state.source_log import SourceLog
@@ -32,12 +34,15 @@ class Engine:
     query must be dropped at the same step everywhere, or shards number queries differently.
     """
 
-    def __init__(self, arena: Arena | None = None, alone: bool = True) -> None:
+    def __init__(
+        self, arena: Arena | None = None, alone: bool = True, routing: Routing = "tickets"
+    ) -> None:
         self._alone = alone
         self.arena = arena or Arena()
         self.arena.scope("engine").array("regs", 2)
         self.strings = StringTable(self.arena.scope("strings"))
         self.ctx = Context(self.strings, {}, Failures())
+        self.flows = Flows(self.arena, self.ctx, routing)
         self.sources: dict[str, SourceLog] = {}
         self.tables: dict[str, TableStore] = {}
         self.templates: dict[int, Template] = {}
@@ -60,6 +65,7 @@ class Engine:
         regs[0] += 1
         regs[1] += any(isinstance(block, b.Rows) for block in blocks)
         output = b.Output(self.batch)
+        self.flows.begin()
         due: set[int] = set()
         for block in blocks:
             due |= self._take(block, output)
@@ -120,6 +126,8 @@ class Engine:
             scope,
             block.at_commit,
             dict(block.emits),
+            self.flows,
+            frozenset(streams),
             tables,
             dict(block.received),
         )
@@ -157,6 +165,7 @@ class Engine:
 
     def _free_if_unused(self, template: Template) -> None:
         if len(template.queries) == 0:
+            template.close()
             template.scope.free()
             del self.templates[template.key], self._params[template.key]
             for name in (*template.streams, *template.tables):

@@ -69,6 +69,7 @@ class Template:
         plan = self.plan
         return (
             any(scan.has_input(now) for scan in plan.scans)
+            or any(flow.has_input(now) for flow in plan.flows)
             or any(table.has_input(now) for table in plan.tables)
             or any(leaf.has_input() for leaf in plan.receivers)
         )
@@ -102,7 +103,15 @@ class Template:
 
     def positions(self) -> Iterator[tuple[str, int]]:
         """The place of each reader in the log of its stream."""
-        return ((scan.node.stream, max(scan.position(), 0)) for scan in self.plan.scans)
+        for scan in self.plan.scans:
+            yield scan.node.stream, max(scan.position(), 0)
+        for flow in self.plan.flows:
+            yield from flow.needs(self.clock).items()
+
+    def close(self) -> None:
+        """Leave the flows that the plan takes part in."""
+        for flow in self.plan.flows:
+            flow.close()
 
     def no_changes(self) -> Changes:
         """An empty changelog."""

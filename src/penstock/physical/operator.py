@@ -64,3 +64,7 @@ class Operator:
     def detail(self) -> str:
         """Configuration, for EXPLAIN."""
         return ""
+
+    def notes(self) -> list[str]:
+        """What else there is to say, for EXPLAIN: a line each."""
+        return []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from penstock.delta import I64, Level
 from penstock.errors import PlanError, UnsupportedError
-from penstock.logical.expr import Column, Expr, conjunction, conjuncts, params_of
+from penstock.logical.expr import Column, Expr, conjunction, conjuncts, params_of, remap
 from penstock.logical.nodes import (
     Distinct,
     Filter,
@@ -39,6 +39,8 @@ from penstock.physical.context import Context
 from penstock.physical.distinct import DistinctOp
 from penstock.physical.evaluate import compile_expr
 from penstock.physical.filter import FilterOp
+from penstock.physical.flow import FlowOp
+from penstock.physical.flow_block import Block, find_block
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.join import JoinOp
 from penstock.physical.match import MatchOp, is_simple
@@ -54,6 +56,7 @@ from penstock.physical.set_op import SetOpOp
 from penstock.physical.table_scan import TableScanOp
 from penstock.physical.union import UnionOp
 from penstock.physical.view import ViewOp
+from penstock.sharing.flows import Flows
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
@@ -69,12 +72,18 @@ class Plan:
     view: ViewOp | None
     sends: tuple[tuple[Send, Operator], ...] = ()
     scans: tuple[ScanOp, ...] = field(init=False)
+    flows: tuple[FlowOp, ...] = field(init=False)
     tables: tuple[TableScanOp, ...] = field(init=False)
     receivers: tuple[ReceiveOp, ...] = field(init=False)
     negations: tuple[tuple[Node, SetOpOp | SemiJoinOp], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("scans", ScanOp), ("tables", TableScanOp), ("receivers", ReceiveOp)):
+        for name, kind in (
+            ("scans", ScanOp),
+            ("flows", FlowOp),
+            ("tables", TableScanOp),
+            ("receivers", ReceiveOp),
+        ):
             leaves = tuple(o for o in self.operators if isinstance(o, kind))
             object.__setattr__(self, name, leaves)
         pairs = ((node, self.operators[at]) for at, node in self.nodes.items())
@@ -93,6 +102,8 @@ class Planner:
     scope: Scope
     at_commit: bool
     emits: dict[Node, Emit]
+    flows: Flows
+    streams: frozenset[str]
     tables_read: tuple[str, ...] = ()
     received: dict[int, Edge] = field(default_factory=dict)
     _uses: Counter[Node] = field(default_factory=Counter)
@@ -155,11 +166,44 @@ class Planner:
     # ---- nodes -----------------------------------------------------------------------
     def _build(self, node: Node) -> Operator:
         if node not in self._built:
+            block = find_block(node, self.streams)
+            if block is not None:
+                self._built[node] = self._plan_flow(node, block)
+                return self._built[node]
             method = getattr(self, f"_plan_{type(node).__name__.lower()}", None)
             if method is None:
                 raise PlanError(f"no operator for {type(node).__name__}")
             self._built[node] = method(node)
         return self._built[node]
+
+    def _plan_flow(self, node: Node, block: Block) -> Operator:
+        """A block that shares filters and SteMs with others; what spans streams comes above."""
+        flow = self.flows.of(block.span, self.sources)
+        scope = self._next("flow")
+        key = len(flow.members) and max(flow.members) + 1
+        source: Operator = FlowOp(
+            key, block, flow, self.flows, self.queries, self.ctx, scope,
+            self._flow_index(block, scope),
+        )  # fmt: skip
+        self._add(source, node)
+        above = conjunction(list(block.above))
+        if above is not None:
+            scope = self._next("filter")
+            params = self.queries.params_of
+            source = self._add(FilterOp(source, above, self.ctx, scope, params), node)
+        return source
+
+    def _flow_index(self, block: Block, scope: Scope) -> tuple[ScanOp, MatchOp] | None:
+        """How a selection from one stream finds very many queries."""
+        if len(block.scans) > 1:
+            return None
+        (node,) = block.scans
+        log = self.sources[node.stream]
+        scan = ScanOp(node, log, scope.scope("scan"), self.at_commit)
+        predicates = [remap(p, node.columns.index) for _, p in block.conditions]
+        match_scope = scope.scope("match")
+        match = MatchOp(scan, Level.QUERY, predicates, self.queries, self.ctx, match_scope, False)
+        return scan, match
 
     def _emit(self, node: Node, source: Operator) -> Emit:
         """How `node` emits: as chosen, where rows of `source` have an expiry to pass on."""

@@ -54,7 +54,7 @@ class ScanOp(Operator):
         position[0] = end
         if start == end:
             return Delta.empty(len(self.edge.schema))
-        delta = self._rows(start, end)
+        delta = self.rows_at(start, end)
         if first or self.at_commit:
             delta = delta.take(delta.exp > clock.now) if self.edge.expiring else delta
             delta = delta.with_(ts=np.full(len(delta), clock.now))
@@ -66,7 +66,8 @@ class ScanOp(Operator):
             return self.log.position(now // window.slide * window.slide, after=False)
         return self.log.position(now, after=True)
 
-    def _rows(self, start: int, end: int) -> Delta:
+    def rows_at(self, start: int, end: int) -> Delta:
+        """The rows at these positions of the log with the interval of their life."""
         rows, ts, epoch = self.log.read(start, end)
         n = ts.shape[0]
         begin, exp = self._life(ts)
@@ -96,7 +97,7 @@ class ScanOp(Operator):
         position = int(self.scope["position"][0])
         if position < 0 or clock.now == BEGINNING:
             return Delta.empty(len(self.edge.schema))
-        delta = self._rows(self.log.discarded, position)
+        delta = self.rows_at(self.log.discarded, position)
         return delta.take(delta.exp > clock.now).with_(
             ts=np.full(int((delta.exp > clock.now).sum()), clock.now)
         )

@@ -14,8 +14,20 @@ from penstock.session.session import Session
 from penstock.session.sharded import ShardedSession
 from penstock.session.snapshot import Snapshot, load, put_back
 from penstock.shards.job import LocalJob
+from penstock.sharing.eddy import ROUTINGS, Routing
 
 __all__ = ["Query", "Session", "Snapshot", "connect"]
+
+
+def _routing(name: str) -> Routing:
+    for known in ROUTINGS:
+        if name == known:
+            return known
+    raise UnsupportedError(
+        f"there is no routing {name!r}",
+        code="PS-ROUTING-001",
+        remedy=f"use one of {', '.join(ROUTINGS)}",
+    )
 
 
 def connect(
@@ -29,6 +41,7 @@ def connect(
     snapshot: Snapshot | None = None,
     optimizer_off: str | set[str] | frozenset[str] = frozenset(),
     keep_changes: int = DEFAULT_KEPT_ROWS,
+    routing: str = "tickets",
 ) -> Session:
     """Open a session.
 
@@ -38,6 +51,8 @@ def connect(
     holds a session. `shards` is fixed for the life of a checkpoint (default: the cores; in
     process: one, and with a number plans are spread as on Spark). `keep_changes` rows of
     unread changes are kept per plan. `optimizer_off` names rules to switch off ("all").
+    `routing` is how rows find their way through shared filters and SteMs: "tickets" learns it,
+    "fixed", "random" and "optimal" are there for comparison (in process).
     """
     names = frozenset(rule.__name__ for rule in RULES)
     off = names if optimizer_off == "all" else frozenset(optimizer_off)
@@ -61,6 +76,7 @@ def connect(
             lambda deliver: LocalJob(count, deliver), optimizer_off=off, keep_changes=keep_changes
         )
     session = Session(optimizer_off=off, keep_changes=keep_changes, checkpoint=directory)
+    session._engine.flows.routing = _routing(routing)
     if snapshot is None and directory is not None:
         snapshot = load(directory)
     if snapshot is not None:

@@ -113,6 +113,7 @@ def tree(template: Template, session: Session) -> list[str]:
             return
         seen.add(operator)
         below = "" if depth == 0 else prefix + ("   " if last else "│  ")
+        lines.extend(f"{below}   · {note}" for note in operator.notes())
         for i, child in enumerate(operator.inputs):
             visit(child, below, i == len(operator.inputs) - 1, depth + 1)
 

@@ -100,4 +100,5 @@ def stats(session: Session) -> dict[str, Any]:
         "templates": len(engine.templates),
         "streams": streams,
         "operators": operators,
+        **engine.flows.report(),
     }

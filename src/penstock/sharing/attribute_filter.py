@@ -57,6 +57,11 @@ class AttributeFilter:
         return bitmap(self._slots, self.words)
 
     @property
+    def clauses(self) -> U64:
+        """The clauses that have a term here."""
+        return bitmap(self._of[self._of != CONJUNCT], self._clauses.shape[1])
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         direct = 0 if self._direct is None else self._direct.nbytes

@@ -7,7 +7,6 @@ restored arena, and find the arrays of each under its name.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, overload
 
 from penstock.sharing.stem import HashStem, OrderedStem, Stem
 from penstock.state.arena import Arena
@@ -22,14 +21,6 @@ class Stems:
         self._stems: dict[str, Stem] = {}
         self._readers: dict[str, int] = {}
 
-    @overload
-    def acquire(
-        self, stream: str, log: SourceLog, columns: tuple[int, ...], ordered: Literal[False]
-    ) -> HashStem: ...
-    @overload
-    def acquire(
-        self, stream: str, log: SourceLog, columns: tuple[int, ...], ordered: Literal[True]
-    ) -> OrderedStem: ...
     def acquire(self, stream: str, log: SourceLog, columns: tuple[int, ...], ordered: bool) -> Stem:
         """The SteM over these columns of a stream (exactly one when `ordered`), for one reader."""
         scope = self._scope.scope(_name(stream, columns, ordered))

@@ -21,6 +21,8 @@ from penstock.logical.expr import (
 from penstock.logical.nodes import Filter, Node
 from penstock.sql.catalog import ParamSpec
 
+_LIFTED = frozenset((*COMPARISONS, "in", "like"))
+
 
 def lift(node: Node, explicit: tuple[ParamSpec, ...] = ()) -> tuple[Node, tuple[Literal, ...]]:
     """The template of a plan and the constants taken out of it.
@@ -60,13 +62,15 @@ class _Lifter:
             args = tuple(self._condition(a) for a in expr.args)
             same = all(a is b for a, b in zip(args, expr.args, strict=True))
             return expr if same else replace(expr, args=args)
-        if expr.fn in COMPARISONS and self._liftable(*expr.args):
-            value, literal = expr.args
-            assert isinstance(literal, Literal)
-            self.literals.append(literal)
-            param = Param(value.type, self.first + len(self.literals) - 1)
-            return replace(expr, args=(value, param))
+        value, *constants = expr.args or (expr,)
+        if expr.fn in _LIFTED and all(self._liftable(value, c) for c in constants):
+            return replace(expr, args=(value, *(self._lifted(value, c) for c in constants)))
         return expr
+
+    def _lifted(self, value: Expr, literal: Expr) -> Expr:
+        assert isinstance(literal, Literal)
+        self.literals.append(literal)
+        return Param(value.type, self.first + len(self.literals) - 1)
 
     @staticmethod
     def _liftable(value: Expr, literal: Expr) -> bool:

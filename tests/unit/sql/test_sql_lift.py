@@ -58,9 +58,14 @@ def test_explicit_parameters_come_first() -> None:
     assert [x.value for x in literals] == [5, 3]
 
 
+def test_lists_and_patterns_are_lifted() -> None:
+    _, values = template("SELECT k FROM r [NOW] WHERE a IN (1, 2) AND NOT name LIKE 'x%'")
+    assert values == (1, 2, "x%")
+
+
 def test_what_is_not_lifted() -> None:
     for condition in (
-        "name LIKE 'x%'", "a IN (1, 2)", "a = NULL", "a + $x > 5", "a = k", "a IS NULL", "1 = 1",
+        "a = NULL", "a + $x > 5", "a = k", "a IS NULL", "1 = 1",
         "coalesce(a > 5, FALSE)",
     ):  # fmt: skip
         _, values = template(f"SELECT k FROM r [NOW] WHERE {condition}")

@@ -1,0 +1,130 @@
+"""Lineage bitmaps: bit s of word s // 64 of a row says that query slot s may still take it.
+
+CACQ §3.2.2 keeps with each tuple which queries have rejected it; here a chunk of rows has one
+matrix of words, and a row leaves when its words are zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I64
+from penstock.kernels.grouped_filter_bits import U64, lowest_bit, popcount
+from penstock.kernels.jit import kernel
+
+
+@kernel
+def alive_rows(bits: U64) -> I64:
+    """Rows that some query may still take."""
+    n, words = bits.shape
+    out = np.empty(n, np.int64)
+    found = 0
+    for i in range(n):
+        for w in range(words):
+            if bits[i, w]:
+                out[found] = i
+                found += 1
+                break
+    return out[:found]
+
+
+@kernel
+def rows_using(bits: U64, uses: U64) -> I64:
+    """Rows that some query of the set `uses` may still take."""
+    n, words = bits.shape
+    out = np.empty(n, np.int64)
+    found = 0
+    for i in range(n):
+        for w in range(words):
+            if bits[i, w] & uses[w]:
+                out[found] = i
+                found += 1
+                break
+    return out[:found]
+
+
+@kernel
+def count_bits(bits: U64, uses: U64) -> int:
+    """Pairs of a row and a query of the set `uses` that are still possible."""
+    total = 0
+    for i in range(bits.shape[0]):
+        for w in range(bits.shape[1]):
+            total += popcount(bits[i, w] & uses[w])
+    return total
+
+
+@kernel
+def explode(bits: U64) -> tuple[I64, I64]:
+    """The pairs (row, slot), by row and then by slot."""
+    n, words = bits.shape
+    total = 0
+    for i in range(n):
+        for w in range(words):
+            total += popcount(bits[i, w])
+    rows, slots = np.empty(total, np.int64), np.empty(total, np.int64)
+    at = 0
+    for i in range(n):
+        for w in range(words):
+            word = bits[i, w]
+            while word:
+                rows[at] = i
+                slots[at] = 64 * w + lowest_bit(word)
+                at += 1
+                word &= word - np.uint64(1)
+    return rows, slots
+
+
+@kernel
+def clear_below(bits: U64, values: I64, least: I64) -> None:
+    """Take from each row the slots whose `least` is more than the row's value."""
+    for i in range(bits.shape[0]):
+        for w in range(bits.shape[1]):
+            word = bits[i, w]
+            while word:
+                low = lowest_bit(word)
+                word &= word - np.uint64(1)
+                if values[i] < least[64 * w + low]:
+                    bits[i, w] &= ~(np.uint64(1) << low)
+
+
+@kernel
+def enforce(bits: U64, satisfied: U64, clauses: I64, slots: I64) -> None:
+    """Take from each row the slots of which a clause has no term that holds (CACQ §3.2.7)."""
+    for i in range(bits.shape[0]):
+        for c in range(clauses.shape[0]):
+            clause, slot = clauses[c], slots[c]
+            holds = (satisfied[i, clause >> 6] >> np.uint64(clause & 63)) & np.uint64(1)
+            if not holds:
+                bits[i, slot >> 6] &= ~(np.uint64(1) << np.uint64(slot & 63))
+
+
+@kernel
+def gather_columns(rows: I64, at: I64, columns: I64) -> I64:
+    """Rows at `at` as a column-major matrix; of the columns only the chosen ones are filled."""
+    n = at.shape[0]
+    out = np.empty((rows.shape[1], n), np.int64)
+    for i in range(n):
+        row = at[i]
+        out[0, i] = rows[row, 0]
+        for c in range(columns.shape[0]):
+            out[1 + columns[c], i] = rows[row, 1 + columns[c]]
+    return out
+
+
+@kernel
+def join_rows(out: I64, rows: I64, at: I64, columns: I64, first: int) -> None:
+    """Write columns of the rows at `at` into `out` from column `first` on, NULL bits too."""
+    for i in range(at.shape[0]):
+        row = at[i]
+        nulls = rows[row, 0]
+        for c in range(columns.shape[0]):
+            out[1 + first + c, i] = rows[row, 1 + columns[c]]
+            if nulls:
+                out[0, i] |= ((nulls >> columns[c]) & 1) << (first + c)
+
+
+def full(slots: I64, words: int) -> U64:
+    """The set of these slots as words."""
+    out = np.zeros(words, np.uint64)
+    np.bitwise_or.at(out, slots >> 6, np.uint64(1) << (slots & 63).astype(np.uint64))
+    return out

@@ -1,0 +1,207 @@
+"""The leaf of a plan that runs in a flow: rows tagged with queries (CACQ §3; sharing/flow.py).
+
+A selection from one stream with very many queries leaves the flow's pools and matches its rows
+by the grouped filter of its own template.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.delta import I64, NEVER, Clock, Delta, Level, merge
+from penstock.kernels.lineage import join_rows
+from penstock.kernels.rows import select_columns
+from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.flow_block import Block
+from penstock.physical.operator import Operator
+from penstock.sharing.chunk import LogView
+from penstock.sharing.flow import Flow, Found, Member
+from penstock.sharing.pool import Conjunct
+from penstock.sharing.query_table import QueryTable
+
+if TYPE_CHECKING:
+    from penstock.physical.context import Context
+    from penstock.physical.match import MatchOp
+    from penstock.physical.scan import ScanOp
+    from penstock.sharing.flows import Flows
+    from penstock.state.arena import Scope
+
+
+def flow_edge(block: Block) -> Edge:
+    """One stream: its window's pattern; a join: rule 3 of Golab & Özsu §5.2."""
+    fields = tuple(block.scans[a].stream_schema[c] for a, c in block.output)
+    schema = type(block.scans[0].stream_schema)(fields)
+    expiring = any(w != NEVER for w in block.windows)
+    if len(block.scans) > 1:
+        return Edge(schema, Pattern.WK, Level.QUERY, expiring, False)
+    if not expiring:
+        return Edge(schema, Pattern.MON, Level.QUERY, False, False)
+    return Edge(schema, Pattern.WKS, Level.QUERY, True, False, fifo=True, span=block.windows[0])
+
+
+class FlowOp(Operator):
+    """What the queries of one template get from their flow."""
+
+    name = "flow"
+
+    def __init__(
+        self, key: int, block: Block, flow: Flow, flows: Flows, queries: QueryTable,
+        ctx: Context, scope: Scope, index: tuple[ScanOp, MatchOp] | None,
+    ) -> None:  # fmt: skip
+        super().__init__((), flow_edge(block), scope)
+        self.key, self.block, self.flow = key, block, flow
+        self._flows, self._queries, self._ctx, self._index = flows, queries, ctx, index
+        self._windows: I64 = np.array(block.windows, np.int64)
+        conjuncts = tuple(Conjunct.of(alias, p) for alias, p in block.conditions)
+        scope.array("stepped", 1)
+        flow.add(key, Member(queries, conjuncts, self._windows, index is not None))
+
+    def close(self) -> None:
+        """The template is gone."""
+        self._flows.leave(self.flow, self.key)
+
+    # ---- the step --------------------------------------------------------------------
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Results that the step brings, and for new queries those that are there."""
+        found = self.flow.take(self.key, clock.now)
+        for qid, reason in self.flow.faults(self.key).items():
+            self._ctx.failures.add(Level.QUERY, np.array([qid]), reason)
+        new = self._newcomers()
+        if self._alone:
+            return self._indexed(clock, new)
+        delta = self._delta(found)
+        if clock.at_commit:
+            delta = self._at_commit(delta, clock)
+        if not new.shape[0]:
+            return delta
+        below = self._delta(self.flow.newcomers(self.key, clock.now, new))
+        return merge([below, delta], len(self.edge.schema))
+
+    def _newcomers(self) -> I64:
+        """Queries that have not seen what is there; in the first step these are all."""
+        live = self._queries.live(Level.QUERY)
+        if not self.scope["stepped"][0]:
+            self.scope["stepped"][0] = 1
+            return live
+        new = self._queries.newcomers
+        return np.intersect1d(new, live) if new.shape[0] else new
+
+    def has_input(self, now: int) -> bool:
+        """Whether a step at `now` has something to do."""
+        return self.flow.has_input(self.key, now)
+
+    @staticmethod
+    def _at_commit(delta: Delta, clock: Clock) -> Delta:
+        alive = delta.take(delta.exp > clock.now)
+        return alive.with_(ts=np.full(len(alive), clock.now))
+
+    def _delta(self, found: Found) -> Delta:
+        n = len(found)
+        rows = np.zeros((1 + len(self.edge.schema), n), np.int64)
+        exp = np.full(n, NEVER)
+        for alias, (log, length) in enumerate(
+            zip(self.flow.logs, self._windows.tolist(), strict=True)
+        ):
+            view = LogView.of(log)
+            at = found.positions[alias] - view.base
+            self._fill(rows, alias, view, at)
+            if length != NEVER:
+                np.minimum(exp, view.ts[at] + length, out=exp)
+        return Delta(rows, found.instants, exp, np.ones(n, np.int8), found.qids)
+
+    def _fill(self, rows: I64, alias: int, view: LogView, at: I64) -> None:
+        """Columns of one alias, in runs of neighbours."""
+        places = self.block.output
+        start = 0
+        while start < len(places):
+            end = start
+            while end < len(places) and places[end][0] == places[start][0]:
+                end += 1
+            if places[start][0] == alias:
+                columns = np.array([c for _, c in places[start:end]], np.int64)
+                join_rows(rows, view.rows, at, columns, start)
+            start = end
+
+    # ---- very many queries -----------------------------------------------------------
+    @property
+    def _alone(self) -> bool:
+        return self.flow.members[self.key].alone
+
+    def _indexed(self, clock: Clock, new: I64) -> Delta:
+        assert self._index is not None
+        scan, match = self._index
+        start, end = self.flow.arrived()
+        delta = scan.rows_at(start, end)
+        if clock.at_commit and self.edge.expiring:
+            delta = self._at_commit(delta, clock)
+        elif clock.at_commit:
+            delta = delta.with_(ts=np.full(len(delta), clock.now))
+        live = self._queries.live(Level.QUERY)
+        found = self._chosen(match.match(delta, live, indexed=True))
+        since = self._queries.since(Level.QUERY)
+        new = new[since[new] == 0]
+        if not new.shape[0]:
+            return found
+        below = self._chosen(match.match(self._held(scan, start, clock), new))
+        return merge([below, found], len(self.edge.schema))
+
+    def _chosen(self, delta: Delta) -> Delta:
+        """The output columns of what the index has found."""
+        columns = self.block.scans[0].columns
+        chosen = tuple(columns.index(c) for _, c in self.block.output)
+        if chosen == tuple(range(len(columns))):
+            return delta
+        return delta.with_(rows=select_columns(delta.rows, chosen))
+
+    def _held(self, scan: ScanOp, until: int, clock: Clock) -> Delta:
+        delta = scan.rows_at(scan.log.discarded, until)
+        if self.edge.expiring:
+            delta = delta.take(delta.exp > clock.now)
+        return delta.with_(ts=np.full(len(delta), clock.now))
+
+    # ---- what holds ------------------------------------------------------------------
+    def contents(self, clock: Clock) -> Delta:
+        """The results of all queries that live at the clock."""
+        live = self._queries.live(Level.QUERY)
+        if self._alone:
+            assert self._index is not None
+            scan, match = self._index
+            held = self._held(scan, self.flow.arrived()[1], clock)
+            return self._chosen(match.match(held, live, indexed=True))
+        delta = self._delta(self.flow.contents(self.key, clock.now, live))
+        return delta.with_(ts=np.full(len(delta), clock.now))
+
+    def needs(self, now: int) -> dict[str, int]:
+        """By stream, the first position that must stay in its log."""
+        return self.flow.needs(now)
+
+    # ---- EXPLAIN ---------------------------------------------------------------------
+    def structure(self) -> str:
+        """Joins keep their rows in SteMs."""
+        return "SteM" if len(self.block.scans) > 1 else "–"
+
+    def detail(self) -> str:
+        """Streams, how they join, and what the queries ask."""
+        from penstock.physical.scan import describe_window
+
+        windows = ", ".join(f"{s.stream} {describe_window(s)}" for s in self.block.scans)
+        names = [scan.stream_schema.names for scan in self.block.scans]
+        joined = self.flow.span.describe(names)
+        asked = " AND ".join(str(p) for _, p in self.block.conditions)
+        parts = [windows, f"on {joined}" if joined else "", f"where {asked}" if asked else ""]
+        return " ".join(p for p in parts if p)
+
+    def notes(self) -> list[str]:
+        """Who shares the flow and its SteMs, and what its eddies have learnt."""
+        flow = self.flow
+        queries = sum(len(member.queries) for member in flow.members.values())
+        shared = f"flow of {_count(len(flow.members), 'template')}, {_count(queries, 'query')}"
+        keys = [f"{s.name} {s.key} ({_count(s.readers, 'reader')})" for s in flow.stems()]
+        return ["; ".join([shared, *keys]), *flow.learnt()]
+
+
+def _count(n: int, what: str) -> str:
+    plural = what.removesuffix("y") + "ies" if what.endswith("y") else what + "s"
+    return f"{n:,} {what if n == 1 else plural}"

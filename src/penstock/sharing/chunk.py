@@ -1,0 +1,109 @@
+"""Chunks: some rows on their way through an eddy, with the queries that may still take them.
+
+A row of a chunk is a tuple of places in source logs, one for each alias it has been joined with
+so far (CACQ §3.3.1: an intermediate tuple). Nothing is copied but places and lineage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.delta import I64
+from penstock.kernels.grouped_filter_bits import U64
+from penstock.kernels.lineage import gather_columns
+from penstock.state.source_log import SourceLog
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """The rows of a log during one step; a place is a position less `base`."""
+
+    rows: I64
+    ts: I64
+    epoch: I64
+    base: int
+
+    @staticmethod
+    def of(log: SourceLog) -> LogView:
+        """All rows that the log holds."""
+        base = log.discarded
+        return LogView(*log.read(base, base + len(log)), base)
+
+    def position(self, ts: I64, side: str) -> I64:
+        """Position of the first row with time > ts ("right") or ≥ ts ("left")."""
+        found = np.searchsorted(self.ts, ts, side=side)  # type: ignore[call-overload]
+        return np.asarray(found + self.base)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Rows that enter: positions of one alias, and the instant at which partners must live.
+
+    `limits` has for each alias the position before which a partner must lie: it came earlier
+    (the sequence numbers of CACQ §3.3.1). No partner that matters lies before `floors`.
+    """
+
+    alias: int
+    positions: I64
+    instants: I64
+    limits: list[I64]
+    floors: list[int]
+    views: list[LogView]
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Rows under way. `root` is the row of the entry that each comes from."""
+
+    entry: Entry
+    root: I64
+    positions: dict[int, I64]
+    bits: U64
+    satisfied: U64
+    faults: U64 | None = None
+
+    @staticmethod
+    def enter(entry: Entry, mask: U64, clause_words: int) -> Chunk:
+        """All rows of an entry, for the queries of the set `mask`."""
+        n = entry.positions.shape[0]
+        bits = np.empty((n, mask.shape[0]), np.uint64)
+        bits[:] = mask
+        satisfied = np.zeros((n, clause_words), np.uint64)
+        return Chunk(entry, np.arange(n), {entry.alias: entry.positions}, bits, satisfied)
+
+    def __len__(self) -> int:
+        return int(self.root.shape[0])
+
+    def take(self, index: I64) -> Chunk:
+        """The rows at `index`, which may name a row several times."""
+        return Chunk(
+            self.entry,
+            self.root[index],
+            {alias: places[index] for alias, places in self.positions.items()},
+            self.bits[index],
+            self.satisfied[index],
+            None if self.faults is None else self.faults[index],
+        )
+
+    def instants(self) -> I64:
+        """When each row's tuple is complete."""
+        return np.asarray(self.entry.instants[self.root])
+
+    def columns(self, alias: int, rows: I64, columns: I64) -> I64:
+        """Chosen columns of the alias's stream for some rows, in their place in the schema."""
+        view = self.entry.views[alias]
+        return gather_columns(view.rows, self.positions[alias][rows] - view.base, columns)
+
+    def values(self, alias: int, column: int) -> tuple[I64, I64]:
+        """One column of the alias's stream and the NULL words."""
+        view = self.entry.views[alias]
+        at = self.positions[alias] - view.base
+        return view.rows[at, 1 + column], view.rows[at, 0]
+
+    def blame(self, rows: I64, slots: U64) -> None:
+        """Mark the pairs of these rows and slots: they fail unless something rejects them."""
+        if self.faults is None:
+            self.faults = np.zeros_like(self.bits)
+        self.faults[rows] |= slots & self.bits[rows]

@@ -1,0 +1,123 @@
+"""The eddy: in which order a chunk of rows visits the modules that are ready (CACQ §3, §4).
+
+A module earns a ticket for each query it takes from a row, and loses one for each it adds (a
+SteM may return more than it got). Tickets fade, so that what was learnt long ago is forgotten. A
+lottery among the modules that are ready is weighted by tickets per measured cost: that is the
+back-pressure of an eddy without queues. Now and then the draw is blind, so that a module that
+has become good is noticed. The order of visits changes no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+Routing = Literal["tickets", "fixed", "random", "optimal"]
+ROUTINGS: tuple[Routing, ...] = ("tickets", "fixed", "random", "optimal")
+
+_MEMORY = 40_000  # rows after which half of the tickets have faded
+_BLIND = 0.01  # share of draws without tickets
+_RECENT = 0.2  # weight of the newest chunk in measured costs
+_FEW = 256  # rows whose cost is lost in that of a visit
+_CHEAP = 200.0  # ns per row below which modules cost the same
+
+
+@dataclass(slots=True)
+class Score:
+    """What is known of one module."""
+
+    tickets: float = 1.0
+    visits: int = 0  # rows
+    tested: int = 0  # pairs of row and query that came
+    passed: int = 0  # pairs that left
+    cost: float = 0.0  # ns per row, lately
+
+    @property
+    def selectivity(self) -> float:
+        """Share of pairs that pass; above 1 for a SteM that multiplies rows."""
+        return self.passed / self.tested if self.tested else 1.0
+
+
+@dataclass(slots=True)
+class Eddy:
+    """Routing of one kind of rows; modules are known by a key."""
+
+    routing: Routing = "tickets"
+    seed: int = 0
+    rows: int = 0  # that entered
+    visits: int = 0  # of modules by rows
+    scores: dict[Hashable, Score] = field(default_factory=dict)
+    _random: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng(self.seed)
+
+    def score(self, key: Hashable) -> Score:
+        """The score of a module, a new one for a new module."""
+        return self.scores.setdefault(key, Score())
+
+    def forget(self, keys: set[Hashable]) -> None:
+        """These modules are gone."""
+        for key in keys & self.scores.keys():
+            del self.scores[key]
+
+    # ---- choosing --------------------------------------------------------------------
+    def choose(self, ready: Sequence[Hashable]) -> int:
+        """Which of the modules (in a fixed order) the chunk visits next."""
+        if len(ready) == 1 or self.routing == "fixed":
+            return 0
+        if self.routing == "random":
+            return int(self._random.integers(len(ready)))
+        scores = [self.score(key) for key in ready]
+        if self.routing == "optimal":
+            return _best(scores)
+        if self._random.random() < _BLIND:
+            return int(self._random.integers(len(ready)))
+        weights = [max(s.tickets, 1.0) / max(s.cost, _CHEAP) for s in scores]
+        draw = self._random.random() * sum(weights)
+        for at, weight in enumerate(weights):
+            draw -= weight
+            if draw < 0:
+                return at
+        return len(ready) - 1
+
+    # ---- learning --------------------------------------------------------------------
+    def learn(self, key: Hashable, visited: int, tested: int, passed: int, ns: int) -> None:
+        """A chunk has been there: rows that visited, pairs before and after, time taken."""
+        score = self.score(key)
+        fade = 0.5 ** (visited / _MEMORY)
+        for other in self.scores.values():
+            other.tickets = max(1.0, other.tickets * fade)
+        score.tickets = max(1.0, score.tickets + tested - passed)
+        score.visits += visited
+        score.tested += tested
+        score.passed += passed
+        self.visits += visited
+        if visited:
+            lately = ns / (visited + _FEW)
+            score.cost += (lately - score.cost) * (_RECENT if score.cost else 1.0)
+
+    @property
+    def visits_per_row(self) -> float:
+        """How many modules a row has visited on average."""
+        return self.visits / self.rows if self.rows else 0.0
+
+    def shares(self) -> dict[Hashable, float]:
+        """Each module's share of all tickets."""
+        total = sum(s.tickets for s in self.scores.values())
+        return {key: s.tickets / total for key, s in self.scores.items()}
+
+
+def _best(scores: list[Score]) -> int:
+    """The module that takes most queries from a row for its cost, by all that was seen."""
+    for at, score in enumerate(scores):
+        if not score.visits:
+            return at  # nothing is known of it yet
+
+    def gain(score: Score) -> float:
+        return (score.tested - score.passed) / score.visits / max(score.cost, _CHEAP)
+
+    return max(range(len(scores)), key=lambda at: gain(scores[at]))

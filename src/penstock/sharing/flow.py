@@ -1,0 +1,398 @@
+"""A flow: all select-project-join blocks of one span, run together (CACQ §3; DESIGN §5.7).
+
+Members are the blocks of templates; they differ in filters, window lengths and output columns.
+In a step the rows that the clock has reached enter alias by alias and are routed through filters
+and SteMs once for all members' queries. A result is found by its last row in the order of (time,
+alias, position), which probes only what comes before it, so it is found once; rows that an
+earlier step took come before all others. The reader's positions are the only state of a flow;
+the SteMs' rows are those of the source logs. All else is a cache that follows the members' Q.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import cast
+
+import numpy as np
+
+from penstock.delta import BEGINNING, I64, NEVER, Level
+from penstock.kernels.grouped_filter_bits import U64
+from penstock.kernels.lineage import explode, full
+from penstock.physical.context import Context
+from penstock.sharing.chunk import Chunk, Entry, LogView
+from penstock.sharing.eddy import Routing
+from penstock.sharing.pool import MOST_SLOTS, Conjunct, Pool
+from penstock.sharing.probe import StemModule
+from penstock.sharing.query_table import QueryTable
+from penstock.sharing.span import Span
+from penstock.sharing.stem import Stem
+from penstock.sharing.stems import Stems
+from penstock.state.arena import Scope
+from penstock.state.source_log import SourceLog
+
+_CHUNK = 4096  # rows that enter at once
+_MOST_IN_POOLS = 1024  # queries of a template that has another index
+_NOWHERE = -1
+
+
+@dataclass(slots=True)
+class Member:
+    """A template's block in the flow, and which of its queries are in the pools."""
+
+    queries: QueryTable
+    conjuncts: tuple[Conjunct, ...]
+    windows: I64  # by alias
+    may_be_alone: bool = False  # whether its template has an index for very many queries
+    place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid: pool and slot
+    version: int = 0
+    identity: I64 | None = None
+    alone: bool = False  # it has so many queries that it uses that index
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Results for one member, in time order: positions by alias, instants, queries."""
+
+    positions: I64
+    instants: I64
+    qids: I64
+
+    @staticmethod
+    def none(aliases: int) -> Found:
+        """No results."""
+        empty = np.empty(0, np.int64)
+        return Found(np.empty((aliases, 0), np.int64), empty, empty)
+
+    def __len__(self) -> int:
+        return int(self.qids.shape[0])
+
+
+@dataclass(frozen=True, slots=True)
+class StemInfo:
+    """A SteM as EXPLAIN shows it."""
+
+    name: str
+    key: str
+    readers: int
+
+
+class Flow:
+    """One span, its members, pools and SteMs."""
+
+    def __init__(
+        self, span: Span, logs: list[SourceLog], stems: Stems, ctx: Context, scope: Scope,
+        routing: Routing = "tickets",
+    ) -> None:  # fmt: skip
+        self.span, self.logs, self.scope = span, logs, scope
+        self.members: dict[int, Member] = {}
+        self.pools: list[Pool] = []
+        self._ctx, self._routing, self._registry = ctx, routing, stems
+        self._stems = [self._acquire(alias) for alias in range(len(span))]
+        self._stepped = self._first = False
+        self._found: dict[int, Found] = {}
+        self._faults: dict[int, dict[int, str]] = {}
+        self._before: I64 = np.empty(0, np.int64)
+        scope.array("position", len(span), fill=_NOWHERE)
+
+    def _acquire(self, alias: int) -> StemModule:
+        stream, log = self.span.streams[alias], self.logs[alias]
+        keys = self.span.keys(alias)
+        stems = {key: self._registry.acquire(stream, log, *key) for key in keys}
+        return StemModule(self.span, alias, stems)
+
+    # ---- members ---------------------------------------------------------------------
+    def add(self, key: int, member: Member) -> None:
+        """A template joins."""
+        self.members[key] = member
+
+    def remove(self, key: int) -> None:
+        """A template leaves."""
+        member = self.members.pop(key)
+        self._let_go(member, np.flatnonzero(member.place >= 0))
+        if not self.members:
+            for module in self._stems:
+                for stem in module.stems.values():
+                    self._registry.release(stem)
+            self.scope.free()
+
+    def _follow(self) -> None:
+        """Bring the pools up to date with the members' Q."""
+        for key, member in self.members.items():
+            table = member.queries
+            if member.identity is not table.identity:
+                self._let_go(member, np.flatnonzero(member.place >= 0))
+                member.identity, member.version = table.identity, 0
+            if member.version != table.version:
+                self._follow_member(key, member)
+                member.version = table.version
+
+    def _follow_member(self, key: int, member: Member) -> None:
+        table = member.queries
+        live = table.live(Level.QUERY)
+        member.alone = member.may_be_alone and live.shape[0] > _MOST_IN_POOLS
+        if member.alone:
+            self._let_go(member, np.flatnonzero(member.place >= 0))
+            return
+        known = np.flatnonzero(member.place >= 0)
+        reborn = known[table.born()[known] > member.version]
+        gone = np.union1d(np.setdiff1d(known, live), reborn)
+        self._let_go(member, gone)
+        fresh = live[~np.isin(live, np.setdiff1d(known, gone))]
+        self._enter(key, member, fresh)
+
+    def _let_go(self, member: Member, qids: I64) -> None:
+        places = member.place[qids]
+        for at, pool in enumerate(self.pools):
+            slots = places[places // MOST_SLOTS == at] % MOST_SLOTS
+            if slots.shape[0]:
+                pool.remove(slots)
+        member.place[qids] = _NOWHERE
+
+    def _enter(self, key: int, member: Member, qids: I64) -> None:
+        """Give queries a place; a pool that has to grow takes its own in again."""
+        if qids.shape[0]:
+            more = int(qids.max()) + 1 - member.place.shape[0]
+            member.place = np.concatenate([member.place, np.full(max(more, 0), _NOWHERE)])
+        at = 0
+        while qids.shape[0]:
+            if at == len(self.pools):
+                self.pools.append(Pool(len(self.span), self._ctx, self._routing))
+            pool = self.pools[at]
+            some, qids = qids[: pool.free], qids[pool.free :]
+            if some.shape[0]:
+                held = pool.member.copy(), pool.qid.copy()
+                if pool.reserve(len(pool) + some.shape[0]):
+                    self._again(at, *held)
+                self._place(key, member, at, some)
+            at += 1
+
+    def _again(self, at: int, members: I64, qids: I64) -> None:
+        for key in np.unique(members[members >= 0]).tolist():
+            self._place(key, self.members[key], at, qids[members == key])
+
+    def _place(self, key: int, member: Member, at: int, qids: I64) -> None:
+        table = member.queries
+        slots = self.pools[at].add(
+            key, qids, table.matrix()[qids], table.since(Level.QUERY)[qids], member.windows,
+            member.conjuncts,
+        )  # fmt: skip
+        member.place[qids] = at * MOST_SLOTS + slots
+
+    # ---- the step --------------------------------------------------------------------
+    def _positions(self) -> I64:
+        return cast(I64, self.scope["position"])
+
+    def _ends(self, now: int) -> I64:
+        return np.array([log.position(now, after=True) for log in self.logs])
+
+    def begin(self) -> None:
+        """The engine takes a step."""
+        self._stepped = False
+
+    def has_input(self, key: int, now: int) -> bool:
+        """Whether a step at `now` has something for this member."""
+        if self._stepped:
+            return key in self._found or key in self._faults
+        return now != BEGINNING and bool((self._ends(now) > self._positions()).any())
+
+    def take(self, key: int, now: int) -> Found:
+        """A member's results of this step; the first member that asks makes the step for all."""
+        if not self._stepped:
+            self._stepped = True
+            self._step(now)
+        return self._found.pop(key, Found.none(len(self.span)))
+
+    def arrived(self) -> tuple[int, int]:
+        """The positions of the first alias's rows that this step took."""
+        return int(self._before[0]), int(self._positions()[0])
+
+    def faults(self, key: int) -> dict[int, str]:
+        """Queries of the member that failed in this step, and why."""
+        return self._faults.pop(key, {})
+
+    def _step(self, now: int) -> None:
+        self._found, self._faults = {}, {}
+        positions = self._positions()
+        self._first = bool(positions[0] == _NOWHERE)
+        if now == BEGINNING:
+            if self._first:
+                positions[:] = [log.discarded for log in self.logs]
+            self._before = positions.copy()
+            return
+        self._follow()
+        ends = self._ends(now)
+        self._build(ends)
+        # what is there in the first step is looked up, not routed
+        starts = self._before = ends if self._first else positions.copy()
+        views = [LogView.of(log) for log in self.logs]
+        routed: dict[int, list[Found]] = {}
+        for alias in range(len(self.span)):
+            for at in range(int(starts[alias]), int(ends[alias]), _CHUNK):
+                until = min(at + _CHUNK, int(ends[alias]))
+                entry = self._arrivals(alias, at, until, starts, views)
+                self._route(entry, None, routed)
+        positions[:] = ends
+        self._found = {key: self._in_order(parts) for key, parts in routed.items()}
+
+    def _build(self, ends: I64) -> None:
+        for module in self._stems:
+            for stem in module.stems.values():
+                stem.build(int(ends[module.alias]))
+
+    def _arrivals(self, alias: int, start: int, end: int, old: I64, views: list[LogView]) -> Entry:
+        positions = np.arange(start, end)
+        instants = views[alias].ts[positions - views[alias].base]
+        limits = [
+            np.maximum(view.position(instants, "right" if other < alias else "left"), old[other])
+            if other != alias
+            else positions
+            for other, view in enumerate(views)
+        ]
+        return Entry(alias, positions, instants, limits, self._floors(int(instants[0])), views)
+
+    def _floors(self, instant: int) -> list[int]:
+        """By alias, the first position that a window may hold at an instant."""
+        longest = self._longest()
+        return [
+            log.discarded if length == NEVER else log.position(instant - length, after=True)
+            for log, length in zip(self.logs, longest, strict=True)
+        ]
+
+    def _longest(self) -> list[int]:
+        windows = [member.windows for member in self.members.values()]
+        return [int(length) for length in np.max(windows, axis=0)]
+
+    def _route(self, entry: Entry, masks: list[U64] | None, routed: dict[int, list[Found]]) -> None:
+        """Send rows through every pool and sort what comes out by member."""
+        for at, pool in enumerate(self.pools):
+            mask = pool.mask if masks is None else masks[at]
+            if not mask.any():
+                continue
+            chunk = pool.route(entry, self._stems, mask)
+            if not len(chunk):
+                continue
+            self._blame(pool, chunk)
+            rows, slots = explode(chunk.bits)
+            places = np.vstack([chunk.positions[a][rows] for a in range(len(self.span))])
+            self._deal(Found(places, chunk.instants()[rows], pool.qid[slots]),
+                       pool.member[slots], routed)  # fmt: skip
+
+    @staticmethod
+    def _deal(found: Found, members: I64, routed: dict[int, list[Found]]) -> None:
+        first = int(members[0]) if len(found) else _NOWHERE
+        if (members == first).all():
+            if len(found):
+                routed.setdefault(first, []).append(found)
+            return
+        order = np.argsort(members, kind="stable")
+        keys, starts = np.unique(members[order], return_index=True)
+        for key, part in zip(keys.tolist(), np.split(order, starts[1:]), strict=True):
+            own = Found(found.positions[:, part], found.instants[part], found.qids[part])
+            routed.setdefault(key, []).append(own)
+
+    def _blame(self, pool: Pool, chunk: Chunk) -> None:
+        """Queries that would have taken a row at which one of their conditions has no value."""
+        if chunk.faults is None:
+            return
+        bad = chunk.faults & chunk.bits
+        chunk.bits &= ~bad
+        for slot in np.unique(explode(bad)[1]).tolist():
+            key, qid = int(pool.member[slot]), int(pool.qid[slot])
+            reason = pool.reasons.pop(slot, "a condition has no value")
+            self._faults.setdefault(key, {})[qid] = reason
+
+    @staticmethod
+    def _in_order(parts: list[Found]) -> Found:
+        """By time, then positions and query: however the rows were routed."""
+        positions = np.concatenate([p.positions for p in parts], axis=1)
+        instants = np.concatenate([p.instants for p in parts])
+        qids = np.concatenate([p.qids for p in parts])
+        order = np.lexsort((qids, *positions[::-1], instants))
+        return Found(positions[:, order], instants[order], qids[order])
+
+    # ---- what holds at the clock -----------------------------------------------------
+    def newcomers(self, key: int, now: int, qids: I64) -> Found:
+        """What new queries find: rows of earlier steps, as far as they see them."""
+        if not self._first:  # without history nobody sees rows of earlier steps
+            qids = qids[self.members[key].queries.since(Level.QUERY)[qids] == 0]
+        if not qids.shape[0]:
+            return Found.none(len(self.span))
+        return self.contents(key, now, qids, self._before)
+
+    def contents(self, key: int, now: int, qids: I64, until: I64 | None = None) -> Found:
+        """The results of some queries of a member that live at `now`."""
+        positions = self._positions()
+        if now == BEGINNING or positions[0] == _NOWHERE:
+            return Found.none(len(self.span))
+        until = positions if until is None else until
+        self._follow()
+        self._build(positions)
+        places = self.members[key].place[qids]
+        masks = [
+            full(places[places // MOST_SLOTS == at] % MOST_SLOTS, pool.words)
+            for at, pool in enumerate(self.pools)
+        ]
+        views = [LogView.of(log) for log in self.logs]
+        floors = self._floors(now)
+        routed: dict[int, list[Found]] = {}
+        for at in range(floors[0], int(until[0]), _CHUNK):
+            entering = np.arange(at, min(at + _CHUNK, int(until[0])))
+            n = entering.shape[0]
+            limits = [np.full(n, int(end)) for end in until]
+            entry = Entry(0, entering, np.full(n, now), limits, floors, views)
+            self._route(entry, masks, routed)
+        parts = routed.get(key)
+        return self._in_order(parts) if parts else Found.none(len(self.span))
+
+    # ---- what is needed and known ----------------------------------------------------
+    def stems(self) -> list[StemInfo]:
+        """The SteMs that are probed."""
+        return [
+            StemInfo(module.name, f"({', '.join(_names(stem))})", self._registry.readers(stem))
+            for module in self._stems
+            for stem in module.stems.values()
+        ]
+
+    def learnt(self) -> list[str]:
+        """What the eddies know, a line per alias that has seen rows."""
+        lines = []
+        for pool in self.pools:
+            for alias, eddy in enumerate(pool.report(self._stems)):
+                if not eddy.rows:
+                    continue
+                modules = ", ".join(
+                    f"{m.module} ({m.share:.0%} of tickets, selectivity {m.selectivity:.2f})"
+                    for m in eddy.modules
+                )
+                visits = f"{eddy.rows:,} rows, {eddy.visits_per_row:.2f} visits each"
+                lines.append(f"eddy {self.span.streams[alias]}: {visits}: {modules}")
+        return lines
+
+    def report(self) -> dict[str, object]:
+        """Streams, queries, bytes of filters, and what the eddies have learnt."""
+        return {
+            "streams": list(self.span.streams),
+            "templates": len(self.members),
+            "queries": sum(len(member.queries) for member in self.members.values()),
+            "pooled": sum(len(pool) for pool in self.pools),
+            "bytes": sum(pool.nbytes for pool in self.pools),
+            "routing": self._routing,
+            "eddies": [asdict(e) for pool in self.pools for e in pool.report(self._stems)],
+        }
+
+    def needs(self, now: int) -> dict[str, int]:
+        """By stream, the first position that must stay in its log."""
+        positions = self._positions()
+        held = len(self.span) > 1 and now != BEGINNING
+        floors = self._floors(now) if held else positions.tolist()
+        found: dict[str, int] = {}
+        for stream, position, floor in zip(
+            self.span.streams, positions.tolist(), floors, strict=True
+        ):
+            least = min(position, floor)
+            found[stream] = min(found.get(stream, least), least)
+        return found
+
+
+def _names(stem: Stem) -> list[str]:
+    return [stem.log.schema.names[c] for c in stem.columns]

@@ -1,0 +1,114 @@
+"""Modules of an eddy that test rows: the grouped filter of a value, and calls (CACQ §3.2.6).
+
+A visit takes queries from the lineage of rows. A row at which an expression has no value keeps
+its queries and is blamed: they fail if nothing else rejects the row, in whatever order it
+visits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from penstock.delta import I64, Bool
+from penstock.kernels.grouped_filter_bits import U64
+from penstock.logical.expr import Expr, columns_of
+from penstock.physical.context import Context
+from penstock.physical.evaluate import EvaluationError
+from penstock.sharing.attribute_filter import AttributeFilter
+from penstock.sharing.call_filter import CallFilter
+from penstock.sharing.chunk import Chunk
+from penstock.sharing.predicates import Term
+
+Blame = Callable[[U64, str], None]
+"""Takes note of why the slots of a set may fail."""
+
+
+class FilterModule:
+    """All predicates on one value of one alias."""
+
+    def __init__(self, alias: int, term: Term, words: int, ctx: Context, blame: Blame) -> None:
+        self.alias = alias
+        self.name = f"filter {term.value}"
+        self.filter = AttributeFilter(words)
+        self._term, self._ctx, self._blame = term, ctx, blame
+        self._columns = np.array(sorted(columns_of(term.value)), np.int64)
+
+    @staticmethod
+    def key(alias: int, term: Term) -> Hashable:
+        """What predicates must have in common to be one module."""
+        return (alias, term.attribute)
+
+    @property
+    def uses(self) -> U64:
+        """Slots with a predicate here."""
+        return self.filter.uses
+
+    @property
+    def predicates(self) -> int:
+        """How many predicates there are."""
+        return self.filter.predicates
+
+    def visit(self, chunk: Chunk, rows: I64) -> None:
+        """Let the rows pass the filter."""
+        columns = chunk.columns(self.alias, rows, self._columns)
+        good, (values, null) = self._values(chunk, rows, columns)
+        rows = rows if good is None else rows[good]
+        self.filter.take(values, null, rows, chunk.bits, chunk.satisfied)
+
+    def _values(
+        self, chunk: Chunk, rows: I64, columns: I64
+    ) -> tuple[Bool | None, tuple[I64, Bool | None]]:
+        try:
+            return None, self._term.values(columns, self._ctx)
+        except EvaluationError as error:
+            self._blame(self.uses, error.reason)
+            chunk.blame(rows[error.bad], self.uses)
+            self._pass(chunk, rows[error.bad])
+            good = ~error.bad
+            inner, found = self._values(chunk, rows[good], columns[:, good])
+            if inner is not None:
+                good[np.flatnonzero(good)[~inner]] = False
+            return good, found
+
+    def _pass(self, chunk: Chunk, rows: I64) -> None:
+        """Terms of clauses count as true where they have no value."""
+        here = self.filter.clauses
+        chunk.satisfied[rows, : here.shape[0]] |= here
+
+
+class CallModule:
+    """A conjunct that is no test of one value: evaluated once for each distinct call."""
+
+    def __init__(self, alias: int, predicate: Expr, words: int, ctx: Context, blame: Blame) -> None:
+        self.alias = alias
+        self.name = f"call {predicate}"
+        self.filter = CallFilter(predicate, ctx, words)
+        self._blame = blame
+        self._columns = np.array(sorted(columns_of(predicate)), np.int64)
+
+    @staticmethod
+    def key(alias: int, predicate: Expr) -> Hashable:
+        """What predicates must have in common to be one module."""
+        return (alias, "call", predicate)
+
+    @property
+    def uses(self) -> U64:
+        """Slots with a predicate here."""
+        return self.filter.uses
+
+    @property
+    def predicates(self) -> int:
+        """How many predicates there are."""
+        return self.filter.predicates
+
+    def visit(self, chunk: Chunk, rows: I64) -> None:
+        """Let the rows pass the calls."""
+        columns = chunk.columns(self.alias, np.arange(len(chunk)), self._columns)
+        for fault in self.filter.take(columns, rows, chunk.bits):
+            self._blame(fault.slots, fault.reason)
+            chunk.blame(fault.rows, fault.slots)
+
+
+TestModule = FilterModule | CallModule

@@ -1,0 +1,320 @@
+"""A pool: up to 4,096 queries of one span whose lineage shares one bitmap (CACQ §3.2).
+
+Each query has a slot. Its conjuncts live in modules that all queries of the pool share: one
+grouped filter per value, one call filter per function call. `route` sends rows through the
+modules and the SteMs in the order that the eddy of their alias chooses. A query needs no mask of
+what must be done before its output (CACQ §3.2.3): each module knows who uses it, a row visits
+it only while one of those may still take it, and what is left in the end has passed all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.delta import I64
+from penstock.kernels.grouped_filter_bits import U64
+from penstock.kernels.lineage import (
+    alive_rows,
+    clear_below,
+    count_bits,
+    enforce,
+    full,
+    rows_using,
+)
+from penstock.logical.expr import Expr
+from penstock.physical.context import Context
+from penstock.sharing.chunk import Chunk, Entry
+from penstock.sharing.eddy import Eddy, Routing
+from penstock.sharing.modules import CallModule, FilterModule, TestModule
+from penstock.sharing.predicates import Term, clause_of
+from penstock.sharing.probe import StemModule
+
+MOST_SLOTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunct:
+    """A condition on one alias, over the columns of its stream: a clause of terms, or a call."""
+
+    alias: int
+    predicate: Expr
+    terms: tuple[Term, ...] | None
+
+    @staticmethod
+    def of(alias: int, predicate: Expr) -> Conjunct:
+        """A conjunct as the pool takes it."""
+        return Conjunct(alias, predicate, clause_of(predicate))
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """Clauses of several terms: the bit, the slot, and the modules of the terms."""
+
+    bits: I64
+    slots: I64
+    modules: frozenset[Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleReport:
+    """What an eddy knows of a module."""
+
+    module: str
+    predicates: int
+    tickets: float
+    share: float
+    visits: int
+    selectivity: float
+    ns_per_row: float
+
+
+@dataclass(frozen=True, slots=True)
+class EddyReport:
+    """Rows of an alias and how they were routed."""
+
+    alias: int
+    rows: int
+    visits_per_row: float
+    modules: list[ModuleReport]
+
+
+class Pool:
+    """Queries, modules and eddies."""
+
+    def __init__(self, aliases: int, ctx: Context, routing: Routing) -> None:
+        self._ctx = ctx
+        self._aliases = aliases
+        self.eddies = [Eddy(routing, seed) for seed in range(aliases)]
+        self.reasons: dict[int, str] = {}  # by slot, why it may fail
+        self._clear(1)
+
+    def _clear(self, words: int) -> None:
+        slots = 64 * words
+        self.words = words
+        self.mask: U64 = np.zeros(words, np.uint64)  # slots in use
+        self.member: I64 = np.full(slots, -1)
+        self.qid: I64 = np.full(slots, -1)
+        self.since: I64 = np.zeros(slots, np.int64)
+        self.window: I64 = np.zeros((self._aliases, slots), np.int64)
+        self.modules: dict[Hashable, TestModule] = {}
+        self._clauses: list[Clauses] = []
+        self._clause_free = np.zeros(0, np.bool_)
+
+    # ---- membership ------------------------------------------------------------------
+    def __len__(self) -> int:
+        return int((self.member >= 0).sum())
+
+    @property
+    def free(self) -> int:
+        """How many more queries fit."""
+        return MOST_SLOTS - len(self)
+
+    def reserve(self, queries: int) -> bool:
+        """Room for so many queries in all; True: the pool had to be emptied for it."""
+        words = self.words
+        while 64 * words < queries:
+            words *= 2
+        if words == self.words:
+            return False
+        self._clear(words)
+        return True
+
+    def add(
+        self, member: int, qids: I64, params: I64, since: I64, windows: I64,
+        conjuncts: tuple[Conjunct, ...],
+    ) -> I64:  # fmt: skip
+        """Take in queries (as many as are free at most); their slots."""
+        slots = np.flatnonzero(self.member < 0)[: qids.shape[0]]
+        self.member[slots], self.qid[slots] = member, qids
+        self.since[slots] = since
+        self.window[:, slots] = windows[:, None]
+        self.mask |= full(slots, self.words)
+        for conjunct in conjuncts:
+            self._add_conjunct(conjunct, slots, params)
+        return slots
+
+    def _add_conjunct(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
+        if conjunct.terms is None:
+            self._add_call(conjunct, slots, params)
+            return
+        pieces = [term.pieces(params, self._ctx) for term in conjunct.terms]
+        inexact = ~np.logical_and.reduce([p.exact for p in pieces])
+        if inexact.any():
+            self._add_call(conjunct, slots[inexact], params[inexact])
+        keys = [FilterModule.key(conjunct.alias, term) for term in conjunct.terms]
+        clauses = np.full(slots.shape[0], -1)
+        if len(keys) > 1:
+            clauses = self._new_clauses(slots, frozenset(keys))
+        for key, term, piece in zip(keys, conjunct.terms, pieces, strict=True):
+            self._filter(key, conjunct.alias, term).filter.add(slots, piece, clauses)
+
+    def _add_call(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
+        key = CallModule.key(conjunct.alias, conjunct.predicate)
+        module = self.modules.get(key)
+        if module is None:
+            module = CallModule(
+                conjunct.alias, conjunct.predicate, self.words, self._ctx, self._note
+            )
+            self.modules[key] = module
+        assert isinstance(module, CallModule)
+        module.filter.add(slots, params)
+
+    def _filter(self, key: Hashable, alias: int, term: Term) -> FilterModule:
+        module = self.modules.get(key)
+        if module is None:
+            module = FilterModule(alias, term, self.words, self._ctx, self._note)
+            self.modules[key] = module
+        assert isinstance(module, FilterModule)
+        return module
+
+    def _new_clauses(self, slots: I64, modules: frozenset[Hashable]) -> I64:
+        free = np.flatnonzero(self._clause_free)[: slots.shape[0]]
+        used = self._clause_free.shape[0]
+        fresh = np.arange(used, used + slots.shape[0] - free.shape[0])
+        self._clause_free = np.concatenate([self._clause_free, np.zeros(fresh.shape[0], np.bool_)])
+        bits = np.concatenate([free, fresh])
+        self._clause_free[bits] = False
+        self._clauses.append(Clauses(bits, slots, modules))
+        return bits
+
+    def remove(self, slots: I64) -> None:
+        """Let queries go."""
+        self.mask &= ~full(slots, self.words)
+        self.member[slots] = self.qid[slots] = -1
+        for module in self.modules.values():
+            module.filter.remove(slots)
+        gone = {key for key, module in self.modules.items() if not module.predicates}
+        for key in gone:
+            del self.modules[key]
+        for eddy in self.eddies:
+            eddy.forget(gone)
+        self._clauses = [kept for c in self._clauses if (kept := self._without(c, slots))]
+
+    def _without(self, clauses: Clauses, slots: I64) -> Clauses | None:
+        stay = ~np.isin(clauses.slots, slots)
+        self._clause_free[clauses.bits[~stay]] = True
+        if not stay.any():
+            return None
+        return Clauses(clauses.bits[stay], clauses.slots[stay], clauses.modules)
+
+    def _note(self, slots: U64, reason: str) -> None:
+        for slot in np.flatnonzero(np.unpackbits(slots.view(np.uint8), bitorder="little")):
+            self.reasons.setdefault(int(slot), reason)
+
+    # ---- routing ---------------------------------------------------------------------
+    def route(self, entry: Entry, stems: list[StemModule], mask: U64) -> Chunk:
+        """Rows that entered and all they join with, for queries of `mask` that take them."""
+        eddy = self.eddies[entry.alias]
+        eddy.rows += entry.positions.shape[0]
+        clause_words = (self._clause_free.shape[0] + 63) // 64
+        chunk = self._admit(Chunk.enter(entry, mask, clause_words), entry.alias)
+        done: set[Hashable] = set()
+        while len(chunk):
+            ready = list(self._ready(chunk, stems, done))
+            if not ready:
+                break
+            key = ready[eddy.choose(ready)]
+            done.add(key)
+            module = self.modules.get(key)
+            chunk = (
+                self._probe(chunk, stems[_alias(key)], eddy, key)
+                if module is None
+                else self._test(chunk, module, eddy, key, done)
+            )
+        return chunk
+
+    def _ready(
+        self, chunk: Chunk, stems: list[StemModule], done: set[Hashable]
+    ) -> Iterator[Hashable]:
+        """Modules that may be visited next, in a fixed order; those nobody needs are done."""
+        wanted = np.bitwise_or.reduce(chunk.bits, axis=0)
+        for key, module in self.modules.items():
+            if key in done or module.alias not in chunk.positions:
+                continue
+            if (wanted & module.uses).any():
+                yield key
+        present = frozenset(chunk.positions)
+        for stem in stems:
+            if stem.alias not in present and stem.ready(present):
+                yield ("stem", stem.alias)
+
+    def _test(
+        self, chunk: Chunk, module: TestModule, eddy: Eddy, key: Hashable, done: set[Hashable]
+    ) -> Chunk:
+        start = time.perf_counter_ns()
+        rows = rows_using(chunk.bits, module.uses)
+        before = count_bits(chunk.bits, module.uses)
+        module.visit(chunk, rows)
+        for clauses in self._clauses:
+            if key in clauses.modules and clauses.modules <= done:
+                enforce(chunk.bits, chunk.satisfied, clauses.bits, clauses.slots)
+        after = count_bits(chunk.bits, module.uses)
+        chunk = _compact(chunk)
+        eddy.learn(key, rows.shape[0], before, after, time.perf_counter_ns() - start)
+        return chunk
+
+    def _probe(self, chunk: Chunk, stem: StemModule, eddy: Eddy, key: Hashable) -> Chunk:
+        start = time.perf_counter_ns()
+        rows, before = len(chunk), count_bits(chunk.bits, self.mask)
+        chunk = self._admit(stem.probe(chunk), stem.alias)
+        after = count_bits(chunk.bits, self.mask)
+        eddy.learn(key, rows, before, after, time.perf_counter_ns() - start)
+        return chunk
+
+    def _admit(self, chunk: Chunk, alias: int) -> Chunk:
+        """Only queries that see the alias's row, within their own window (CACQ §3.3.3)."""
+        if not len(chunk):
+            return chunk
+        view = chunk.entry.views[alias]
+        at = chunk.positions[alias] - view.base
+        used = self.member >= 0
+        epochs = view.epoch[at]
+        if int(epochs.min()) < int(self.since[used].max(initial=0)):
+            clear_below(chunk.bits, epochs, self.since)
+        ages = chunk.instants() - view.ts[at]
+        if int(ages.max()) >= int(self.window[alias, used].min(initial=0)):
+            clear_below(chunk.bits, -ages, 1 - self.window[alias])
+        return _compact(chunk)
+
+    # ---- what is known ---------------------------------------------------------------
+    def report(self, stems: list[StemModule]) -> list[EddyReport]:
+        """What the eddy of each alias knows."""
+        names: dict[Hashable, str] = {("stem", s.alias): s.name for s in stems}
+        names |= {key: module.name for key, module in self.modules.items()}
+        found = []
+        for alias, eddy in enumerate(self.eddies):
+            shares = eddy.shares()
+            modules = [
+                ModuleReport(
+                    names[key], self._served(key), round(score.tickets, 1), round(shares[key], 4),
+                    score.visits, round(score.selectivity, 4), round(score.cost, 1),
+                )
+                for key, score in eddy.scores.items()
+                if key in names
+            ]  # fmt: skip
+            found.append(EddyReport(alias, eddy.rows, round(eddy.visits_per_row, 4), modules))
+        return found
+
+    def _served(self, key: Hashable) -> int:
+        module = self.modules.get(key)
+        return len(self) if module is None else module.predicates
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the filters' tables."""
+        return sum(module.filter.nbytes for module in self.modules.values())
+
+
+def _alias(key: Hashable) -> int:
+    assert isinstance(key, tuple)
+    return int(key[1])
+
+
+def _compact(chunk: Chunk) -> Chunk:
+    """Only rows that some query may still take."""
+    alive = alive_rows(chunk.bits)
+    return chunk if alive.shape[0] == len(chunk) else chunk.take(alive)

@@ -1,0 +1,123 @@
+"""Span: which streams a join reads and how their rows must fit together (CACQ §3.3.2).
+
+All select-project-join blocks with the same span form one flow, whatever their filters, window
+lengths and output columns. It is what CACQ calls a virtual source: there is one for each set of
+sources that some query ranges over, and no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.delta import I64, Bool
+
+Place = tuple[int, int]
+"""An alias and a column of its stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanBand:
+    """low ≤ right − left ≤ high, each side a place; bounds may be open."""
+
+    left: Place
+    right: Place
+    low: int | float | None
+    high: int | float | None
+    is_float: bool
+
+    def holds(self, left: I64, right: I64) -> Bool:
+        """Which pairs of values (as stored) satisfy the band."""
+        if self.is_float:
+            with np.errstate(all="ignore"):
+                gap = right.view(np.float64) - left.view(np.float64)
+            low = -np.inf if self.low is None else self.low
+            high = np.inf if self.high is None else self.high
+            return np.asarray((gap >= low) & (gap <= high))
+        lows, highs = self.range_of(left, is_left=True)
+        return np.asarray((right >= lows) & (right <= highs) & (lows <= highs))
+
+    def range_of(self, values: I64, *, is_left: bool) -> tuple[I64, I64]:
+        """Least and greatest partner of each integer value; (1, 0) when there is none."""
+        low, high = self.low, self.high
+        if not is_left:
+            low, high = None if high is None else -high, None if low is None else -low
+        lows = _shifted(values, low, np.iinfo(np.int64).min)
+        highs = _shifted(values, high, np.iinfo(np.int64).max)
+        # a bound beyond all integers excludes or includes all
+        if low is not None and low > 0:
+            over = values > np.iinfo(np.int64).max - int(low)
+            lows, highs = np.where(over, 1, lows), np.where(over, 0, highs)
+        if high is not None and high < 0:
+            under = values < np.iinfo(np.int64).min - int(high)
+            lows, highs = np.where(under, 1, lows), np.where(under, 0, highs)
+        return lows, highs
+
+
+def _shifted(values: I64, by: int | float | None, open_end: int) -> I64:
+    """The sums, `open_end` where that is no integer or there is no bound."""
+    if by is None:
+        return np.full(values.shape, open_end)
+    by = int(by)
+    least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    fits = values <= most - by if by > 0 else values >= least - by
+    with np.errstate(over="ignore"):
+        return np.where(fits, values + np.int64(by), open_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Streams by alias, classes of equal columns, and bands between columns."""
+
+    streams: tuple[str, ...]
+    classes: tuple[tuple[Place, ...], ...] = ()
+    bands: tuple[SpanBand, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.streams)
+
+    def links(self, alias: int, present: frozenset[int]) -> list[tuple[int, Place]]:
+        """Columns of `alias` that equal a column of an alias that is present, and where."""
+        found = []
+        for places in self.classes:
+            mine = [c for a, c in places if a == alias]
+            theirs = [p for p in places if p[0] in present]
+            if mine and theirs:
+                found.append((mine[0], theirs[0]))
+        return found
+
+    def bands_with(self, alias: int, present: frozenset[int]) -> list[SpanBand]:
+        """The bands between `alias` and what is present."""
+        return [
+            b
+            for b in self.bands
+            if (b.left[0] == alias and b.right[0] in present)
+            or (b.right[0] == alias and b.left[0] in present)
+        ]
+
+    def keys(self, alias: int) -> list[tuple[tuple[int, ...], bool]]:
+        """The keys by which rows of `alias` may be found, and whether each is in order."""
+        everyone = frozenset(range(len(self))) - {alias}
+        links = [column for column, _ in self.links(alias, everyone)]
+        if links and len(self) == 2:
+            return [(tuple(links), False)]
+        found: list[tuple[tuple[int, ...], bool]] = [((column,), False) for column in links]
+        for band in self.bands_with(alias, everyone):
+            other = band.right[0] if band.left[0] == alias else band.left[0]
+            if not self.links(alias, frozenset({other})):
+                found.append((((band.left if band.left[0] == alias else band.right)[1],), True))
+        return list(dict.fromkeys(found))
+
+    def describe(self, names: list[tuple[str, ...]]) -> str:
+        """The joined columns; `names` are those of each alias's stream."""
+
+        def show(place: Place) -> str:
+            return f"{self.streams[place[0]]}.{names[place[0]][place[1]]}"
+
+        parts = [" = ".join(map(show, places)) for places in self.classes]
+        for band in self.bands:
+            low = "" if band.low is None else f"{band.low} <= "
+            high = "" if band.high is None else f" <= {band.high}"
+            parts.append(f"{low}{show(band.right)} - {show(band.left)}{high}")
+        return " AND ".join(parts)

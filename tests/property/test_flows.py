@@ -1,0 +1,161 @@
+"""Flows: populations of selections and joins that share filters and SteMs, against DuckDB.
+
+Queries of many shapes over the same streams, with windows of different lengths on one SteM,
+self-joins, bands and disjunctions, come and go while rows flow; each must be as exact as if it
+were alone, however its rows are routed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+import penstock
+from oracle.check import compare
+from oracle.driver import Observation, Trace
+from oracle.fold import changes_of, rows_of
+from oracle.scenario import Advance, Push, Scenario, follow
+from penstock.errors import HistoryError
+from penstock.sharing.eddy import ROUTINGS
+from property.cases import CHUNKS, seeds, tally
+from property.data import session
+
+_JOINS = (
+    ("r", "FROM r [RANGE {w}] r", ""),
+    ("r", "FROM r [RANGE {w}] r", ""),
+    ("r s", "FROM r [RANGE {w}] r, s [RANGE {v}] s", "r.k = s.k"),
+    ("r s", "FROM s [RANGE {w}] s, r [RANGE {v}] r", "r.k = s.k AND r.a = s.b"),
+    ("r s", "FROM r [RANGE {w}] r, s [RANGE {v}] s", "s.b - r.a BETWEEN -1 AND {c}"),
+    ("r s u", "FROM r [RANGE {w}] r, s [RANGE {v}] s, u [RANGE {x}] u", "r.k = s.k AND s.k = u.k"),
+    ("r s u", "FROM r [RANGE {w}] r, s [RANGE {v}] s, u [NOW] u", "r.k = s.k AND r.a = u.k"),
+    ("r r2", "FROM r [RANGE {w}] r, r [RANGE {v}] r2", "r.k = r2.k"),
+    ("r r2", "FROM r [RANGE {w}] r, r [RANGE {v}] r2", "r.k = r2.a"),
+    ("r s r2", "FROM r [RANGE {w}] r, s [RANGE {v}] s, r [RANGE 2] r2", "r.k = s.k AND s.b = r2.a"),
+)  # fmt: skip
+_COLUMNS = {
+    "r": ("r.k", "r.a"), "r2": ("r2.k", "r2.a"), "s": ("s.k", "s.b", "s.x"), "u": ("u.k", "u.c"),
+}  # fmt: skip
+
+
+def _condition(rng: Random, column: str) -> str:
+    if column == "u.c":
+        word = rng.choice(("a", "b", "ab", ""))
+        return rng.choice((f"u.c = '{word}'", f"u.c <> '{word}'", f"u.c LIKE '{word}%'"))
+    low, high = sorted((rng.randint(-1, 4), rng.randint(-1, 4)))
+    return rng.choice(
+        (
+            f"{column} {rng.choice(('<', '<=', '>', '>=', '=', '<>'))} {low}",
+            f"{column} BETWEEN {low} AND {high}",
+            f"{column} IN ({low}, {high})",
+            f"({column} IS NULL OR {column} > {low})",
+            f"({column} < {low} OR {column} > {high})",
+            f"{column} + 1 > {low}",
+        )
+    )
+
+
+def _query(rng: Random) -> str:
+    """A random block: a join or a selection, conditions, some of them in an OR."""
+    aliases, source, joined = rng.choice(_JOINS)
+    lengths = {name: rng.randint(1, 6) for name in "wvx"}
+    columns = [c for alias in aliases.split() for c in _COLUMNS[alias]]
+    conditions = [joined.format(c=rng.randint(0, 1))] if joined else []
+    for _ in range(rng.randint(0 if joined else 1, 3)):
+        first = _condition(rng, rng.choice(columns))
+        if rng.random() < 0.25:
+            first = f"({first} OR {_condition(rng, rng.choice(columns))})"
+        conditions.append(first)
+    shown = rng.sample(columns, rng.randint(1, len(columns)))
+    chosen = ", ".join(f"{c} AS c{i}" for i, c in enumerate(shown))
+    return f"SELECT {chosen} {source.format(**lengths)} WHERE {' AND '.join(conditions)}"
+
+
+class _Population:
+    """A session with queries that come, with history or without, and go."""
+
+    def __init__(self, rng: Random, scenario: Scenario, **options: Any) -> None:
+        self.rng, self.scenario = rng, scenario
+        self.world = scenario.world()
+        self.trace = Trace(scenario, [], self.world, [], [], [])
+        self.live: dict[int, Any] = {}
+        self.session = penstock.connect(runner="inprocess", **options)
+
+    def run(self) -> Trace:
+        """Alternate churn and input."""
+        for text in self.scenario.ddl():
+            self.session.sql(text)
+        for action in self.scenario.actions:
+            for _ in range(self.rng.randint(0, 2)):
+                self._add()
+            if self.live and self.rng.random() < 0.3:
+                self._drop(self.rng.choice(sorted(self.live)))
+            follow(self.world, action)
+            match action:
+                case Push(stream, rows):
+                    self.session.push(stream, self.scenario.dicts(stream, rows))
+                case Advance(stream, ts):
+                    self.session.advance(stream, ts)
+            self._look()
+        names = [s.name for s in self.scenario.streams]
+        self.trace.late = {name: self.session.late(name).num_rows for name in names}
+        for index in sorted(self.live):
+            self._drop(index)
+        shared = self.session.stats()
+        assert not shared.get("flows"), "the last query takes its flow along"
+        assert not shared.get("stems"), "and the SteMs"
+        self.session.close()
+        return self.trace
+
+    def _add(self) -> None:
+        sql, history = _query(self.rng), self.rng.random() < 0.4
+        try:
+            query = self.session.query(sql, history=history)
+        except HistoryError:  # a stream that has brought nothing holds the clock back for ever
+            return
+        self.live[len(self.trace.sqls)] = query
+        self.trace.sqls.append(sql)
+        self.trace.seen.append([])
+        self.trace.since.append(None if history else self.world.step)
+        self.trace.registered.append(self.world.step)
+
+    def _drop(self, index: int) -> None:
+        query = self.live.pop(index)
+        pending = changes_of(query.changes())
+        told: list[Any] = []
+        query.subscribe(told.append)
+        query.drop()
+        changes = pending + [c for table in told for c in changes_of(table)]
+        self.trace.seen[index].append(Observation(self.world.step, changes, None, dropped=True))
+
+    def _look(self) -> None:
+        for index, query in self.live.items():
+            changes = changes_of(query.changes())
+            seen = Observation(self.world.step, changes, rows_of(query.view()))
+            self.trace.seen[index].append(seen)
+
+
+def _scenario(rng: Random, rows: int) -> Scenario:
+    base = session(rng, {"r", "s", "u"}, set(), rows)
+    return replace(base, streams=tuple(replace(s, retain=1000) for s in base.streams))
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_a_population_is_as_exact_as_its_queries(chunk: int) -> None:
+    for seed in seeds(31, chunk, 3 * CHUNKS):
+        rng = Random(seed)
+        options = {"routing": rng.choice(ROUTINGS)}
+        trace = _Population(rng, _scenario(rng, 24), **options).run()
+        compare(trace)
+        tally["flows"] += len(trace.sqls)
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_a_population_on_shards(chunk: int) -> None:
+    for seed in seeds(32, chunk, 5):
+        rng = Random(seed)
+        trace = _Population(rng, _scenario(rng, 20), shards=rng.choice((1, 2, 3))).run()
+        compare(trace)
+        tally["flows on shards"] += len(trace.sqls)

@@ -1,0 +1,74 @@
+"""Kernels on lineage bitmaps against sets of Python integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from penstock.kernels import lineage as k
+
+
+def _random(seed: int, n: int, words: int, density: float) -> tuple[np.ndarray, list[set[int]]]:
+    rng = np.random.default_rng(seed)
+    taken = rng.random((n, 64 * words)) < density
+    sets = [set(np.flatnonzero(row).tolist()) for row in taken]
+    bits = np.zeros((n, words), np.uint64)
+    for i, row in enumerate(sets):
+        bits[i] = k.full(np.array(sorted(row), np.int64), words)
+    return bits, sets
+
+
+def _sets(bits: np.ndarray) -> list[set[int]]:
+    rows, slots = k.explode(bits)
+    found: list[set[int]] = [set() for _ in range(bits.shape[0])]
+    for row, slot in zip(rows.tolist(), slots.tolist(), strict=True):
+        found[row].add(slot)
+    return found
+
+
+@pytest.mark.parametrize("density", [0.0, 0.004, 0.3, 1.0])
+@pytest.mark.parametrize("words", [1, 3])
+def test_bitmaps_are_sets(words: int, density: float) -> None:
+    bits, sets = _random(words, 50, words, density)
+    assert _sets(bits) == sets
+    rows, slots = k.explode(bits)
+    assert [(r, s) for r, s in zip(rows, slots, strict=True)] == sorted(
+        zip(rows, slots, strict=True)
+    )
+    assert k.alive_rows(bits).tolist() == [i for i, s in enumerate(sets) if s]
+    uses = {0, 5, 63, 64 * words - 1}
+    mask = k.full(np.array(sorted(uses)), words)
+    assert k.rows_using(bits, mask).tolist() == [i for i, s in enumerate(sets) if s & uses]
+    assert k.count_bits(bits, mask) == sum(len(s & uses) for s in sets)
+
+
+def test_slots_that_ask_for_more_are_cleared() -> None:
+    bits, sets = _random(3, 80, 2, 0.4)
+    rng = np.random.default_rng(4)
+    values, least = rng.integers(0, 10, 80), rng.integers(0, 10, 128)
+    k.clear_below(bits, values, least)
+    assert _sets(bits) == [{s for s in row if values[i] >= least[s]} for i, row in enumerate(sets)]
+
+
+def test_a_clause_without_a_true_term_rejects() -> None:
+    bits, sets = _random(5, 60, 1, 0.5)
+    satisfied, clauses = _random(6, 60, 2, 0.5)
+    numbers, slots = np.array([3, 70, 100]), np.array([1, 1, 40])
+    k.enforce(bits, satisfied, numbers, slots)
+    expected = [
+        {s for s in row if all(c in clauses[i] for c, o in ((3, 1), (70, 1), (100, 40)) if o == s)}
+        for i, row in enumerate(sets)
+    ]
+    assert _sets(bits) == expected
+
+
+def test_columns_are_gathered_with_their_nulls() -> None:
+    rows = np.array([[0b10, 5, 0, 7], [0, 1, 2, 3], [0b100, 8, 9, 0]], np.int64)
+    at = np.array([2, 0], np.int64)
+    some = k.gather_columns(rows, at, np.array([1], np.int64))
+    assert some[0].tolist() == [0b100, 0b10]
+    assert some[2].tolist() == [9, 0]
+    out = np.zeros((4, 2), np.int64)
+    k.join_rows(out, rows, at, np.array([2, 1], np.int64), 1)
+    assert out[2:].tolist() == [[0, 7], [9, 0]]
+    assert out[0].tolist() == [0b010, 0b100]

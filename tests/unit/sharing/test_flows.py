@@ -1,0 +1,145 @@
+"""Which parts of plans run in flows, and what flows share, seen through a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.errors import PenstockError
+
+
+@pytest.fixture
+def ps() -> Any:
+    session = penstock.connect(runner="inprocess")
+    for name, column in (("r", "a"), ("s", "b"), ("t", "c")):
+        session.sql(f"CREATE STREAM {name} (k INT, {column} BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    session.sql("CREATE TABLE names (k INT, name STRING)")
+    return session
+
+
+def _flows(ps: Any) -> list[list[str]]:
+    return [flow["streams"] for flow in ps.stats()["flows"]]
+
+
+def test_selections_of_different_shapes_are_one_flow(ps: Any) -> None:
+    ps.query("SELECT k FROM r [RANGE 5] WHERE a > 1")
+    ps.query("SELECT a, k FROM r [RANGE 9] WHERE k = 2 AND a < 7")
+    ps.query("SELECT count(*) AS n FROM r [RANGE 2] WHERE a IN (1, 2)")
+    assert _flows(ps) == [["r"]]
+    assert ps.stats()["flows"][0]["templates"] == 3
+
+
+def test_joins_written_differently_are_one_flow(ps: Any) -> None:
+    ps.query("SELECT r.a FROM r [RANGE 5], s [RANGE 3] WHERE r.k = s.k AND a > 1")
+    ps.query("SELECT s.b FROM s [RANGE 8] JOIN r [RANGE 9] ON s.k = r.k WHERE b < 4")
+    assert _flows(ps) == [["r", "s"]]
+    assert [(s["stream"], s["readers"]) for s in ps.stats()["stems"]] == [("r", 1), ("s", 1)]
+
+
+def test_flows_of_different_spans_share_stems(ps: Any) -> None:
+    two = ps.query("SELECT r.a FROM r [RANGE 5], s [RANGE 3] WHERE r.k = s.k AND a > 1")
+    joined = "r.k = s.k AND s.k = t.k"
+    three = ps.query(f"SELECT r.a FROM r [RANGE 5], s [RANGE 3], t [NOW] WHERE {joined}")
+    assert sorted(_flows(ps)) == [["r", "s"], ["r", "s", "t"]]
+    assert {s["stream"]: s["readers"] for s in ps.stats()["stems"]} == {"r": 2, "s": 2, "t": 1}
+    two.drop()
+    assert {s["stream"]: s["readers"] for s in ps.stats()["stems"]} == {"r": 1, "s": 1, "t": 1}
+    three.drop()
+    assert ps.stats()["stems"] == []
+    assert ps.stats()["flows"] == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k FROM r [RANGE 5]",  # nothing to group
+        "SELECT r.a FROM r [RANGE 5], s [RANGE 3] WHERE r.k = s.k",  # one query's own join
+        "SELECT k FROM r [ROWS 5] WHERE a > 1",
+        "SELECT k FROM r [RANGE 4 SLIDE 2] WHERE a > 1",
+        "SELECT k FROM r [RANGE 5] WHERE a > 1 EXCEPT SELECT k FROM s [RANGE 5] WHERE b > 2",
+    ],
+)
+def test_what_does_not_run_in_a_flow(ps: Any, sql: str) -> None:
+    ps.query(sql)
+    assert _flows(ps) == []
+
+
+def test_a_table_is_joined_above_the_flow(ps: Any) -> None:
+    ps.sql("INSERT INTO names VALUES (1, 'one')")
+    query = ps.query("SELECT name, a FROM r [RANGE 5] JOIN names ON r.k = names.k WHERE a > 1")
+    assert _flows(ps) == [["r"]]
+    ps.push("r", [{"k": 1, "a": 2, "ts": 0}, {"k": 1, "a": 1, "ts": 1}])
+    assert query.view().to_pylist() == [{"name": "one", "a": 2}]
+
+
+def test_rows_before_the_other_stream_speaks_are_not_lost(ps: Any) -> None:
+    query = ps.query("SELECT a, b FROM r [RANGE 5], s [RANGE 5] WHERE r.k = s.k AND a > 0")
+    ps.push("r", [{"k": 1, "a": 1, "ts": 0}])
+    ps.push("r", [{"k": 1, "a": 2, "ts": 1}])
+    ps.push("s", [{"k": 1, "b": 9, "ts": 1}])
+    assert sorted(map(tuple, (r.values() for r in query.view().to_pylist()))) == [(1, 9), (2, 9)]
+
+
+def test_each_query_sees_its_own_window_on_one_stem(ps: Any) -> None:
+    text = "SELECT a, b FROM r [RANGE {}], s [RANGE 100] WHERE r.k = s.k AND a > 0"
+    queries = {w: ps.query(text.format(w)) for w in (1, 3, 10)}
+    ps.push("r", [{"k": 1, "a": i, "ts": i} for i in range(1, 9)])
+    ps.push("s", [{"k": 1, "b": 0, "ts": 8}])
+    assert {w: q.view().num_rows for w, q in queries.items()} == {1: 1, 3: 3, 10: 8}
+
+
+def test_a_condition_without_a_value_fails_its_query_only_where_nothing_else_rejects(
+    ps: Any,
+) -> None:
+    hit = ps.query("SELECT k FROM r [RANGE 5] WHERE a * 4611686018427387904 > 0 AND k = 1")
+    spared = ps.query("SELECT k FROM r [RANGE 5] WHERE a * 4611686018427387904 > 0 AND k = 2")
+    other = ps.query("SELECT k FROM r [RANGE 5] WHERE a > 1")
+    ps.push("r", [{"k": 1, "a": 5, "ts": 0}])
+    with pytest.raises(PenstockError, match="overflow"):
+        hit.view()
+    assert spared.view().num_rows == 0
+    assert other.view().num_rows == 1
+
+
+def test_more_queries_than_a_pool_holds(ps: Any) -> None:
+    text = "SELECT a, b FROM r [RANGE 5], s [RANGE 5] WHERE r.k = s.k AND a = $x"
+    queries = ps.query_many(text, [{"x": i} for i in range(5000)])
+    ps.push("r", [{"k": 1, "a": i, "ts": 0} for i in range(0, 5000, 7)])
+    ps.push("s", [{"k": 1, "b": 3, "ts": 0}])
+    found = [q.view().num_rows for q in queries]
+    assert found == [int(i % 7 == 0) for i in range(5000)]
+
+
+def test_a_template_with_very_many_queries_uses_its_index(ps: Any) -> None:
+    text = "SELECT a FROM r [RANGE 5] WHERE a = $x"
+    few = ps.query("SELECT a, k FROM r [RANGE 3] WHERE a > 2990")
+    queries = ps.query_many(text, [{"x": i} for i in range(3000)])
+    ps.push("r", [{"k": 1, "a": i, "ts": 0} for i in range(0, 3000, 3)])
+    flow = ps.stats()["flows"][0]
+    assert (flow["queries"], flow["pooled"]) == (3001, 1)
+    assert sum(q.view().num_rows for q in queries) == 1000
+    assert few.view().num_rows == 3
+    for query in queries[:2500]:
+        query.drop()
+    ps.push("r", [{"k": 1, "a": 2999, "ts": 1}])
+    assert ps.stats()["flows"][0]["pooled"] == 501
+    assert queries[2999].view().num_rows == 1
+    assert few.view().num_rows == 4
+
+
+def test_explain_and_stats_show_what_the_eddy_learnt(ps: Any) -> None:
+    query = ps.query("SELECT k FROM r [RANGE 5] WHERE a > 90 AND k < 2")
+    ps.push("r", [{"k": i % 4, "a": i % 100, "ts": i} for i in range(400)])
+    assert "flow of 1 template, 1 query" in query.explain()
+    assert "visits each: filter" in query.explain()
+    (eddy,) = ps.stats()["flows"][0]["eddies"]
+    assert eddy["rows"] == 400
+    assert 1 < eddy["visits_per_row"] < 2
+    assert {m["module"] for m in eddy["modules"]} == {"filter a", "filter k"}
+
+
+def test_an_unknown_routing_is_refused() -> None:
+    with pytest.raises(PenstockError, match="PS-ROUTING-001"):
+        penstock.connect(runner="inprocess", routing="best")
