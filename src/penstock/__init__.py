@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.session import Query, Session, connect
+    from penstock.session import Queries, Query, Session, connect
 
 __version__ = "0.1.0"
-__all__ = ["PenstockError", "Query", "Session", "__version__", "connect"]
+__all__ = ["PenstockError", "Queries", "Query", "Session", "__version__", "connect"]
 
 
 def __getattr__(name: str) -> Any:
     """Load the engine only when it is asked for, so that light imports stay light."""
-    if name in ("Query", "Session", "connect"):
+    if name in ("Queries", "Query", "Session", "connect"):
         from penstock import session
 
         return getattr(session, name)

@@ -103,6 +103,55 @@ class Delta:
         return Delta(np.empty((1 + columns, 0), np.int64), none, none, np.empty(0, np.int8), none)
 
 
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """Sets of numbers one after another: set i is ``items[offsets[i]:offsets[i + 1]]``."""
+
+    offsets: I64
+    items: I64
+
+    def __len__(self) -> int:
+        return int(self.offsets.shape[0]) - 1
+
+    @property
+    def sizes(self) -> I64:
+        """The number of items of each set."""
+        return np.diff(self.offsets)
+
+    @property
+    def owners(self) -> I64:
+        """The set that each item is in."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def take(self, index: I64) -> Sets:
+        """The sets at these positions."""
+        offsets = start_offsets(self.sizes[index])
+        shift = np.repeat(self.offsets[index] - offsets[:-1], np.diff(offsets))
+        return Sets(offsets, self.items[np.arange(offsets[-1]) + shift])
+
+    def keep(self, keep: Bool) -> Sets:
+        """The sets without the items that are not kept; some may be left empty."""
+        kept = np.bincount(self.owners[keep], minlength=len(self))
+        return Sets(start_offsets(kept), self.items[keep])
+
+    @staticmethod
+    def group(keys: I64, items: I64, count: int) -> Sets:
+        """The items by key, in their order; keys are below `count`."""
+        order = np.argsort(keys, kind="stable")
+        return Sets(start_offsets(np.bincount(keys, minlength=count)), items[order])
+
+
+def start_offsets(sizes: I64) -> I64:
+    """Where parts of these sizes begin when they follow each other, and where the last ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+
+
+def concat_sets(parts: list[Sets]) -> Sets:
+    """The sets of all parts."""
+    sizes = np.concatenate([part.sizes for part in parts])
+    return Sets(start_offsets(sizes), np.concatenate([part.items for part in parts]))
+
+
 def concat(deltas: list[Delta], columns: int) -> Delta:
     """All rows one delta after another (not merged by time)."""
     full = [d for d in deltas if len(d)]

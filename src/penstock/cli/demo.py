@@ -32,7 +32,7 @@ from penstock.errors import PenstockError
 from penstock.inprocess.demo_traffic import LINKS, Traffic
 
 if TYPE_CHECKING:
-    from penstock.session import Query, Session
+    from penstock.session import Queries, Query, Session
 
 NEXT = """
 Look further:
@@ -47,18 +47,15 @@ class Tally:
 
     name: str
     about: str
-    queries: list[Query]
+    source: Query | Queries
+    queries: int = 1
     inserted: int = 0
     deleted: int = 0
     updated: int = 0
 
     def read(self) -> None:
         """Count what has changed since the last time."""
-        for query in self.queries:
-            self._count(query.changes())
-
-    def _count(self, changes: pa.Table) -> None:
-        kinds = changes["_change_type"].cast(pa.string()).value_counts().to_pylist()
+        kinds = self.source.changes()["_change_type"].cast(pa.string()).value_counts().to_pylist()
         seen = {kind["values"]: kind["counts"] for kind in kinds}
         self.inserted += seen.get("insert", 0)
         self.deleted += seen.get("delete", 0)
@@ -105,12 +102,12 @@ def register(session: Session, alerts: int, sources: dict[str, str]) -> list[Tal
     tallies = []
     for name, (about, text) in QUERIES.items():
         query = session.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}")
-        tallies.append(Tally(name, about, [query]))
+        tallies.append(Tally(name, about, query))
     for number, (kind, (text, _)) in enumerate(ALERTS.items()):
         count = (alerts + number) // len(ALERTS)
         if count:
             handles = session.query_many(text, alert_params(kind, count))
-            tallies.append(Tally(f"{count} alerts", kind, handles))
+            tallies.append(Tally(f"{count} alerts", kind, handles, count))
     return tallies
 
 
@@ -119,7 +116,7 @@ def watch(session: Session, traffic: Traffic, tallies: list[Tally], console: Con
     tracker = Tracker(session)
     bar = Progress(BarColumn(), MofNCompleteColumn(), console=console)
     task = bar.add_task("", total=traffic.rows)
-    single = [tally for tally in tallies if len(tally.queries) == 1]
+    single = [tally for tally in tallies if tally.queries == 1]
     shown = 0
 
     def board() -> Group:
@@ -152,7 +149,7 @@ def feed(session: Session, traffic: Traffic, tallies: list[Tally], console: Cons
         console=console,
     )
     task = bar.add_task("", total=traffic.rows, clock="--:--:--", speed="")
-    single = [tally for tally in tallies if len(tally.queries) == 1]
+    single = [tally for tally in tallies if tally.queries == 1]
     busy = 0.0
     pushed = 0
     with Live(Group(bar), console=console, refresh_per_second=8, transient=True) as live:
@@ -183,7 +180,7 @@ def _changes_table(tallies: list[Tally]) -> Table:
 
 
 def _finish(session: Session, tallies: list[Tally], seconds: float, console: Console) -> None:
-    queries = sum(len(tally.queries) for tally in tallies)
+    queries = sum(tally.queries for tally in tallies)
     changes = sum(tally.inserted + tally.deleted + tally.updated for tally in tallies)
     stats = session.stats()
     rows = sum(stream["received"] for stream in stats["streams"].values())

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
-
 from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
@@ -49,9 +47,3 @@ class ControlEngine(Engine):
     def _tidy(self, blocks: list[b.Block]) -> None:
         for table in self.tables.values():
             table.trim()
-
-    def view(self, key: int, qid: int) -> I64:
-        """Nothing: what a query holds is on the shards."""
-        plan = self.templates[key].plan
-        assert plan.view is not None
-        return np.empty((1 + len(plan.view.edge.schema), 0), np.int64)

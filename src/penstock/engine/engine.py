@@ -14,9 +14,11 @@ from penstock.delta import BEGINNING, I64, Level
 from penstock.engine import blocks as b
 from penstock.engine.template import Template
 from penstock.errors import QueryFailed
+from penstock.kernels.changes import INSERT
 from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.physical.context import Context, Failures
 from penstock.physical.planner import Planner
+from penstock.physical.view import Changes
 from penstock.schema import Schema
 from penstock.sharing.eddy import Routing
 from penstock.sharing.flows import Flows
@@ -263,10 +265,10 @@ class Engine:
                     mark(array[..., list(place.columns)] if place.columns else array)  # type: ignore[arg-type]
         return marks
 
-    def view(self, key: int, qid: int) -> I64:
-        """The answer of one query: rows column-major."""
+    def answers(self, key: int, qids: I64, kind: int = INSERT) -> Changes:
+        """What queries of a template hold, as changes of one kind at the clock."""
         self.ctx.failures.drain()
-        live = self.templates[key].contents()
+        held = self.templates[key].held(qids, kind)
         for _, _, reason in self.ctx.failures.drain():
             raise QueryFailed(f"the answer cannot be read: {reason}")
-        return live.rows[:, np.flatnonzero(live.lin == qid)]
+        return held

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from penstock.delta import BEGINNING, I64, Clock, Delta, Level
+from penstock.kernels.changes import DELETE
 from penstock.optimizer.distribution import Send
 from penstock.physical.operator import Operator
 from penstock.physical.planner import Plan
@@ -80,16 +81,16 @@ class Template:
             if leaf.channel == channel:
                 leaf.put(delta)
 
-    def contents(self) -> Delta:
-        """The answers of all queries at the clock."""
-        assert self.plan.view is not None
-        return self.plan.view.contents(Clock(self.clock, self.clock))
+    def held(self, qids: I64, kind: int) -> Changes:
+        """The answers of queries at the clock, as changes of one kind."""
+        view = self.plan.view
+        if view is None:
+            return self.no_changes()
+        return view.held(qids, Clock(self.clock, self.clock), kind)
 
     def drop(self, qids: I64) -> Changes:
         """Retract the answers of queries and free their state."""
-        clock = Clock(self.clock, self.clock)
-        view = self.plan.view
-        changes = self.no_changes() if view is None else view.retract(qids, clock)
+        changes = self.held(qids, DELETE)
         self.purge(qids)
         return changes
 

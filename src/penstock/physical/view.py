@@ -13,7 +13,6 @@ import numpy as np
 
 from penstock.delta import I8, I64, Clock, Delta
 from penstock.kernels.changes import (
-    DELETE,
     kinds_of_signs,
     mend_pairs,
     merge_changes,
@@ -41,6 +40,18 @@ class Changes:
     def take(self, index: I64) -> Changes:
         """The changes at these positions."""
         return Changes(self.rows[:, index], self.time[index], self.kind[index], self.qid[index])
+
+
+def concat_changes(parts: list[Changes]) -> Changes:
+    """Changes one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    return Changes(
+        np.concatenate([p.rows for p in parts], axis=1),
+        np.concatenate([p.time for p in parts]),
+        np.concatenate([p.kind for p in parts]),
+        np.concatenate([p.qid for p in parts]),
+    )
 
 
 class ViewOp(Operator):
@@ -101,13 +112,13 @@ class ViewOp(Operator):
             words[:, 0].copy(),
         )
 
-    def retract(self, qids: I64, clock: Clock) -> Changes:
-        """Deletions of everything these queries hold, at the clock."""
+    def held(self, qids: I64, clock: Clock, kind: int) -> Changes:
+        """Everything these queries hold, as changes of one kind at the clock."""
         live = self.contents(clock)
         index = np.flatnonzero(np.isin(live.lin, qids))
         n = index.shape[0]
-        kind = np.full(n, DELETE, np.int8)
-        return Changes(live.rows[:, index], np.full(n, clock.now), kind, live.lin[index])
+        kinds = np.full(n, kind, np.int8)
+        return Changes(live.rows[:, index], np.full(n, clock.now), kinds, live.lin[index])
 
     def purge(self, lins: I64) -> None:
         """Forget the rows of these queries."""

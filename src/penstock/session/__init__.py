@@ -9,14 +9,14 @@ from typing import Any
 from penstock.errors import UnsupportedError
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
-from penstock.session.query import Query
+from penstock.session.query import Queries, Query
 from penstock.session.session import Session
 from penstock.session.sharded import ShardedSession
 from penstock.session.snapshot import Snapshot, load, put_back
 from penstock.shards.job import LocalJob
 from penstock.sharing.eddy import ROUTINGS, Routing
 
-__all__ = ["Query", "Session", "Snapshot", "connect"]
+__all__ = ["Queries", "Query", "Session", "Snapshot", "connect"]
 
 
 def _routing(name: str) -> Routing:

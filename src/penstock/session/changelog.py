@@ -4,51 +4,71 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64
-from penstock.errors import DataError
+from penstock.delta import BEGINNING, I64, Sets
 from penstock.physical.view import Changes
 from penstock.schema import Schema
 from penstock.shards.changes import CHANGE_TYPES, META
 from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
+if TYPE_CHECKING:
+    from penstock.session.readers import Readers
+
 _SCANNED = 512  # rows of a batch that are scanned rather than sorted
+_FEW_READERS = 64  # with more, the changelog is kept up to its limit
 DEFAULT_KEPT_ROWS = 2_000_000
 
 
 @dataclass(slots=True)
 class Batch:
-    """Changes of one step as Arrow, with the qid of each row; sorted by qid when it pays."""
+    """Changes of one step as Arrow, and whose each row is; sorted by that when it pays."""
 
     number: int
-    qid: I64
+    who: I64
     table: pa.Table
     _order: I64 | None = None
     _sorted: I64 | None = None
 
-    def of(self, qid: int) -> pa.Table:
+    def of(self, one: int) -> pa.Table:
         """The rows of one query, in order."""
         if self._order is None or self._sorted is None:
-            mask = self.qid == qid
+            mask = self.who == one
             if mask.all():
                 return self.table
-            if self.qid.shape[0] <= _SCANNED:
+            if self.who.shape[0] <= _SCANNED:
                 return self.table.filter(pa.array(mask))
-            self._order = np.argsort(self.qid, kind="stable")
-            self._sorted = self.qid[self._order]
-        low, high = np.searchsorted(self._sorted, [qid, qid + 1])
+            self._order = np.argsort(self.who, kind="stable")
+            self._sorted = self.who[self._order]
+        low, high = np.searchsorted(self._sorted, [one, one + 1])
         return self.table.take(pa.array(self._order[low:high]))
 
+    def of_all(self, owners: Sets) -> Batch:
+        """The rows that somebody owns, once for each owner, whose they then are.
 
-def change_schema(schema: Schema, unit_time: bool) -> pa.Schema:
-    """The columns of a changelog."""
+        `owners` are by query; the last set is that of all queries beyond.
+        """
+        found = owners.take(np.minimum(self.who, len(owners) - 1))
+        if bool((found.sizes == 1).all()):
+            return Batch(self.number, found.items, self.table)
+        return Batch(self.number, found.items, self.table.take(pa.array(found.owners)))
+
+
+def concat_batches(parts: list[Batch]) -> Batch:
+    """The rows of some batches as one."""
+    who = np.concatenate([p.who for p in parts])
+    return Batch(parts[-1].number, who, pa.concat_tables([p.table for p in parts]))
+
+
+def change_schema(schema: Schema, unit_time: bool, index: pa.DataType | None = None) -> pa.Schema:
+    """The columns of a changelog; `index` is the type that counts names of queries."""
     time = pa.int64() if unit_time else pa.timestamp("us")
     meta = [
-        pa.field("_query", pa.dictionary(pa.int8(), pa.string())),
+        pa.field("_query", pa.dictionary(index or pa.int8(), pa.string())),
         pa.field("_change_type", pa.dictionary(pa.int8(), pa.string())),
         pa.field("_time", time),
         pa.field("_batch", pa.int64()),
@@ -67,6 +87,7 @@ class Changelog:
     batches: list[Batch] = field(default_factory=list)
     first: int = 0  # absolute index of batches[0]
     rows: int = 0
+    readers: dict[Readers, None] = field(default_factory=dict)
 
     def add(self, number: int, changes: Changes, strings: StringTable) -> Batch:
         """Convert and keep the changes of a step."""
@@ -77,8 +98,7 @@ class Changelog:
         self.batches.append(batch)
         self.rows += batch.table.num_rows
         while self.rows > self.limit and len(self.batches) > 1:
-            self.rows -= self.batches.pop(0).table.num_rows
-            self.first += 1
+            self._drop(1)
         return batch
 
     def arrow(self, number: int, changes: Changes, strings: StringTable) -> pa.Table:
@@ -100,23 +120,27 @@ class Changelog:
         """Absolute index after the last batch."""
         return self.first + len(self.batches)
 
-    def read(self, qid: int, name: str, start: int) -> pa.Table:
-        """Changes of one query from batch `start` on."""
-        if start < self.first:
-            raise DataError(
-                f"changes of {name} were dropped: more than {self.limit:,} rows were waiting",
-                code="PS-DATA-004",
-                remedy="call changes() more often, subscribe(), or raise keep_changes in connect()",
-            )
-        parts = [b.of(qid) for b in self.batches[start - self.first :]]
-        return label(parts, name, change_schema(self.schema, self.unit_time))
+    def since(self, start: int) -> list[Batch]:
+        """The batches from `start` on, as far as they are kept."""
+        return self.batches[max(0, start - self.first) :]
 
-    def forget(self, before: int) -> None:
+    def of_number(self, number: int) -> list[Batch]:
+        """The last batches, which have this number."""
+        start = self.end
+        while start > self.first and self.batches[start - 1 - self.first].number == number:
+            start -= 1
+        return self.since(start)
+
+    def forget(self) -> None:
         """Drop batches that every reader has seen."""
-        gone = min(max(0, before - self.first), len(self.batches))
-        self.rows -= sum(b.table.num_rows for b in self.batches[:gone])
-        del self.batches[:gone]
-        self.first += gone
+        if len(self.readers) <= _FEW_READERS:
+            slowest = min((r.slowest for r in self.readers), default=self.end)
+            self._drop(min(max(0, slowest - self.first), len(self.batches)))
+
+    def _drop(self, count: int) -> None:
+        self.rows -= sum(b.table.num_rows for b in self.batches[:count])
+        del self.batches[:count]
+        self.first += count
 
 
 @lru_cache(maxsize=32)
@@ -138,3 +162,14 @@ def label(parts: list[pa.Table], name: str, schema: pa.Schema) -> pa.Table:
     place = pa.array(np.zeros(len(table), np.int8))
     names = pa.DictionaryArray.from_arrays(place, pa.array([name]))
     return pa.Table.from_arrays([names, *table.columns], schema=schema)
+
+
+def label_all(parts: list[Batch], names: pa.Array, schema: pa.Schema) -> pa.Table:
+    """Changes of many queries, each with its query's name in front."""
+    parts = [p for p in parts if p.table.num_rows]
+    if not parts:
+        return schema.empty_table()
+    whole = concat_batches(parts)
+    places = pa.array(whole.who.astype(np.int32))
+    queries = pa.DictionaryArray.from_arrays(places, names)
+    return pa.Table.from_arrays([queries, *whole.table.columns], schema=schema)

@@ -4,84 +4,110 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError
-from penstock.session.changelog import Changelog
+from penstock.physical.view import concat_changes
+from penstock.session.changelog import Batch, Changelog, change_schema, label
+from penstock.session.query import Callback
+from penstock.session.readers import Readers
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
 
+Raised = tuple[str, Exception]
+"""Whose subscriber raised what."""
+
 
 def publish(session: Session, output: b.Output) -> None:
     """Keep the changes of a step, tell who listens, and note the queries that failed."""
-    for key, changes in output.changes:
-        if len(changes):
-            session._changelogs[key].add(output.batch, changes, session._engine.strings)
     touched = {key for key, changes in output.changes if len(changes)}
-    errors = _deliver(session, output.batch, touched)
+    for key in sorted(touched):
+        changes = concat_changes([c for k, c in output.changes if k == key and len(c)])
+        session._changelogs[key].add(output.batch, changes, session._engine.strings)
+    errors = deliver(session, output.batch, touched)
     for failure in output.failures:
         for name in session._registry.members(failure.template, failure.qid):
             handle = session._handles[name]
-            handle._final = session._changes(handle)
+            handle._readers.leave(np.array([handle._at]))
         session._registry.fail(failure.template, failure.qid, failure.reason)
     session._engine.collect_strings()
-    _complain(errors)
+    if (said := complaint(errors)) is not None:
+        raise said
 
 
-def hand_out(session: Session, batch: int, touched: set[int]) -> None:
-    """Tell who listens to the templates that a batch changed."""
-    _complain(_deliver(session, batch, touched))
+def complaint(errors: list[Raised]) -> PenstockError | None:
+    """What to say of subscribers that raised."""
+    if not errors:
+        return None
+    said = PenstockError(
+        f"a subscriber of {errors[0][0]} raised {errors[0][1]!r}; the rows were applied",
+        code="PS-RUN-002",
+        remedy="mend the function given to subscribe()",
+    )
+    said.__cause__ = errors[0][1]
+    return said
 
 
-def _complain(errors: list[tuple[str, Exception]]) -> None:
-    if errors:
-        raise PenstockError(
-            f"a subscriber of {errors[0][0]} raised {errors[0][1]!r}; the rows were applied",
-            code="PS-RUN-002",
-            remedy="mend the function given to subscribe()",
-        ) from errors[0][1]
-
-
-def _deliver(session: Session, batch: int, touched: set[int]) -> list[tuple[str, Exception]]:
+def deliver(session: Session, batch: int, touched: set[int]) -> list[Raised]:
     """Changes of this step to every subscriber and sink; what subscribers raised."""
-    errors: list[tuple[str, Exception]] = []
+    errors: list[Raised] = []
     sinks = [(create.view, sink) for create, sink in session._sinks.values()]
     listening = {*session._subscribers, *(view for view, _ in sinks)}
     for name in sorted(listening):
         info = session._registry.queries.get(name)
         if info is None or info.template not in touched:
             continue
-        table = _fresh_changes(session, name, batch)
+        table = of_batch(session._changelogs[info.template], info.qid, name, batch)
         if not table.num_rows:
             continue
         errors += tell(session, name, table)
         for view, sink in sinks:
             if view == name:
                 sink.write(table, batch)
+    for readers, callback in session._listeners:
+        if readers.template not in touched:
+            continue
+        errors += call(callback, readers.of_batch(batch), f"{len(readers)} queries")
     return errors
-
-
-def _fresh_changes(session: Session, name: str, batch: int) -> pa.Table:
-    info = session._registry.queries[name]
-    return of_batch(session._changelogs[info.template], info.qid, name, batch)
 
 
 def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:
     """The changes of a query in the last batch."""
-    start = log.end
-    while start > log.first and log.batches[start - 1 - log.first].number == batch:
-        start -= 1
-    return log.read(qid, name, start)
+    parts = [b.of(qid) for b in log.of_number(batch)]
+    return label(parts, name, change_schema(log.schema, log.unit_time))
 
 
-def tell(session: Session, name: str, table: pa.Table) -> list[tuple[str, Exception]]:
+def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
     """Call every subscriber of a query; what they raised."""
-    errors: list[tuple[str, Exception]] = []
-    for callback in session._subscribers.get(name, []):
-        try:
+    calls = session._subscribers.get(name, [])
+    return [error for callback in calls for error in call(callback, table, name)]
+
+
+def tell_batch(session: Session, readers: Readers, batch: Batch) -> None:
+    """Tell changes that are not in the changelog to who listens to their readers."""
+    for at in np.unique(batch.who).tolist():
+        if readers.names[at] in session._subscribers:
+            schema = change_schema(readers.log.schema, readers.log.unit_time)
+            name = readers.names[at]
+            tell(session, name, label([batch.of(at)], name, schema))
+    for listening, callback in session._listeners:
+        if listening is readers:
+            call(callback, readers.label([batch]), "many")
+
+
+def let_listeners_go(session: Session) -> None:
+    """Forget who listens to nobody any more."""
+    session._listeners = [pair for pair in session._listeners if not pair[0].gone.all()]
+
+
+def call(callback: Callback, table: pa.Table, name: str) -> list[Raised]:
+    """Hand changes to a subscriber, if there are any; what it raised."""
+    try:
+        if table.num_rows:
             callback(table)
-        except Exception as error:  # one subscriber must not starve the others
-            errors.append((name, error))
-    return errors
+    except Exception as error:  # one subscriber must not starve the others
+        return [(name, error)]
+    return []

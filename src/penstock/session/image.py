@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from penstock import __version__
 from penstock.errors import StateError
 from penstock.session import snapshot
 from penstock.session.changelog import Changelog
 from penstock.session.inbox import Leaving
 from penstock.session.query import Query
+from penstock.session.readers import Readers
 from penstock.shards.entries import Deploy
 from penstock.spark.pickling import dumps
 from penstock.sql.catalog import StreamDef
@@ -45,7 +48,7 @@ class Image:
     sinks: list[CreateSink]
     deployed: dict[int, Deploy]
     retired: list[tuple[int, Deploy]]
-    leaving: list[tuple[int, int, int, str]]
+    leaving: list[tuple[int, int, Any, list[str]]]  # entry, template, qids, names
 
 
 def save(session: OnSpark, directory: Path) -> int:
@@ -62,7 +65,7 @@ def save(session: OnSpark, directory: Path) -> int:
         [create for create, _ in session._sinks.values()],
         session._deployed,
         session._retired,
-        [(g.entry, g.template, g.qid, g.name) for g in session._leaving],
+        [(g.entry, g.readers.template, g.qids, g.names) for g in session._leaving],
     )
     staged = directory / f"{_FILE}.{os.getpid()}"
     staged.write_bytes(dumps(made))
@@ -96,21 +99,29 @@ def load(session: OnSpark, directory: Path, first: int) -> int:
     session._deployed, session._retired = image.deployed, image.retired
     for info in image.registry.templates.values():
         session._changelogs[info.key] = Changelog(info.plan.schema, info.unit_time, session._keep)
-    session._handles = {name: Query(session, name, 0, None) for name in image.registry.queries}
+        _put_handles(session, info.key)
     for create in image.sinks:
         session._sinks[create.name] = (create, session._open_sink(create))
     _take_leave(session, image)
     return image.entry
 
 
+def _put_handles(session: OnSpark, template: int) -> None:
+    """Handles on the queries of a template, who read what comes from now on."""
+    queries = session._registry.of_template(template)
+    qids = np.array([q.qid for q in queries], np.int64)
+    names = [q.name for q in queries]
+    readers = Readers.of(template, names, qids, session._changelogs[template])
+    for at, name in enumerate(readers.names):
+        session._handles[name] = Query(session, readers, at)
+
+
 def _take_leave(session: OnSpark, image: Image) -> None:
     """Queries whose drop may not have been run yet: their numbers stay taken until it is."""
-    for entry, template, qid, name in image.leaving:
-        known = image.registry.templates.get(template)
-        if known is not None:
-            log = session._changelogs[template]
-            handle = Query(session, name, log.end, None)
-            session._leaving.append(Leaving(entry, template, qid, name, handle, log))
+    for entry, template, qids, names in image.leaving:
+        if template in image.registry.templates:
+            readers = Readers.of(template, names, qids, session._changelogs[template])
+            session._leaving.append(Leaving(entry, readers, np.arange(len(names))))
 
 
 def _read(path: Path) -> Image:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.delta import I64
 from penstock.session import delivery
 from penstock.session.changelog import Batch, Changelog
-from penstock.session.query import Callback, Query
+from penstock.session.query import Callback
+from penstock.session.readers import Readers
 from penstock.shards import job, wire
 from penstock.shards.changes import block_table, numbers
 
@@ -21,15 +22,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A query whose drop is entry `entry`: until that is run, changes of it may come."""
+    """Queries whose drop is entry `entry`: until that is run, changes of them may come."""
 
     entry: int
-    template: int
-    qid: int
-    name: str
-    handle: Query
-    log: Changelog
-    listeners: tuple[Callback, ...] = ()
+    readers: Readers
+    places: I64
+    listeners: dict[int, tuple[Callback, ...]] = field(default_factory=dict)  # by place
+
+    def concerns(self, readers: Readers, at: int | None) -> bool:
+        """Whether a reader (or any) waits for its last changes."""
+        return self.readers is readers and (at is None or at in self.places)
+
+    @property
+    def qids(self) -> I64:
+        """Their numbers."""
+        return self.readers.qids[self.places]
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [self.readers.names[at] for at in self.places]
+
+    def tell(self, batch: int) -> list[delivery.Raised]:
+        """The changes of a batch to those who listen to one of the queries; what they raised."""
+        errors: list[delivery.Raised] = []
+        for at, callbacks in self.listeners.items():
+            name, qid = self.readers.names[at], int(self.readers.qids[at])
+            table = delivery.of_batch(self.readers.log, qid, name, batch)
+            for callback in callbacks:
+                errors += delivery.call(callback, table, name)
+        return errors
 
 
 def receive(session: ShardedSession, batch: job.Batch) -> None:
@@ -45,16 +67,15 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
             qid, reason = wire.loads(result.data)
             failures.setdefault((result.template, qid), reason)
     session._note_batch(batch, touched)
-    complaint: PenstockError | None = None
-    try:
-        delivery.hand_out(session, batch.number, {key for key, _ in touched})
-    except PenstockError as error:
-        complaint = error
+    errors = delivery.deliver(session, batch.number, {key for key, _ in touched})
+    for gone in session._leaving:
+        errors += gone.tell(batch.number)
     session._engine.collect_strings()
-    _let_go(session, batch.entry, batch.number)
+    _let_go(session, batch.entry)
     for (template, qid), reason in sorted(failures.items()):
         session._fail(template, qid, reason)
-    session._complaint = session._complaint or complaint  # must not stop the job, nor this batch
+    complaint = delivery.complaint(errors)  # must not stop the job, nor this batch
+    session._complaint = session._complaint or complaint
 
 
 def _take_changes(session: ShardedSession, batch: job.Batch) -> list[tuple[int, int]]:
@@ -63,7 +84,7 @@ def _take_changes(session: ShardedSession, batch: job.Batch) -> list[tuple[int, 
     for result in batch.results:
         if result.kind == "changes":
             found.setdefault(result.template, []).append(result)
-    leaving = {gone.template: gone.log for gone in session._leaving}
+    leaving = {gone.readers.template: gone.readers.log for gone in session._leaving}
     touched: list[tuple[int, int]] = []
     for template, results in sorted(found.items()):
         log = session._changelogs.get(template) or leaving.get(template)
@@ -93,14 +114,11 @@ def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> Bat
     return Batch(number, qids, table)
 
 
-def _let_go(session: ShardedSession, entry: int, batch: int) -> None:
+def _let_go(session: ShardedSession, entry: int) -> None:
     """Queries whose drop has been run: their last changes go to their handles."""
     done = [gone for gone in session._leaving if gone.entry <= entry]
     session._leaving = [gone for gone in session._leaving if gone.entry > entry]
     for gone in done:
-        for tell in gone.listeners:
-            if (last := delivery.of_batch(gone.log, gone.qid, gone.name, batch)).num_rows:
-                tell(last)
-        start = max(gone.handle._read, gone.log.first)
-        gone.handle._final = gone.log.read(gone.qid, gone.name, start)
-        session._control.release(gone.template, np.array([gone.qid]))
+        gone.readers.leave(gone.places)
+        session._control.release(gone.readers.template, gone.qids)
+    delivery.let_listeners_go(session)

@@ -186,7 +186,7 @@ class OnSpark(ShardedSession):
         return tuple(clauses) if len(clauses) <= MOST_QUERIES else None
 
     def _is_leaving(self, template: int) -> bool:
-        return any(gone.template == template for gone in self._leaving)
+        return any(gone.readers.template == template for gone in self._leaving)
 
     # ---- batches ---------------------------------------------------------------------
     def _count_push(self, stream: str, admitted: Any, sample: Any, rows: int) -> None:
@@ -252,6 +252,7 @@ class OnSpark(ShardedSession):
         with self._lock:
             heard = {*self._subscribers, *self._views.names()}
             heard |= {info.name for info in self._opening.values()}
+            heard |= {r.names[at] for r, _ in self._listeners for at in r.running()[:1]}
             known = self._registry.queries
             return {known[name].template for name in heard if name in known}
 
@@ -269,9 +270,8 @@ class OnSpark(ShardedSession):
         self, info: QueryInfo, parts: list[tuple[int, pa.RecordBatch]], batch: Batch
     ) -> None:
         """Keep a view that was read in the middle of a batch: what came after it is added."""
-        schema = self._registry.templates[info.template].plan.schema.arrow()
-        tables = [pa.Table.from_arrays(part.columns, schema=schema) for _, part in parts]
-        rows = pa.concat_tables(tables) if tables else schema.empty_table()
+        rows = self._answer(info.template, [part for _, part in parts])
+        schema = rows.schema
         step = max((order for order, _ in parts), default=0) // MOST_SHARDS
         changes = self._batch_changes(info.name, batch)
         place = pc.shift_right(changes["_seq"], 32)
@@ -287,9 +287,10 @@ class OnSpark(ShardedSession):
         info = self._registry.queries[name]
         return delivery.of_batch(self._changelogs[info.template], info.qid, name, batch.number)
 
-    def _forget(self, info: QueryInfo) -> None:
-        super()._forget(info)
-        self._views.close(info.name)
+    def _forget(self, infos: list[QueryInfo]) -> None:
+        super()._forget(infos)
+        for info in infos if self._views.names() else ():
+            self._views.close(info.name)
 
     def _retire(self, template: int) -> None:
         gone = self._deployed.get(template)

@@ -1,13 +1,14 @@
-"""Query: a handle on one standing query."""
+"""Query and Queries: handles on one standing query, and on all that were registered together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
 from penstock.errors import NameError_
+from penstock.session.readers import Readers
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -22,15 +23,14 @@ class Query:
     >>> q.view(), q.changes()  # doctest: +SKIP
     """
 
-    __slots__ = ("_dropped", "_final", "_initial", "_read", "_session", "name")
+    __slots__ = ("_at", "_dropped", "_readers", "_session", "name")
 
-    def __init__(self, session: Session, name: str, read: int, initial: pa.Table | None) -> None:
+    def __init__(self, session: Session, readers: Readers, at: int) -> None:
+        self.name = readers.names[at]
         self._session = session
-        self.name = name
-        self._read = read
-        self._initial = initial
+        self._readers = readers
+        self._at = at
         self._dropped = False
-        self._final: pa.Table | None = None  # what a dropped or failed query has left to read
 
     def __repr__(self) -> str:
         return f"Query({self.name!r}, {self.status})"
@@ -46,10 +46,7 @@ class Query:
 
     def changes(self) -> pa.Table:
         """The changes of the answer since the last call; what a dropped query had left, once."""
-        if self._final is not None:
-            left, self._final = self._final, self._final.slice(0, 0)
-            return left
-        return self._session._changes(self)
+        return self._session._changes(self._readers, self._at)
 
     def subscribe(self, callback: Callback) -> None:
         """Call `callback` with the changes of every commit that has some."""
@@ -69,12 +66,72 @@ class Query:
         """The plan: patterns, state structures, parameters, cost, who shares each operator."""
         return self._live()._explain_query(self.name)
 
+    @property
+    def siblings(self) -> Queries:
+        """The queries registered together; after a restart on Spark, all that share the plan."""
+        session, readers = self._live(), self._readers
+        handles = []
+        for at, name in enumerate(readers.names):
+            handle = session._handles.get(name)
+            if handle is None or handle._readers is not readers:
+                handle = Query(session, readers, at)
+                handle._dropped = True
+            handles.append(handle)
+        return Queries(session, readers, handles)
+
     def drop(self) -> None:
         """Retract the answer and free the query's state."""
-        self._live()._drop_query(self.name)
+        self._live()._drop_queries([self.name])
 
     def _live(self) -> Session:
         """The session, unless this query is gone (its name may be another's by now)."""
         if self._dropped:
             raise NameError_(f"query {self.name} was dropped", code="PS-NAME-004")
         return self._session
+
+
+class Queries(Sequence[Query]):
+    """The queries of one `query_many`: a sequence of handles, and all of them at once.
+
+    What its methods give is what those of every query would give, as one table with the
+    query's name in column `_query`. A change is handed out once: here, or by its query.
+    """
+
+    __slots__ = ("_handles", "_readers", "_session")
+
+    def __init__(self, session: Session, readers: Readers, handles: list[Query]) -> None:
+        self._session = session
+        self._readers = readers
+        self._handles = handles
+
+    def __repr__(self) -> str:
+        return f"Queries({len(self)})"
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def __iter__(self) -> Iterator[Query]:
+        return iter(self._handles)
+
+    @overload
+    def __getitem__(self, index: int) -> Query: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Query]: ...
+    def __getitem__(self, index: int | slice) -> Query | list[Query]:
+        return self._handles[index]
+
+    def view(self) -> pa.Table:
+        """The answers at the clock of all queries that run."""
+        return self._session._view_all(self._readers)
+
+    def changes(self) -> pa.Table:
+        """The changes of all answers since they were last read, in the order they happened."""
+        return self._session._changes(self._readers)
+
+    def subscribe(self, callback: Callback) -> None:
+        """Call `callback` with the changes of every commit that has some of these queries."""
+        self._session._subscribe_all(self._readers, callback)
+
+    def drop(self) -> None:
+        """Retract all answers that are left in one step, and free the queries' state."""
+        self._session._drop_queries([q.name for q in self._handles if not q._dropped])

@@ -12,16 +12,16 @@ import pyarrow as pa
 from penstock.delta import BEGINNING, I64
 from penstock.engine import blocks as b
 from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
+from penstock.kernels.changes import INSERT
 from penstock.optimizer.emit import choose_emits
-from penstock.physical.view import Changes
 from penstock.schema import Schema
 from penstock.session import compile as compiling
 from penstock.session import names as lookup
-from penstock.session.changelog import Changelog
+from penstock.session.changelog import Batch, Changelog
 from penstock.session.compile import Compiled, compile_select
-from penstock.session.query import Query
+from penstock.session.query import Queries, Query
+from penstock.session.readers import Readers
 from penstock.session.values import literal_rows
-from penstock.shards.changes import CHANGE_TYPES
 from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
 from penstock.sql import statements as st
 from penstock.state.convert import to_rows
@@ -106,8 +106,7 @@ def register(
         )
     rows = literal_rows(compiled.literals, compiled.params, session._engine.strings)
     names = [name or session._registry.fresh_name(session._catalog.relations)]
-    query = add_queries(session, compiled, select, history, rows, names, text)[0]
-    return query, compiled
+    return add_queries(session, compiled, select, history, rows, names, text)[0], compiled
 
 
 def add_queries(
@@ -118,7 +117,7 @@ def add_queries(
     rows: I64,
     names: list[str],
     text: str,
-) -> list[Query]:
+) -> Queries:
     """Register parameter rows of a compiled query, sharing rows that exist."""
     for name in names:
         if name in session._registry.queries:
@@ -156,42 +155,41 @@ def add_queries(
 def handles_for(
     session: Session,
     info: TemplateInfo,
-    keys: list[Any],
-    qids: dict[Any, int],
+    keys: list[RowKey],
+    qids: dict[RowKey, int],
     names: list[str],
     text: str,
     history: bool,
-) -> list[Query]:
+) -> Queries:
     """Handles of the new queries, entered in the registry."""
     template = session._engine.templates.get(info.key)  # gone when its first step failed
     clock = BEGINNING if template is None else template.clock
-    log = session._changelogs[info.key]
-    handles = []
-    for key, name in zip(keys, names, strict=True):
+    numbers: list[int] = []
+    shared: list[int] = []
+    for at, (key, name) in enumerate(zip(keys, names, strict=True)):
         known = session._registry.qid_of(key)
-        qid = qids[key] if known is None else known
-        query = QueryInfo(name, text, info.key, qid, key, clock, history)
+        numbers.append(qids[key] if known is None else known)
+        query = QueryInfo(name, text, info.key, numbers[-1], key, clock, history)
         session._registry.add_query(query)
-        shared = known is not None and key not in qids
-        initial = held_rows(session, query, "insert") if shared else None
-        handle = Query(session, name, log.end, initial)
-        session._handles[name] = handle
-        handles.append(handle)
-    return handles
+        if known is not None and key not in qids:
+            shared.append(at)
+    log = session._changelogs.get(info.key) or new_log(session, info)  # nobody's without queries
+    readers = Readers.of(info.key, names, np.array(numbers, np.int64), log)
+    if shared:
+        readers.put_aside(held(session, readers, np.array(shared), INSERT))
+    handles = [Query(session, readers, at) for at in range(len(names))]
+    session._handles.update(zip(names, handles, strict=True))
+    return Queries(session, readers, handles)
 
 
-def held_rows(session: Session, info: QueryInfo, change: str) -> pa.Table:
-    """What a query's row of Q holds, as insertions or deletions at the clock."""
-    template = session._registry.templates[info.template]
-    rows = session._engine.view(info.template, info.qid)
-    clock = session._engine.templates[info.template].clock
-    n = 0 if template.monotonic else rows.shape[1]
-    kind = CHANGE_TYPES.index(change).as_py()
-    changes = Changes(
-        rows[:, :n], np.full(n, clock), np.full(n, kind, np.int8), np.full(n, info.qid)
-    )
-    log = session._changelogs[info.template]
-    return log.arrow(session._engine.batch, changes, session._engine.strings)
+def held(session: Session, readers: Readers, members: I64, kind: int) -> Batch:
+    """What the rows of Q of some readers hold, as changes of one kind at the clock, by reader."""
+    engine = session._engine
+    if session._registry.templates[readers.template].monotonic:
+        members = members[:0]
+    changes = engine.answers(readers.template, np.unique(readers.qids[members]), kind)
+    table = readers.log.arrow(engine.batch, changes, engine.strings)
+    return Batch(engine.batch, changes.qid, table).of_all(readers.owners(members))
 
 
 def check_history(session: Session, compiled: Compiled) -> None:
@@ -229,8 +227,12 @@ def template_for(
 def enter_template(session: Session, info: TemplateInfo) -> None:
     """Put a template that the engine has taken into the registry."""
     session._registry.add_template(info)
-    log = Changelog(info.plan.schema, info.unit_time, session._keep)
-    session._changelogs.setdefault(info.key, log)
+    session._changelogs.setdefault(info.key, new_log(session, info))
+
+
+def new_log(session: Session, info: TemplateInfo) -> Changelog:
+    """An empty changelog for the queries of a template."""
+    return Changelog(info.plan.schema, info.unit_time, session._keep)
 
 
 def new_template(session: Session, compiled: Compiled, at_commit: bool) -> TemplateInfo:

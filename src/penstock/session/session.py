@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING
+from penstock.delta import BEGINNING, I64
 from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted, admit
 from penstock.engine.engine import Engine
@@ -30,11 +30,21 @@ from penstock.errors import (
 from penstock.inprocess.sinks import Sink, open_sink
 from penstock.logical.udf import Udf
 from penstock.optimizer.stats import Stats
-from penstock.session import delivery, explain, feed, names, registration, show, statements
-from penstock.session.changelog import DEFAULT_KEPT_ROWS, Changelog, label
+from penstock.session import (
+    delivery,
+    dropping,
+    explain,
+    feed,
+    names,
+    registration,
+    show,
+    statements,
+)
+from penstock.session.changelog import DEFAULT_KEPT_ROWS, Batch, Changelog
 from penstock.session.compile import Compiled, compile_select
 from penstock.session.measure import StreamMeter, measured_stats
-from penstock.session.query import Callback, Query
+from penstock.session.query import Callback, Queries, Query
+from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, save, take
 from penstock.session.values import parse_type
 from penstock.sharing.registry import QueryInfo, Registry, RowKey, TemplateInfo
@@ -42,12 +52,10 @@ from penstock.sql import statements as st
 from penstock.sql.catalog import (
     MemoryCatalog,
     StreamDef,
-    ViewDef,
 )
 from penstock.sql.parser import parse_script, parse_statement
 from penstock.state.convert import to_arrow, to_rows
 
-_FEW_READERS = 64  # with more, the changelog is kept up to its limit
 _DAY_US = 86_400_000_000
 _BATCH_ROWS = 50_000
 
@@ -69,6 +77,7 @@ class Session:
         self._handles: dict[str, Query] = {}
         self._meters: dict[str, StreamMeter] = {}
         self._subscribers: dict[str, list[Callback]] = {}
+        self._listeners: list[tuple[Readers, Callback]] = []  # to many queries at once
         self._sinks: dict[str, tuple[st.CreateSink, Sink]] = {}
         self._progress: list[dict[str, Any]] = []
         self._off = optimizer_off
@@ -135,7 +144,7 @@ class Session:
                 0
             ]
 
-    def query_many(self, text: str, params: Any, history: bool = False) -> list[Query]:
+    def query_many(self, text: str, params: Any, history: bool = False) -> Queries:
         """Register one query per row of `params`, whose columns are the $names in the text.
 
         A column `qid` gives the queries their names.
@@ -181,35 +190,41 @@ class Session:
     def _view(self, name: str) -> pa.Table:
         with self._lock:
             info, template = self._running(name)
-            if template.monotonic:
-                raise UnsupportedError(
-                    f"query {name} keeps nothing: it has changes but no view",
-                    code="PS-PLAN-004",
-                    remedy="read changes(), or put a window on its stream",
-                )
+            _check_keeps(template, name)
         return self._read_rows(info)
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
         """The answer of a query at its clock."""
         with self._lock:
-            rows = self._engine.view(info.template, info.qid)
+            held = self._engine.answers(info.template, np.array([info.qid]))
             schema = self._registry.templates[info.template].plan.schema
-            columns = to_arrow(rows, schema, self._engine.strings)
+            columns = to_arrow(held.rows, schema, self._engine.strings)
             return pa.Table.from_arrays(columns, schema=schema.arrow())
 
-    def _changes(self, query: Query) -> pa.Table:
+    def _view_all(self, readers: Readers) -> pa.Table:
         with self._lock:
-            info = self._query_info(query.name)
-            log = self._changelogs[info.template]
-            start, query._read = query._read, max(query._read, log.first)
-            table = log.read(info.qid, query.name, start)  # says so once when some are gone
-            if query._initial is not None:
-                first = label([query._initial], query.name, table.schema)
-                table, query._initial = pa.concat_tables([first, table]), None
-            query._read = log.end
-            if self._registry.count(info.template) <= _FEW_READERS:
-                readers = self._registry.of_template(info.template)
-                log.forget(min(self._handles[q.name]._read for q in readers))
+            running = readers.running()
+            template = self._registry.templates.get(readers.template)
+            if template is None or not running.shape[0]:
+                return readers.label_rows([])
+            _check_keeps(template, readers.names[running[0]])
+            owners = readers.owners(running)
+        found = self._read_all(template.key, np.unique(readers.qids[running]))
+        return readers.label_rows([part.of_all(owners) for part in found])
+
+    def _read_all(self, template: int, qids: I64) -> list[Batch]:
+        """The answers of queries of a template at its clock."""
+        with self._lock:
+            held = self._engine.answers(template, qids)
+            schema = self._registry.templates[template].plan.schema
+            columns = to_arrow(held.rows, schema, self._engine.strings)
+            return [Batch(0, held.qid, pa.Table.from_arrays(columns, schema=schema.arrow()))]
+
+    def _changes(self, readers: Readers, at: int | None = None) -> pa.Table:
+        """What one of the readers, or all, have not read yet."""
+        with self._lock:
+            table = readers.take_all() if at is None else readers.take(at)
+            readers.log.forget()
             return table
 
     def _status(self, name: str) -> str:
@@ -229,6 +244,11 @@ class Session:
         self._query_info(name)
         self._subscribers.setdefault(name, []).append(callback)
 
+    def _subscribe_all(self, readers: Readers, callback: Callback) -> None:
+        if not readers.running().shape[0]:
+            raise NameError_("all these queries were dropped", code="PS-NAME-004")
+        self._listeners.append((readers, callback))
+
     def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
         raise UnsupportedError(
             "DataFrames of changes need the Spark runner",
@@ -236,49 +256,25 @@ class Session:
             remedy="subscribe() gives the changes of every commit as a pyarrow Table",
         )
 
-    def _drop_query(self, name: str) -> None:
+    def _drop_queries(self, names: list[str]) -> None:
+        """Drop queries of one template in one step."""
         with self._open():
-            info = self._query_info(name)
-            dependants = [c.name for c, _ in self._sinks.values() if c.view == name]
-            if dependants:
-                raise NameError_(
-                    f"{name} feeds the sink {dependants[0]}",
-                    code="PS-NAME-003",
-                    remedy=f"DROP SINK {dependants[0]} first",
-                )
-            handle = self._handles[name]
-            if info.failure is None:
-                handle._final = self._retract(info, handle)
-            handle._dropped = True
-            self._forget(info)
+            infos = [self._query_info(name) for name in names]
+            dropping.check_sinks(self, names)
+            running = [info for info in infos if info.failure is None]
+            if running:
+                self._retract(running)
+            for info in infos:
+                self._handles[info.name]._dropped = True
+            self._forget(infos)
 
-    def _forget(self, info: QueryInfo) -> None:
-        """Take a query that the engine no longer has out of all books."""
-        self._registry.remove_query(info.name)
-        self._subscribers.pop(info.name, None)
-        self._handles.pop(info.name, None)
-        if isinstance(self._catalog.relation(info.name), ViewDef):
-            del self._catalog.relations[info.name.lower()]
-        gone = info.template not in self._engine.templates
-        if gone and not self._registry.count(info.template):
-            self._registry.forget_template(info.template)
-            del self._changelogs[info.template]
+    def _forget(self, infos: list[QueryInfo]) -> None:
+        """Take queries that the engine no longer has out of all books."""
+        dropping.forget(self, infos)
 
-    def _retract(self, info: QueryInfo, handle: Query) -> pa.Table | None:
-        """Take the query out of the engine unless others share its row; its last changes."""
-        last = self._registry.subscribers(info.template, info.qid) == 1
-        if last:
-            self._apply([b.DropQueries(info.template, np.array([info.qid]))])
-        handle._read = max(handle._read, self._changelogs[info.template].first)
-        unread = self._changes(handle)
-        if last:
-            return unread
-        self._apply([])  # a batch of its own, so that (_batch, _seq) stays unique
-        held = registration.held_rows(self, info, "delete")
-        retraction = label([held], info.name, unread.schema)
-        if retraction.num_rows:
-            delivery.tell(self, info.name, retraction)
-        return pa.concat_tables([unread, retraction])
+    def _retract(self, infos: list[QueryInfo]) -> None:
+        """Take queries out of the engine; their readers keep their last changes."""
+        dropping.retract(self, infos)
 
     def _explain_query(self, name: str) -> str:
         info = self._query_info(name)
@@ -438,6 +434,16 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_keeps(template: TemplateInfo, name: str) -> None:
+    """Refuse to show the view of a query that keeps nothing."""
+    if template.monotonic:
+        raise UnsupportedError(
+            f"query {name} keeps nothing: it has changes but no view",
+            code="PS-PLAN-004",
+            remedy="read changes(), or put a window on its stream",
+        )
 
 
 def _event_time(ts: Any, stream: StreamDef) -> int:

@@ -22,13 +22,16 @@ from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
 from penstock.errors import PenstockError
-from penstock.session import feed, inbox, registration
+from penstock.session import dropping, feed, inbox, registration
+from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
 from penstock.session.portable import portable
-from penstock.session.query import Query
+from penstock.session.query import Queries, Query
+from penstock.session.readers import Readers
 from penstock.session.session import Session
 from penstock.shards import entries as e
 from penstock.shards import wire
+from penstock.shards.changes import numbers, own_columns
 from penstock.shards.job import Batch, Job
 from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
 from penstock.sql import statements as st
@@ -173,17 +176,17 @@ class ShardedSession(Session):
             self._begin("query", text, history)
             return super().query(text, history)
 
-    def query_many(self, text: str, params: Any, history: bool = False) -> list[Query]:
+    def query_many(self, text: str, params: Any, history: bool = False) -> Queries:
         """Register one query per row of `params`, whose columns are the $names in the text."""
         with self._open():
             table = registration.params_table(params)
             self._begin("query_many", text, table, history)
             return super().query_many(text, table, history)
 
-    def _drop_query(self, name: str) -> None:
+    def _drop_queries(self, names: list[str]) -> None:
         with self._open():
-            self._begin("_drop_query", name)
-            super()._drop_query(name)
+            self._begin("_drop_queries", names)
+            super()._drop_queries(names)
 
     def register_udf(
         self, name: str, function: Any, arguments: list[str], result: str, timeout_s: float = 60.0
@@ -242,33 +245,49 @@ class ShardedSession(Session):
         self._job.wait(request)
         return self._answer_of(request, info)
 
+    def _read_all(self, template: int, qids: I64) -> list[Changed]:
+        request = self._ask_for(template, qids)
+        self._job.wait(request)
+        parts = [part for _, part in self._answers.pop(request)]
+        return [Changed(0, numbers(part, "_qid"), self._answer(template, [part])) for part in parts]
+
     def _ask(self, info: QueryInfo) -> int:
-        """Ask the shards for an answer; the number of the question."""
+        """Ask the shards for the answer of a query; the number of the question."""
+        return self._ask_for(info.template, np.array([info.qid]))
+
+    def _ask_for(self, template: int, qids: I64) -> int:
         with self._open():
             request = self._job.next_entry
             self._answers[request] = []
-            self._pending.append(e.Read(request, info.template, info.qid))
+            self._pending.append(e.Read(request, template, qids))
         return request
 
     def _answer_of(self, request: int, info: QueryInfo) -> pa.Table:
         """What all shards answered."""
-        schema = self._registry.templates[info.template].plan.schema.arrow()
-        parts = [part for _, part in self._answers.pop(request)]
-        tables = [pa.Table.from_arrays(p.columns, schema=schema) for p in parts]
+        return self._answer(info.template, [part for _, part in self._answers.pop(request)])
+
+    def _answer(self, template: int, parts: list[pa.RecordBatch]) -> pa.Table:
+        """The rows that shards answered, without whose they are."""
+        schema = self._registry.templates[template].plan.schema.arrow()
+        tables = [pa.Table.from_arrays(own_columns(p), schema=schema) for p in parts]
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
     def _retire(self, template: int) -> None:
         """A template has no queries any more."""
         self._deployed.pop(template, None)
 
-    def _retract(self, info: QueryInfo, handle: Query) -> pa.Table | None:
-        """Drop a query on the shards; its last changes come when they have done it."""
-        log = self._changelogs[info.template]
-        told = tuple(self._subscribers.get(info.name, ()))
-        gone = inbox.Leaving(self._number, info.template, info.qid, info.name, handle, log, told)
-        self._leaving.append(gone)
-        self._apply([b.DropQueries(info.template, np.array([info.qid]))])
-        return None
+    def _retract(self, infos: list[QueryInfo]) -> None:
+        """Drop queries on the shards; their last changes come when they have done it."""
+        template, subscribers = infos[0].template, self._subscribers
+        for readers, places in dropping.by_readers(self, infos):
+            told = {
+                at: tuple(subscribers[readers.names[at]])
+                for at in (places.tolist() if subscribers else ())
+                if readers.names[at] in subscribers
+            }
+            self._leaving.append(inbox.Leaving(self._number, readers, places, told))
+        qids = np.array([info.qid for info in infos])
+        self._apply([b.DropQueries(template, qids)])
 
     def _fail(self, template: int, qid: int, reason: str) -> None:
         """A shard could not go on with a query: all drop it."""
@@ -277,15 +296,14 @@ class ShardedSession(Session):
             return  # dropped, or failed on another shard too
         with self._open():
             self._begin("_fail", template, qid, reason)
-            for name in names:
-                self._retract(self._registry.queries[name], self._handles[name])
+            self._retract([self._registry.queries[name] for name in names])
             self._registry.fail(template, qid, reason)
 
-    def _changes(self, query: Query) -> pa.Table:
-        waiting = [gone.entry for gone in self._leaving if gone.handle is query]
+    def _changes(self, readers: Readers, at: int | None = None) -> pa.Table:
+        waiting = [gone.entry for gone in self._leaving if gone.concerns(readers, at)]
         if waiting:
-            self._job.wait(waiting[0])
-        return super()._changes(query) if query._final is None else query.changes()
+            self._job.wait(max(waiting))
+        return super()._changes(readers, at)
 
     def _row_keys(self, template: int, words: list[tuple[int, ...]], history: bool) -> list[RowKey]:
         """Every query has its own row: one that came later would need what the first one holds."""

@@ -19,6 +19,7 @@ from penstock.errors import StateError
 from penstock.inprocess.sinks import open_sink
 from penstock.logical.udf import Udf
 from penstock.session.query import Query
+from penstock.session.readers import Readers
 from penstock.sql.catalog import StreamDef, TableDef
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Snapshot:
     changelogs: dict[int, Any]
     meters: dict[str, Any]
     sinks: list[Any]
-    handles: dict[str, tuple[int, Any]]
+    handles: dict[str, tuple[Readers, int]]
 
 
 def take(session: Session) -> Snapshot:
@@ -53,7 +54,7 @@ def take(session: Session) -> Snapshot:
         session._changelogs,
         session._meters,
         [create for create, _ in session._sinks.values()],
-        {name: (q._read, q._initial) for name, q in session._handles.items()},
+        {name: (q._readers, q._at) for name, q in session._handles.items()},
     )
     try:
         copy: Snapshot = pickle.loads(pickle.dumps(state))
@@ -84,8 +85,7 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
     session._engine.apply(build_blocks(session, snapshot.arrays))
     session._engine.arena.restore(snapshot.arrays)
     session._handles = {
-        name: Query(session, name, read, initial)
-        for name, (read, initial) in snapshot.handles.items()
+        name: Query(session, readers, at) for name, (readers, at) in snapshot.handles.items()
     }
     for create in snapshot.sinks:
         sink = open_sink(create.format, dict(create.options), create.name)

@@ -93,7 +93,7 @@ def _do_drop(session: Session, statement: st.Drop) -> None:
             return
     elif statement.kind == "VIEW":
         if name in session._registry.queries:
-            session._drop_query(name)
+            session._drop_queries([name])
             return
     elif drop_relation(session, name, statement.kind):
         return

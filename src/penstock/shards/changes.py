@@ -36,7 +36,13 @@ def block_table(
     kind = pa.DictionaryArray.from_arrays(data.column("_kind"), CHANGE_TYPES)
     seq = (np.int64(order) << 32) + rows
     meta = [kind, time, pa.array(np.full(len(rows), number)), pa.array(seq)]
-    return pa.Table.from_arrays([*meta, *data.columns[3:]], names=[*META, *names])
+    return pa.Table.from_arrays([*meta, *own_columns(data)], names=[*META, *names])
+
+
+def own_columns(data: pa.RecordBatch) -> list[pa.Array]:
+    """The query's own columns of a block."""
+    columns: list[pa.Array] = data.columns[3:]
+    return columns
 
 
 def numbers(data: pa.RecordBatch, name: str) -> I64:

@@ -61,11 +61,11 @@ class AddQueries:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Ask for the answer of a query; the shards that have parts of it send them."""
+    """Ask for the answers of queries; the shards that have parts of them send these."""
 
     request: int
     template: int
-    qid: int
+    qids: I64
 
 
 Control = (

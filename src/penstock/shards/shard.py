@@ -10,17 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
-from penstock.physical.view import Changes
+from penstock.physical.view import Changes, concat_changes
 from penstock.schema import Schema
 from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.spec import Spec
 from penstock.state.arena import Arena
-from penstock.state.convert import to_arrow, to_rows
+from penstock.state.convert import to_rows
 
 MOST_SHARDS = 1 << 11
 
@@ -126,24 +125,11 @@ class Shard(ABC):
         template = self.engine.templates.get(block.template)
         if template is None or template.plan.view is None:
             return
-        rows = self.engine.view(block.template, block.qid)
-        arrays = to_arrow(rows, self._schema(block.template), self.engine.strings)
-        batch = pa.RecordBatch.from_arrays(arrays, [f"c{j}" for j in range(len(arrays))])
-        data = wire.dumps((block.request, wire.pack_batch(batch)))
+        held = self.engine.answers(block.template, block.qids)
+        answer = wire.pack_changes(held, self._schema(block.template), self.engine.strings)
+        data = wire.dumps((block.request, answer))
         self._add_result("read", block.template, data)
 
     def _take_results(self) -> tuple[wire.Result, ...]:
         results, self._results, self._step = tuple(self._results), [], 0
         return results
-
-
-def concat_changes(parts: list[Changes]) -> Changes:
-    """Changes one after another."""
-    if len(parts) == 1:
-        return parts[0]
-    return Changes(
-        np.concatenate([p.rows for p in parts], axis=1),
-        np.concatenate([p.time for p in parts]),
-        np.concatenate([p.kind for p in parts]),
-        np.concatenate([p.qid for p in parts]),
-    )

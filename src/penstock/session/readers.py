@@ -1,0 +1,178 @@
+"""Readers: queries registered together, and how far each has read their template's changelog.
+
+A change is handed out once, to its query alone or to all readers together. What is not in the
+changelog lies aside: what a query that shares a row of Q found there, and what a query that is
+gone has left to read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.delta import BEGINNING, I64, Bool, Sets
+from penstock.errors import DataError
+from penstock.session.changelog import (
+    Batch,
+    Changelog,
+    change_schema,
+    concat_batches,
+    label,
+    label_all,
+)
+
+
+@dataclass(slots=True)
+class Aside:
+    """Changes by reader, and who has not read them."""
+
+    batch: Batch
+    unread: Bool
+
+
+@dataclass(slots=True, eq=False)
+class Readers:
+    """Queries of one template by place; `qids` are their rows of Q, `read` the next batches."""
+
+    template: int
+    names: list[str]
+    qids: I64
+    log: Changelog
+    read: I64
+    gone: Bool  # dropped or failed
+    aside: list[Aside] = field(default_factory=list)
+    _names: pa.Array | None = None
+
+    @classmethod
+    def of(cls, template: int, names: list[str], qids: I64, log: Changelog) -> Readers:
+        """New readers, who see what comes from now on."""
+        n = len(names)
+        made = cls(template, names, qids, log, np.full(n, log.end), np.zeros(n, np.bool_))
+        log.readers[made] = None
+        return made
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def slowest(self) -> int:
+        """The first batch that some reader has not read."""
+        return int(self.read[~self.gone].min(initial=self.log.end))
+
+    def running(self) -> I64:
+        """The readers that are neither dropped nor failed."""
+        return np.flatnonzero(~self.gone)
+
+    def owners(self, members: I64) -> Sets:
+        """These readers by query."""
+        count = int(self.qids[members].max(initial=-1)) + 2  # the last set is empty
+        return Sets.group(self.qids[members], members, count)
+
+    # ---- reading ---------------------------------------------------------------------
+    def take(self, at: int) -> pa.Table:
+        """The changes of one reader that were not handed out yet."""
+        parts = [a.batch.of(at) for a in self.aside if a.unread[at]]
+        if not self.gone[at]:
+            self._check(np.array([at]), self.names[at])
+            qid = int(self.qids[at])
+            parts += [b.of(qid) for b in self.log.since(int(self.read[at]))]
+            self.read[at] = self.log.end
+        for a in self.aside:
+            a.unread[at] = False
+        self._tidy()
+        return label(parts, self.names[at], change_schema(self.log.schema, self.log.unit_time))
+
+    def take_all(self) -> pa.Table:
+        """The changes of all readers that were not handed out yet, in order."""
+        running = self.running()
+        self._check(running, f"{len(running)} queries")
+        parts = [a.batch.of_all(_themselves(a.unread)) for a in self.aside]
+        mixed = bool(parts)
+        parts += self._unread(running)
+        self.read[running] = self.log.end
+        self.aside = []
+        table = self.label(parts)
+        return in_order(table) if mixed else table
+
+    def of_batch(self, number: int) -> pa.Table:
+        """The changes of all readers in the last batch."""
+        owners = self.owners(self.running())
+        return self.label([b.of_all(owners) for b in self.log.of_number(number)])
+
+    def label(self, parts: list[Batch]) -> pa.Table:
+        """Batches by reader as one table."""
+        schema = change_schema(self.log.schema, self.log.unit_time, pa.int32())
+        return self._label(parts, schema)
+
+    def label_rows(self, parts: list[Batch]) -> pa.Table:
+        """Rows of answers by reader as one table."""
+        name = pa.field("_query", pa.dictionary(pa.int32(), pa.string()))
+        schema = pa.schema([name, *self.log.schema.arrow()])
+        return self._label(parts, schema)
+
+    def _label(self, parts: list[Batch], schema: pa.Schema) -> pa.Table:
+        if self._names is None:
+            self._names = pa.array(self.names, pa.string())
+        return label_all(parts, self._names, schema)
+
+    def _unread(self, members: I64) -> list[Batch]:
+        """What these readers have not read in the changelog, as theirs."""
+        if members.shape[0] == 1:
+            one = int(members[0])
+            return [self._own(b, one) for b in self.log.since(int(self.read[one]))]
+        starts = np.unique(np.maximum(self.read[members], self.log.first))
+        found: list[Batch] = []
+        for start, end in pairwise([*starts.tolist(), self.log.end]):
+            owners = self.owners(members[self.read[members] <= start])
+            found += [b.of_all(owners) for b in self.log.since(start)[: end - start]]
+        return found
+
+    def _own(self, batch: Batch, at: int) -> Batch:
+        table = batch.of(int(self.qids[at]))
+        return Batch(batch.number, np.full(table.num_rows, at), table)
+
+    def _check(self, members: I64, who: str) -> None:
+        """Say, once, that changes are lost."""
+        if bool((self.read[members] < self.log.first).any()):
+            self.read[members] = np.maximum(self.read[members], self.log.first)
+            raise DataError(
+                f"changes of {who} were dropped: more than {self.log.limit:,} rows were waiting",
+                code="PS-DATA-004",
+                remedy="call changes() more often, subscribe(), or raise keep_changes in connect()",
+            )
+
+    # ---- what is not in the changelog ------------------------------------------------
+    def put_aside(self, batch: Batch) -> None:
+        """Changes by reader that are not in the changelog."""
+        unread = np.zeros(len(self), np.bool_)
+        unread[batch.who] = True
+        self.aside.append(Aside(batch, unread))
+
+    def leave(self, members: I64) -> None:
+        """Readers whose queries are gone keep what they have not read."""
+        left = [batch for batch in self._unread(members) if batch.table.num_rows]
+        if left:
+            self.put_aside(concat_batches(left))
+        self.gone[members] = True
+        if self.gone.all():
+            self.log.readers.pop(self, None)
+
+    def _tidy(self) -> None:
+        self.aside = [a for a in self.aside if a.unread.any()]
+
+
+def _themselves(members: Bool) -> Sets:
+    """Each of the chosen as its own owner."""
+    chosen = np.flatnonzero(members)
+    return Sets.group(chosen, chosen, members.shape[0] + 1)
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """Changes by batch, and in it by time and place."""
+    time = pc.fill_null(table["_time"].cast(pa.int64()), BEGINNING)
+    keys = [column.to_numpy() for column in (table["_seq"], time, table["_batch"])]
+    return table.take(pa.array(np.lexsort(keys)))

@@ -1,0 +1,264 @@
+"""Handles on many queries at once, and where each of them is in the changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import DataError, NameError_, PenstockError, UnsupportedError
+
+STREAM = "CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts"
+OVER = "SELECT k, a FROM r [RANGE 9] WHERE a > $low"
+
+
+@pytest.fixture(params=[None, 2], ids=["one engine", "two shards"])
+def ps(request: pytest.FixtureRequest) -> Iterator[penstock.Session]:
+    with penstock.connect(runner="inprocess", shards=request.param) as session:
+        session.sql(STREAM)
+        yield session
+
+
+def over(ps: Any, *lows: int, history: bool = False) -> penstock.Queries:
+    names = [f"over{low}" for low in lows]
+    return ps.query_many(OVER, pa.table({"qid": names, "low": lows}), history=history)
+
+
+def push(ps: Any, *values: tuple[int, int]) -> None:
+    ps.push("r", [{"k": 1, "a": a, "ts": ts} for ts, a in values])
+
+
+def told(table: pa.Table) -> list[tuple[str, str, int, int]]:
+    columns = ("_query", "_change_type", "_time", "a")
+    return [tuple(row[c] for c in columns) for row in table.to_pylist()]
+
+
+def test_queries_are_a_sequence(ps: Any) -> None:
+    qs = over(ps, 1, 2, 3)
+    assert isinstance(qs, penstock.Queries)
+    assert [q.name for q in qs] == ["over1", "over2", "over3"]
+    assert (len(qs), qs[0].name, qs[-1] is ps["over3"]) == (3, "over1", True)
+    assert [q.name for q in qs[1:]] == ["over2", "over3"]
+    assert qs.index(qs[1]) == 1
+    assert repr(qs) == "Queries(3)"
+
+
+def test_no_parameters_make_no_queries(ps: Any) -> None:
+    none = ps.query_many(OVER, pa.table({"low": pa.array([], pa.int64())}))
+    assert list(none) == []
+    assert none.changes().num_rows == none.view().num_rows == 0
+    none.drop()
+    assert ps.stats()["templates"] == 0
+
+
+def test_changes_and_views_of_all_are_one_table_with_names(ps: Any) -> None:
+    qs = over(ps, 1, 5)
+    push(ps, (1, 3), (2, 7))
+    assert told(qs.changes()) == [
+        ("over1", "insert", 1, 3),
+        ("over1", "insert", 2, 7),
+        ("over5", "insert", 2, 7),
+    ]
+    shown = qs.view().to_pylist()
+    assert sorted((r["_query"], r["a"]) for r in shown) == [
+        ("over1", 3),
+        ("over1", 7),
+        ("over5", 7),
+    ]
+    ps.advance("r", 10)
+    assert told(qs.changes()) == [("over1", "delete", 10, 3)]
+    assert qs.changes().num_rows == 0
+
+
+def test_a_change_is_handed_out_once(ps: Any) -> None:
+    qs = over(ps, 1, 5)
+    push(ps, (1, 7))
+    assert told(qs[0].changes()) == [("over1", "insert", 1, 7)]
+    push(ps, (2, 8))
+    assert told(qs.changes()) == [
+        ("over5", "insert", 1, 7),
+        ("over1", "insert", 2, 8),
+        ("over5", "insert", 2, 8),
+    ]
+    assert qs[0].changes().num_rows == qs[1].changes().num_rows == 0
+
+
+def test_what_dropped_queries_had_left_comes_once_and_in_order(ps: Any) -> None:
+    qs = over(ps, 1, 2, 5)
+    push(ps, (1, 7))
+    qs[1].drop()
+    other = over(ps, 3)  # may have the number of the dropped one
+    push(ps, (2, 8))
+    qs.drop()
+    assert told(qs.changes()) == [
+        ("over1", "insert", 1, 7),
+        ("over2", "insert", 1, 7),
+        ("over5", "insert", 1, 7),
+        ("over2", "delete", 1, 7),
+        ("over1", "insert", 2, 8),
+        ("over5", "insert", 2, 8),
+        ("over1", "delete", 2, 7),
+        ("over5", "delete", 2, 7),
+        ("over1", "delete", 2, 8),
+        ("over5", "delete", 2, 8),
+    ]
+    assert qs.changes().num_rows == qs.view().num_rows == 0
+    assert [q.status for q in qs] == ["dropped"] * 3
+    assert told(other.changes()) == [("over3", "insert", 2, 8)]
+    qs.drop()  # nothing is left to drop
+    with pytest.raises(NameError_, match="dropped"):
+        qs.subscribe(print)
+
+
+def test_all_are_dropped_in_one_step(ps: Any) -> None:
+    qs = over(ps, *range(50))
+    push(ps, (1, 99))
+    before = len(ps.progress())
+    qs.drop()
+    assert len(ps.progress()) == before + 1
+    found = qs.changes()
+    assert found["_change_type"].to_pylist() == ["insert"] * 50 + ["delete"] * 50
+    assert len(set(found["_batch"].to_pylist())) == 2
+    assert ps.stats()["templates"] == 0
+
+
+def test_a_handle_tells_what_was_left_when_all_were_dropped(ps: Any) -> None:
+    qs = over(ps, 1, 5)
+    push(ps, (1, 3))
+    qs.drop()
+    left = [("over1", "insert", 1, 3), ("over1", "delete", 1, 3)]
+    assert told(qs[0].changes()) == left
+    assert qs[0].changes().num_rows == qs.changes().num_rows == 0
+
+
+def test_subscribers_hear_all_queries_until_the_last_is_gone(ps: Any) -> None:
+    heard: list[pa.Table] = []
+    qs = over(ps, 1, 5)
+    qs.subscribe(heard.append)
+    push(ps, (1, 7))
+    push(ps, (2, 0))  # nobody's
+    qs[1].drop()
+    push(ps, (3, 8))
+    qs.drop()
+    push(ps, (4, 9))
+    assert [told(table) for table in heard] == [
+        [("over1", "insert", 1, 7), ("over5", "insert", 1, 7)],
+        [("over5", "delete", 2, 7)],
+        [("over1", "insert", 3, 8)],
+        [("over1", "delete", 3, 7), ("over1", "delete", 3, 8)],
+    ]
+
+
+def test_a_subscriber_of_many_that_raises_is_reported(ps: Any) -> None:
+    qs = over(ps, 1, 5)
+
+    def broken(changes: object) -> None:
+        raise ValueError("no")
+
+    qs.subscribe(broken)
+    with pytest.raises(PenstockError, match="a subscriber of 2 queries raised"):
+        push(ps, (1, 7))
+    assert qs.view().num_rows == 2
+
+
+def test_a_failed_query_is_left_out_and_tells_its_end(ps: Any) -> None:
+    text = "SELECT k, a * $p AS x FROM r [RANGE 9]"
+    qs = ps.query_many(text, pa.table({"qid": ["good", "bad"], "p": [2, 2**61]}))
+    push(ps, (1, 1))
+    push(ps, (2, 5))
+    assert [q.status for q in qs] == ["running", "failed"]
+    assert sorted(r["x"] for r in qs.view().to_pylist()) == [2, 10]
+    bad = [r for r in qs.changes().to_pylist() if r["_query"] == "bad"]
+    assert [(r["_change_type"], r["x"]) for r in bad] == [("insert", 2**61), ("delete", 2**61)]
+    assert len({(r["_batch"], r["_seq"]) for r in bad}) == len(bad)
+    qs.drop()
+    assert qs[1].status == "dropped"
+
+
+def test_a_query_without_state_has_no_view(ps: Any) -> None:
+    qs = ps.query_many("SELECT k, a FROM r WHERE a > $low", pa.table({"low": [1, 2]}))
+    push(ps, (1, 7))
+    with pytest.raises(UnsupportedError, match="no view"):
+        qs.view()
+    assert qs.changes().num_rows == 2
+
+
+def test_a_query_that_feeds_a_sink_keeps_all_from_being_dropped(ps: Any, tmp_path: Any) -> None:
+    qs = over(ps, 1, 5)
+    ps.sql(f"CREATE SINK out FROM over5 INTO json OPTIONS (path '{tmp_path}')")
+    with pytest.raises(NameError_, match="over5 feeds the sink out"):
+        qs.drop()
+    push(ps, (1, 7))
+    assert qs.view().num_rows == 2
+
+
+def test_the_siblings_of_a_query_are_those_registered_with_it(ps: Any) -> None:
+    qs = over(ps, 1, 5)
+    over(ps, 7)
+    push(ps, (1, 6))
+    qs[1].drop()
+    again = ps["over1"].siblings
+    assert [(q.name, q.status) for q in again] == [("over1", "running"), ("over5", "dropped")]
+    assert again.changes().num_rows == 3
+    assert qs.changes().num_rows == 0
+    with pytest.raises(NameError_):
+        _ = qs[1].siblings
+
+
+def test_identical_queries_are_told_apart() -> None:
+    ps = penstock.connect(runner="inprocess")
+    ps.sql(f"{STREAM} RETAIN 9")
+    first = over(ps, 1, 5, history=True)
+    push(ps, (1, 7))
+    table = pa.table({"qid": ["a", "b", "c"], "low": [5, 5, 2]})
+    second = ps.query_many(OVER, table, history=True)
+    assert "shared by: over1, over5, a, b, c" in second[0].explain()
+    assert sorted(told(second.changes())) == [(q, "insert", 1, 7) for q in "abc"]
+    heard: list[pa.Table] = []
+    second.subscribe(heard.append)
+    second[1].drop()
+    assert told(heard[0]) == [("b", "delete", 1, 7)]
+    assert sorted(r["_query"] for r in second.view().to_pylist()) == ["a", "c"]
+    second.drop()
+    assert sorted(told(second.changes())) == [(q, "delete", 1, 7) for q in "abc"]
+    assert first.view().num_rows == 2
+
+
+def test_lost_changes_are_said_once() -> None:
+    ps = penstock.connect(runner="inprocess", keep_changes=10)
+    ps.sql(STREAM)
+    qs = over(ps, 1, 5)
+    for ts in range(20):
+        push(ps, (ts, 9))
+    with pytest.raises(DataError, match="changes of 2 queries were dropped"):
+        qs.changes()
+    assert qs.changes().num_rows > 0
+
+
+def test_the_changelog_is_forgotten_when_all_have_read_it(ps: Any) -> None:
+    qs = over(ps, *range(200))
+    for ts in range(5):
+        push(ps, (ts, 500))
+        qs.changes()
+    (log,) = ps._changelogs.values()
+    assert log.batches == []
+    assert log.rows == 0
+
+
+def test_a_restored_session_goes_on_reading() -> None:
+    ps = penstock.connect(runner="inprocess")
+    ps.sql(STREAM)
+    over(ps, 1, 5)
+    push(ps, (1, 7))
+    ps["over1"].changes()
+    again = penstock.connect(runner="inprocess", snapshot=ps.snapshot())
+    push(again, (2, 8))
+    qs = again["over1"].siblings
+    assert told(qs.changes()) == [
+        ("over5", "insert", 1, 7),
+        ("over1", "insert", 2, 8),
+        ("over5", "insert", 2, 8),
+    ]
