@@ -123,6 +123,18 @@ def join_rows(out: I64, rows: I64, at: I64, columns: I64, first: int) -> None:
                 out[0, i] |= ((nulls >> columns[c]) & 1) << (first + c)
 
 
+@kernel
+def is_sorted(keys: I64) -> bool:
+    """Whether the columns of a matrix ascend, the first matrix row deciding first."""
+    for i in range(1, keys.shape[1]):
+        for j in range(keys.shape[0]):
+            if keys[j, i - 1] < keys[j, i]:
+                break
+            if keys[j, i - 1] > keys[j, i]:
+                return False
+    return True
+
+
 def full(slots: I64, words: int) -> U64:
     """The set of these slots as words."""
     out = np.zeros(words, np.uint64)

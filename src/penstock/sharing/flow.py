@@ -17,7 +17,7 @@ import numpy as np
 
 from penstock.delta import BEGINNING, I64, NEVER, Level
 from penstock.kernels.grouped_filter_bits import U64
-from penstock.kernels.lineage import explode, full
+from penstock.kernels.lineage import explode, full, is_sorted
 from penstock.physical.context import Context
 from penstock.sharing.chunk import Chunk, Entry, LogView
 from penstock.sharing.eddy import Routing
@@ -226,13 +226,19 @@ class Flow:
         starts = self._before = ends if self._first else positions.copy()
         views = [LogView.of(log) for log in self.logs]
         routed: dict[int, list[Found]] = {}
+        chunk = self._chunk_rows()
         for alias in range(len(self.span)):
-            for at in range(int(starts[alias]), int(ends[alias]), _CHUNK):
-                until = min(at + _CHUNK, int(ends[alias]))
+            for at in range(int(starts[alias]), int(ends[alias]), chunk):
+                until = min(at + chunk, int(ends[alias]))
                 entry = self._arrivals(alias, at, until, starts, views)
                 self._route(entry, None, routed)
         positions[:] = ends
         self._found = {key: self._in_order(parts) for key, parts in routed.items()}
+
+    def _chunk_rows(self) -> int:
+        """Rows that enter at once: many where there is nothing to choose or to learn."""
+        simple = len(self.span) == 1 and all(len(p.modules) < 2 for p in self.pools)
+        return 16 * _CHUNK if simple else _CHUNK
 
     def _build(self, ends: I64) -> None:
         for module in self._stems:
@@ -242,6 +248,8 @@ class Flow:
     def _arrivals(self, alias: int, start: int, end: int, old: I64, views: list[LogView]) -> Entry:
         positions = np.arange(start, end)
         instants = views[alias].ts[positions - views[alias].base]
+        if len(views) == 1:
+            return Entry(alias, positions, instants, [positions], [start], views)
         limits = [
             np.maximum(view.position(instants, "right" if other < alias else "left"), old[other])
             if other != alias
@@ -304,10 +312,14 @@ class Flow:
     @staticmethod
     def _in_order(parts: list[Found]) -> Found:
         """By time, then positions and query: however the rows were routed."""
-        positions = np.concatenate([p.positions for p in parts], axis=1)
-        instants = np.concatenate([p.instants for p in parts])
-        qids = np.concatenate([p.qids for p in parts])
-        order = np.lexsort((qids, *positions[::-1], instants))
+        one = len(parts) == 1
+        positions = parts[0].positions if one else np.hstack([p.positions for p in parts])
+        instants = parts[0].instants if one else np.concatenate([p.instants for p in parts])
+        qids = parts[0].qids if one else np.concatenate([p.qids for p in parts])
+        keys = (instants, *positions, qids)
+        if is_sorted(np.vstack(keys)):
+            return Found(positions, instants, qids)
+        order = np.lexsort(keys[::-1])
         return Found(positions[:, order], instants[order], qids[order])
 
     # ---- what holds at the clock -----------------------------------------------------

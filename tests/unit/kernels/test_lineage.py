@@ -72,3 +72,11 @@ def test_columns_are_gathered_with_their_nulls() -> None:
     k.join_rows(out, rows, at, np.array([2, 1], np.int64), 1)
     assert out[2:].tolist() == [[0, 7], [9, 0]]
     assert out[0].tolist() == [0b010, 0b100]
+
+
+def test_sorted_by_the_first_key_that_differs() -> None:
+    assert k.is_sorted(np.array([[1, 1, 2], [5, 6, 0]]))
+    assert k.is_sorted(np.array([[1, 1], [5, 5]]))
+    assert k.is_sorted(np.empty((2, 0), np.int64))
+    assert not k.is_sorted(np.array([[1, 1, 2], [5, 4, 0]]))
+    assert not k.is_sorted(np.array([[2, 1], [0, 9]]))
