@@ -8,8 +8,9 @@ Everything that computes is a `Call` whose `fn` is one of the names in `FUNCTION
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from penstock.errors import Place
 from penstock.logical.frozen import Hashed, frozen
 from penstock.types import BOOLEAN, SqlType
 
@@ -35,11 +36,20 @@ class Column(Expr):
         return self.name or f"#{self.index}"
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The number or string of a text that alone decides a literal's value."""
+
+    place: Place
+    negated: bool = False
+
+
 @frozen
 class Literal(Expr):
-    """A constant."""
+    """A constant; `at` is known while another number or string there would change nothing else."""
 
     value: Value
+    at: Written | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return "NULL" if self.value is None else repr(self.value)

@@ -283,6 +283,17 @@ class Received(Node):
         return self.rows
 
 
+def exprs_of(node: Node) -> Iterator[Expr]:
+    """The expressions of a node itself."""
+    fields: tuple[str, ...] = node.__match_args__
+    for value in (getattr(node, name) for name in fields):
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Agg):
+                yield from (e for e in (part.arg, part.filter) if e is not None)
+            elif isinstance(part, Expr):
+                yield part
+
+
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents first, shared nodes once per use."""
     yield node

@@ -17,7 +17,7 @@ from penstock.patterns.rules import pattern_of
 from penstock.schema import Schema
 from penstock.session.values import params_schema
 from penstock.sql.binder import Bound, bind
-from penstock.sql.catalog import MemoryCatalog, StreamDef
+from penstock.sql.catalog import Catalog, MemoryCatalog, StreamDef
 from penstock.sql.lift import lift
 from penstock.sql.statements import Select
 
@@ -26,22 +26,25 @@ from penstock.sql.statements import Select
 class Compiled:
     """A query taken apart: its template, the constants it had, and facts about it."""
 
-    bound: Bound
     template: Node
     literals: tuple[Literal, ...]
     params: Schema
     explicit: int  # how many of the parameters were written as $name
 
 
-def compile_select(select: Select, catalog: MemoryCatalog) -> Compiled:
+def compile_select(select: Select, catalog: Catalog) -> Compiled:
     """Bind a SELECT and lift its constants."""
-    bound = bind(select.query, catalog)
+    return compile_bound(bind(select.query, catalog))
+
+
+def compile_bound(bound: Bound) -> Compiled:
+    """Lift the constants of a bound query."""
     lifted, literals = lift(bound.node, bound.params)
     check_bounded(lifted)
     template = lower_windows(lifted)
     named = [(p.name, p.type) for p in bound.params]
     constants = [(f"p{len(named) + i + 1}", lit.type) for i, lit in enumerate(literals)]
-    return Compiled(bound, template, literals, params_schema(named + constants), len(named))
+    return Compiled(template, literals, params_schema(named + constants), len(named))
 
 
 def optimise(template: Node, stats: Stats, off: frozenset[str]) -> Node:

@@ -18,12 +18,12 @@ from penstock.schema import Schema
 from penstock.session import compile as compiling
 from penstock.session import names as lookup
 from penstock.session.changelog import Batch, Changelog
-from penstock.session.compile import Compiled, compile_select
+from penstock.session.compile import Compiled
+from penstock.session.known_texts import Prepared
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.values import literal_rows
 from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
-from penstock.sql import statements as st
 from penstock.state.convert import to_rows
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def _given_names(session: Session, column: pa.ChunkedArray) -> list[str]:
 
 
 def register(
-    session: Session, select: st.Select, history: bool, name: str | None, text: str
-) -> tuple[Query, Compiled]:
+    session: Session, prepared: Prepared, name: str | None, text: str, history: bool = False
+) -> Query:
     """Register one SELECT."""
-    compiled = compile_select(select, session._catalog)
+    compiled = prepared.compiled
     if compiled.explicit:
         raise SqlSyntaxError(
             f"parameter ${compiled.params[0].name} has no value",
@@ -106,13 +106,14 @@ def register(
         )
     rows = literal_rows(compiled.literals, compiled.params, session._engine.strings)
     names = [name or session._registry.fresh_name(session._catalog.relations)]
-    return add_queries(session, compiled, select, history, rows, names, text)[0], compiled
+    history = history or prepared.history
+    return add_queries(session, compiled, prepared.on_commit, history, rows, names, text)[0]
 
 
 def add_queries(
     session: Session,
     compiled: Compiled,
-    select: st.Select,
+    on_commit: bool,
     history: bool,
     rows: I64,
     names: list[str],
@@ -131,7 +132,7 @@ def add_queries(
         )
     if history:
         check_history(session, compiled)
-    info, blocks = template_for(session, compiled, select.on_commit)
+    info, blocks = template_for(session, compiled, on_commit)
     words = [tuple(r) for r in rows.T.tolist()]
     keys = session._row_keys(info.key, words, history)
     first: dict[RowKey, int] = {}

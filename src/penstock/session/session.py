@@ -42,6 +42,7 @@ from penstock.session import (
 )
 from penstock.session.changelog import DEFAULT_KEPT_ROWS, Batch, Changelog
 from penstock.session.compile import Compiled, compile_select
+from penstock.session.known_texts import KnownTexts
 from penstock.session.measure import StreamMeter, measured_stats
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
@@ -73,6 +74,7 @@ class Session:
         self._engine = self._new_engine()
         self._catalog = MemoryCatalog()
         self._registry = Registry()
+        self._texts = KnownTexts()
         self._changelogs: dict[int, Changelog] = {}
         self._handles: dict[str, Query] = {}
         self._meters: dict[str, StreamMeter] = {}
@@ -137,12 +139,8 @@ class Session:
     def query(self, text: str, history: bool = False) -> Query:
         """Register a standing SELECT and return its handle."""
         with self._open():
-            statement = parse_statement(text)
-            if not isinstance(statement, st.Select):
-                raise SqlSyntaxError("query() takes a SELECT", remedy="use sql() for statements")
-            return registration.register(self, statement, history or statement.history, None, text)[
-                0
-            ]
+            prepared = self._texts.prepare(text, self._catalog)
+            return registration.register(self, prepared, None, text, history)
 
     def query_many(self, text: str, params: Any, history: bool = False) -> Queries:
         """Register one query per row of `params`, whose columns are the $names in the text.
@@ -157,7 +155,9 @@ class Session:
             table = registration.params_table(params)
             rows, names = registration.param_rows(self, compiled, table)
             wants = history or statement.history
-            return registration.add_queries(self, compiled, statement, wants, rows, names, text)
+            return registration.add_queries(
+                self, compiled, statement.on_commit, wants, rows, names, text
+            )
 
     def _stats(self) -> Stats:
         return measured_stats(self._meters, self._engine)

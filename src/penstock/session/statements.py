@@ -10,11 +10,13 @@ from penstock.engine import blocks as b
 from penstock.errors import NameError_
 from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.session import explain, names, registration, show, tables
-from penstock.session.compile import compile_select
+from penstock.session.compile import Compiled, compile_bound, compile_select
+from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
 from penstock.session.query import Query
 from penstock.sharing.registry import TemplateInfo
 from penstock.sql import statements as st
+from penstock.sql.binder import bind
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
 
 if TYPE_CHECKING:
@@ -64,16 +66,24 @@ def _do_delete(session: Session, statement: st.Delete) -> None:
 def _do_createview(session: Session, statement: st.CreateView) -> Query:
     if names.is_taken(session, statement.name, statement.if_not_exists):
         return session[statement.name]
-    select = statement.select
-    query, compiled = registration.register(
-        session, select, select.history, statement.name, statement.source
+    bound = bind(statement.select.query, session._catalog)
+    query = _register(
+        session, statement.select, compile_bound(bound), statement.name, statement.source
     )
-    session._catalog.add(ViewDef(statement.name, compiled.bound.node))
+    session._catalog.add(ViewDef(statement.name, bound.node))
     return query
 
 
 def _do_select(session: Session, statement: st.Select) -> Query:
-    return registration.register(session, statement, statement.history, None, statement.source)[0]
+    compiled = compile_select(statement, session._catalog)
+    return _register(session, statement, compiled, None, statement.source)
+
+
+def _register(
+    session: Session, select: st.Select, compiled: Compiled, name: str | None, text: str
+) -> Query:
+    prepared = Prepared(compiled, select.history, select.on_commit)
+    return registration.register(session, prepared, name, text)
 
 
 def _do_createsink(session: Session, statement: st.CreateSink) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.logical.expr import Agg, Call, Column, Expr
+from penstock.logical.expr import Agg, Call, Column, Expr, Literal, walk
 from penstock.logical.functions import AGGREGATE_ALIASES, AGGREGATES
 from penstock.logical.nodes import Distinct, Filter, GroupBy, Node, Project
 from penstock.sql.aggregate_calls import AggregateCalls, AggregateRef, aggregate_name
@@ -135,6 +135,7 @@ class _Above:
 
     def __init__(self, keys: list[Expr]) -> None:
         self.keys = keys
+        self._literal = any(isinstance(e, Literal) for key in keys for e in walk(key))
 
     def rewrite(self, expr: Expr, ast: exp.Expr) -> Expr:
         if expr in self.keys:
@@ -149,4 +150,6 @@ class _Above:
                 ast, "PS-NAME-006", f"column {expr.name} is neither grouped nor aggregated",
                 f"add {expr.name} to GROUP BY, or put it into an aggregate such as max()",
             )  # fmt: skip
+        if isinstance(expr, Literal) and self._literal:
+            return replace(expr, at=None)  # another value might have made it part of a key
         return expr

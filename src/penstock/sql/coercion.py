@@ -8,7 +8,7 @@ that texts which differ in constants only bind to equal plans.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from sqlglot import exp
@@ -137,10 +137,20 @@ def unify(exprs: Sequence[Expr], node: Where, of: CommonType = common_type) -> l
         return common
 
     target = reduce(merge, types)
+    free = bool(typed)  # the constants have no say in the type
     for constant in constants:
         if not _adapted(constant, target):
-            target = merge(target, constant.type)
-    return [coerce(e, target) for e in exprs]
+            target, free = merge(target, constant.type), False
+    return [
+        _constant(e, target, free) if isinstance(e, Literal) else coerce(e, target) for e in exprs
+    ]
+
+
+def _constant(literal: Literal, to: SqlType, free: bool) -> Literal:
+    """`literal` in type `to`; what is written there decides its value alone if it is `free`."""
+    made = literal if literal.type == to else cast_literal(literal, to, None)
+    at = literal.at if free else None
+    return made if made.at is at else replace(made, at=at)
 
 
 def untyped(expr: Expr, node: Where) -> TypeError_:

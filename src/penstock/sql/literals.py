@@ -9,12 +9,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 import struct
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 from sqlglot import exp
 
 from penstock.errors import Place, TypeError_, UnsupportedError
-from penstock.logical.expr import Literal, Value
+from penstock.logical.expr import Literal, Value, Written
 from penstock.sql.dialect import place_of
 from penstock.sql.units import UNITS
 from penstock.types import (
@@ -111,16 +112,25 @@ def interval(node: exp.Interval) -> Literal:
             "an INTERVAL needs a constant and one of the units WEEK … MICROSECOND",
             code="PS-SQL-024", place=place_of(node), remedy="write INTERVAL 5 MINUTES",
         )  # fmt: skip
-    micros = Decimal(node.this.name) * UNITS[unit]
-    return Literal(INTERVAL, int(micros))
+    try:
+        micros = int(Decimal(node.this.name) * UNITS[unit])
+    except (InvalidOperation, OverflowError):
+        micros = _INT64
+    if abs(micros) >= _INT64:
+        raise TypeError_(
+            f"{node.this.name!r} {unit} is not a length of time", code="PS-TYPE-006",
+            place=place_of(node), remedy="write INTERVAL 5 MINUTES",
+        )  # fmt: skip
+    return Literal(INTERVAL, micros)
 
 
 def literal_of(node: exp.Expr) -> Literal | None:
     """The constant an AST spells out, None when it is not one."""
     if isinstance(node, exp.Literal):
+        at = Written(node.meta["at"]) if "at" in node.meta else None
         if node.is_string:
-            return Literal(STRING, node.name)
-        return number(node.name, place_of(node))
+            return Literal(STRING, node.name, at)
+        return replace(number(node.name, place_of(node)), at=at)
     if isinstance(node, exp.Null):
         return Literal(NULL, None)
     if isinstance(node, exp.Boolean):
@@ -144,7 +154,8 @@ def negated(literal: Literal) -> Literal | None:
         return literal if literal.value is None else None
     if literal.type.kind in (Kind.TIMESTAMP, Kind.DATE):
         return None
-    return Literal(literal.type, -literal.value)
+    at = literal.at
+    return Literal(literal.type, -literal.value, at and replace(at, negated=not at.negated))
 
 
 def cast_literal(literal: Literal, to: SqlType, place: Place | None) -> Literal:

@@ -36,8 +36,12 @@ _CONTINUED = {
 def parse_script(sql: str) -> list[Statement]:
     """All statements of a text, separated by semicolons."""
     text = Text(sql)
+    return _statements(tokenize(text), text)
+
+
+def _statements(tokens: list[Token], text: Text) -> list[Statement]:
     groups: list[list[Token]] = [[]]
-    for token in tokenize(text):
+    for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
             groups.append([])
         else:
@@ -47,7 +51,13 @@ def parse_script(sql: str) -> list[Statement]:
 
 def parse_statement(sql: str) -> Statement:
     """The one statement of a text."""
-    statements = parse_script(sql)
+    text = Text(sql)
+    return parse_tokens(tokenize(text), text)
+
+
+def parse_tokens(tokens: list[Token], text: Text) -> Statement:
+    """The one statement of a text whose tokens are these."""
+    statements = _statements(tokens, text)
     if len(statements) != 1:
         place = statements[1].place if statements else Place(1, 1)
         raise SqlSyntaxError(

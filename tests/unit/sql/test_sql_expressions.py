@@ -208,6 +208,8 @@ SELECT = "SELECT * FROM r [NOW] WHERE "
         ("EXISTS (SELECT a $x FROM u [NOW])", "PS-TYPE-004", "1:46"),
         ("CAST('x' AS INT) = a", "PS-TYPE-006", "1:29"),
         ("a = 99999999999999999999", "PS-TYPE-006", "1:33"),
+        ("ts > ts - INTERVAL '' HOURS", "PS-TYPE-006", "1:48"),
+        ("ts > ts - INTERVAL 1e400 HOURS", "PS-TYPE-006", "1:54"),
         ("CAST(ts AS BIGINT) = 1", "PS-TYPE-001", "1:29"),
         ("CAST(a AS BLOB) = 1", "PS-TYPE-008", "1:29"),
         ("foo(a) = 1", "PS-NAME-004", "1:29"),

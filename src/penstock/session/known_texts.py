@@ -1,0 +1,199 @@
+"""Known texts: one that differs from an earlier one in constants only is not parsed again.
+
+A text is known by its tokens without numbers and strings. What the full way through parser and
+binder found is kept with it: the template, and which of the numbers and strings are parameters
+of it and nothing else (`Literal.at`). Those may be others, as long as they take the same types;
+all the rest must be the same: lengths of windows, LIKE patterns, what is selected. What names
+meant when the text was bound, they must mean now. In any doubt a text goes the full way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.errors import SqlSyntaxError, TypeError_
+from penstock.logical.expr import Literal, walk
+from penstock.logical.nodes import Node, exprs_of
+from penstock.logical.nodes import walk as walk_nodes
+from penstock.logical.udf import Udf
+from penstock.session.compile import Compiled, compile_select
+from penstock.sql.catalog import Catalog, Relation
+from penstock.sql.cursor import Text
+from penstock.sql.dialect import tokenize
+from penstock.sql.literals import convert, negated, number
+from penstock.sql.parser import parse_tokens
+from penstock.sql.statements import Select
+from penstock.types import STRING, SqlType
+
+_MOST_TEXTS = 10_000
+_MASKED = (TokenType.NUMBER, TokenType.STRING)
+Skeleton = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A SELECT ready to be registered."""
+
+    compiled: Compiled
+    history: bool
+    on_commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A parameter: which of the masked tokens gives it, and as what."""
+
+    token: int
+    negated: bool
+    type: SqlType
+
+    def value(self, token: Token) -> Literal | None:
+        """The parameter that a token means; None if it would make another template."""
+        literal: Literal | None = _literal(token)
+        if literal is not None and self.negated:
+            literal = negated(literal)
+        return None if literal is None else convert(literal, self.type)
+
+
+@dataclass(slots=True)
+class _Lookups:
+    """A catalog that remembers what it was asked."""
+
+    catalog: Catalog
+    relations: dict[str, Relation | None] = field(default_factory=dict)
+    udfs: dict[str, Udf | None] = field(default_factory=dict)
+
+    def relation(self, name: str) -> Relation | None:
+        self.relations[name] = self.catalog.relation(name)
+        return self.relations[name]
+
+    def udf(self, name: str) -> Udf | None:
+        self.udfs[name] = self.catalog.udf(name)
+        return self.udfs[name]
+
+    def hold(self, catalog: Catalog) -> bool:
+        """Whether the names still mean what they did."""
+        return all(catalog.relation(n) is found for n, found in self.relations.items()) and all(
+            catalog.udf(n) is found for n, found in self.udfs.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What became of a text; of its literals, those with a slot may be others."""
+
+    prepared: Prepared
+    slots: tuple[_Slot | None, ...]
+    lookups: _Lookups
+
+    def filled(self, masked: list[Token]) -> Prepared | None:
+        """The same with the constants of another text."""
+        literals: list[Literal] = []
+        for slot, literal in zip(self.slots, self.prepared.compiled.literals, strict=True):
+            value = literal if slot is None else slot.value(masked[slot.token])
+            if value is None:
+                return None
+            literals.append(value)
+        compiled = replace(self.prepared.compiled, literals=tuple(literals))
+        return replace(self.prepared, compiled=compiled)
+
+
+class KnownTexts:
+    """Texts by skeleton, then by the masked tokens that must be the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[Skeleton, dict[tuple[int, ...], dict[tuple[str, ...], _Known]]] = {}
+        self._count = 0
+
+    def prepare(self, sql: str, catalog: Catalog) -> Prepared:
+        """The SELECT of a text."""
+        text = Text(sql)
+        tokens = tokenize(text)
+        skeleton, masked = _split(tokens)
+        for fixed, variants in self._known.get(skeleton, {}).items():
+            known = variants.get(tuple(masked[i].text for i in fixed))
+            if known is not None and known.lookups.hold(catalog):
+                prepared = known.filled(masked)
+                if prepared is not None:
+                    return prepared
+        return self._learn(tokens, text, catalog, skeleton, masked)
+
+    def _learn(
+        self, tokens: list[Token], text: Text, catalog: Catalog,
+        skeleton: Skeleton, masked: list[Token],
+    ) -> Prepared:  # fmt: skip
+        """Go the full way, and remember it."""
+        select = parse_tokens(tokens, text)
+        if not isinstance(select, Select):
+            raise SqlSyntaxError("query() takes a SELECT", remedy="use sql() for statements")
+        lookups = _Lookups(catalog)
+        compiled = compile_select(select, lookups)
+        prepared = Prepared(compiled, select.history, select.on_commit)
+        slots = _slots(compiled, select, masked, text)
+        known = _Known(prepared, slots, lookups)
+        if not compiled.explicit and known.filled(masked) == prepared:
+            free = {slot.token for slot in slots if slot is not None}
+            fixed = tuple(i for i in range(len(masked)) if i not in free)
+            self._keep(skeleton, fixed, tuple(masked[i].text for i in fixed), known)
+        return prepared
+
+    def _keep(
+        self, skeleton: Skeleton, fixed: tuple[int, ...], texts: tuple[str, ...], known: _Known
+    ) -> None:
+        if self._count == _MOST_TEXTS:
+            self._known.clear()
+            self._count = 0
+        variants = self._known.setdefault(skeleton, {}).setdefault(fixed, {})
+        self._count += texts not in variants
+        variants[texts] = known
+
+
+def _split(tokens: list[Token]) -> tuple[Skeleton, list[Token]]:
+    """Tokens without numbers and strings, and those."""
+    masked = [token for token in tokens if token.token_type in _MASKED]
+    kept = [t for token in tokens for t in (token.token_type, token.text)]
+    for i, token in enumerate(tokens):
+        if token.token_type in _MASKED:
+            kept[2 * i + 1] = ""
+    return tuple(kept), masked
+
+
+def _literal(token: Token) -> Literal | None:
+    if token.token_type is TokenType.STRING:
+        return Literal(STRING, token.text)
+    try:
+        return number(token.text, None)
+    except TypeError_:
+        return None
+
+
+def _slots(
+    compiled: Compiled, select: Select, masked: list[Token], text: Text
+) -> tuple[_Slot | None, ...]:
+    """Where each parameter comes from; None where it is not one number or string alone."""
+    order = {text.place(token.start): i for i, token in enumerate(masked)}
+    found = (node.meta.get("at") for node in select.query.find_all(exp.Literal))
+    here = {id(place): order[place] for place in found if place in order}
+
+    def token_of(literal: Literal) -> int | None:
+        return None if literal.at is None else here.get(id(literal.at.place))
+
+    left = {token_of(literal) for literal in _literals(compiled.template)}
+    slots: list[_Slot | None] = []
+    for literal in compiled.literals:
+        token = token_of(literal)
+        if token is None or token in left or literal.at is None:
+            slots.append(None)
+        else:
+            slots.append(_Slot(token, literal.at.negated, literal.type))
+    return tuple(slots)
+
+
+def _literals(template: Node) -> Iterator[Literal]:
+    """The constants that are part of a template."""
+    exprs = (e for node in walk_nodes(template) for expr in exprs_of(node) for e in walk(expr))
+    return (e for e in exprs if isinstance(e, Literal))
