@@ -90,7 +90,6 @@ def test_a_line_has_a_value_for_every_place() -> None:
 
 
 def test_charts_are_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need Matplotlib (the extra `bench`)")
     lines = chart.chart("Rates", "queries", "rows/s", [1, 20], {"ours": [5.0, 6.0]})
     assert chart.draw([lines, lines], tmp_path / "rates.png")
     assert (tmp_path / "rates.png").read_bytes().startswith(b"\x89PNG")
