@@ -71,6 +71,8 @@ class FlowOp(Operator):
         new = self._newcomers()
         if self._alone:
             return self._indexed(clock, new)
+        if not len(found) and not new.shape[0]:
+            return Delta.empty(len(self.edge.schema))
         delta = self._delta(found)
         if clock.at_commit:
             delta = self._at_commit(delta, clock)
@@ -81,12 +83,13 @@ class FlowOp(Operator):
 
     def _newcomers(self) -> I64:
         """Queries that have not seen what is there; in the first step these are all."""
-        live = self._queries.live(Level.QUERY)
-        if not self.scope["stepped"][0]:
-            self.scope["stepped"][0] = 1
-            return live
         new = self._queries.newcomers
-        return np.intersect1d(new, live) if new.shape[0] else new
+        first = not self.scope["stepped"][0]
+        if not first and not new.shape[0]:
+            return new
+        self.scope["stepped"][0] = 1
+        live = self._queries.live(Level.QUERY)
+        return live if first else np.intersect1d(new, live)
 
     def has_input(self, now: int) -> bool:
         """Whether a step at `now` has something to do."""

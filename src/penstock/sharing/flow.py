@@ -219,8 +219,11 @@ class Flow:
                 positions[:] = [log.discarded for log in self.logs]
             self._before = positions.copy()
             return
-        self._follow()
         ends = self._ends(now)
+        if not self._first and not (ends > positions).any():
+            self._before = positions.copy()
+            return
+        self._follow()
         self._build(ends)
         # what is there in the first step is looked up, not routed
         starts = self._before = ends if self._first else positions.copy()
