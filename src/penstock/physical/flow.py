@@ -83,13 +83,11 @@ class FlowOp(Operator):
 
     def _newcomers(self) -> I64:
         """Queries that have not seen what is there; in the first step these are all."""
+        if not self.scope["stepped"][0]:
+            self.scope["stepped"][0] = 1
+            return self._queries.live(Level.QUERY)
         new = self._queries.newcomers
-        first = not self.scope["stepped"][0]
-        if not first and not new.shape[0]:
-            return new
-        self.scope["stepped"][0] = 1
-        live = self._queries.live(Level.QUERY)
-        return live if first else np.intersect1d(new, live)
+        return self._queries.alive(Level.QUERY, new) if new.shape[0] else new
 
     def has_input(self, now: int) -> bool:
         """Whether a step at `now` has something to do."""
@@ -141,8 +139,7 @@ class FlowOp(Operator):
             delta = self._at_commit(delta, clock)
         elif clock.at_commit:
             delta = delta.with_(ts=np.full(len(delta), clock.now))
-        live = self._queries.live(Level.QUERY)
-        found = self._chosen(match.match(delta, live, indexed=True))
+        found = self._chosen(match.match_live(delta))
         since = self._queries.since(Level.QUERY)
         new = new[since[new] == 0]
         if not new.shape[0]:
@@ -167,12 +164,12 @@ class FlowOp(Operator):
     # ---- what holds ------------------------------------------------------------------
     def contents(self, clock: Clock) -> Delta:
         """The results of all queries that live at the clock."""
-        live = self._queries.live(Level.QUERY)
         if self._alone:
             assert self._index is not None
             scan, match = self._index
             held = self._held(scan, self.flow.arrived()[1], clock)
-            return self._chosen(match.match(held, live, indexed=True))
+            return self._chosen(match.match_live(held))
+        live = self._queries.live(Level.QUERY)
         delta = self._delta(self.flow.contents(self.key, clock.now, live))
         return delta.with_(ts=np.full(len(delta), clock.now))
 

@@ -74,7 +74,7 @@ class MatchOp(Operator):
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Match the new rows with all queries and the rows below with those new with history."""
-        found = self._match_live(inputs[0])
+        found = self.match_live(inputs[0])
         newcomers = self._newcomers()
         if newcomers.shape[0] == 0:
             return found
@@ -96,13 +96,14 @@ class MatchOp(Operator):
             return new[~np.isin(table.cohort()[new], table.new_cohorts)]  # those come from below
         return new if self._over_tables else new[table.since(self.edge.level)[new] == 0]
 
-    def _match_live(self, delta: Delta) -> Delta:
+    def match_live(self, delta: Delta) -> Delta:
+        """The rows of `delta` once for each query that takes them."""
         if len(delta) == 0:
             return Delta.empty(len(self.edge.schema))
         return self.match(delta, self._live(), indexed=self.edge.level is Level.QUERY)
 
     def match(self, delta: Delta, queries: I64, indexed: bool = False) -> Delta:
-        """The rows of `delta` once for each query that takes them.
+        """The rows of `delta` once for each of `queries` that takes them.
 
         If `indexed`, `queries` are all that there are, so the grouped filter may answer.
         """
@@ -198,7 +199,7 @@ class MatchOp(Operator):
 
     def contents(self, clock: Clock) -> Delta:
         """The live rows below, matched."""
-        return self._match_live(self.inputs[0].contents(clock))
+        return self.match_live(self.inputs[0].contents(clock))
 
     def detail(self) -> str:
         """The predicates with parameters, and how many queries there are."""

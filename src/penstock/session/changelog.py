@@ -33,6 +33,14 @@ class Batch:
     table: pa.Table
     _order: I64 | None = None
     _sorted: I64 | None = None
+    _ends: tuple[int, int] | None = None
+
+    def may_hold(self, one: int) -> bool:
+        """Whether a query may have rows here: most batches of a drop are another's."""
+        if self._ends is None:
+            empty = self.who.shape[0] == 0
+            self._ends = (0, -1) if empty else (int(self.who.min()), int(self.who.max()))
+        return self._ends[0] <= one <= self._ends[1]
 
     def of(self, one: int) -> pa.Table:
         """The rows of one query, in order."""
@@ -40,6 +48,8 @@ class Batch:
             mask = self.who == one
             if mask.all():
                 return self.table
+            if not mask.any():
+                return self.table.slice(0, 0)
             if self.who.shape[0] <= _SCANNED:
                 return self.table.filter(pa.array(mask))
             self._order = np.argsort(self.who, kind="stable")
@@ -123,6 +133,10 @@ class Changelog:
     def since(self, start: int) -> list[Batch]:
         """The batches from `start` on, as far as they are kept."""
         return self.batches[max(0, start - self.first) :]
+
+    def holding(self, qid: int, start: int) -> list[Batch]:
+        """Those from `start` on in which a query may have rows."""
+        return [batch for batch in self.since(start) if batch.may_hold(qid)]
 
     def of_number(self, number: int) -> list[Batch]:
         """The last batches, which have this number."""

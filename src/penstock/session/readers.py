@@ -79,7 +79,7 @@ class Readers:
         if not self.gone[at]:
             self._check(np.array([at]), self.names[at])
             qid = int(self.qids[at])
-            parts += [b.of(qid) for b in self.log.since(int(self.read[at]))]
+            parts += [b.of(qid) for b in self.log.holding(qid, int(self.read[at]))]
             self.read[at] = self.log.end
         for a in self.aside:
             a.unread[at] = False
@@ -123,7 +123,8 @@ class Readers:
         """What these readers have not read in the changelog, as theirs."""
         if members.shape[0] == 1:
             one = int(members[0])
-            return [self._own(b, one) for b in self.log.since(int(self.read[one]))]
+            held = self.log.holding(int(self.qids[one]), int(self.read[one]))
+            return [self._own(b, one) for b in held]
         starts = np.unique(np.maximum(self.read[members], self.log.first))
         found: list[Batch] = []
         for start, end in pairwise([*starts.tolist(), self.log.end]):

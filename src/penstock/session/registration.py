@@ -73,8 +73,7 @@ def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I
     if len(explicit):
         part = pa.RecordBatch.from_arrays(arrays, schema=explicit.arrow())
         rows[: 1 + len(explicit)] = to_rows(part, explicit, session._engine.strings)
-    constants = Schema(compiled.params.fields[compiled.explicit :])
-    fixed = literal_rows(compiled.literals, constants, session._engine.strings)
+    fixed = literal_rows(compiled.literals, session._engine.strings)
     rows[1 + len(explicit) :] = fixed[1:]
     rows[0] |= fixed[0] << len(explicit)
     return rows, names
@@ -104,7 +103,7 @@ def register(
             f"parameter ${compiled.params[0].name} has no value",
             remedy="register it with query_many(text, params)",
         )
-    rows = literal_rows(compiled.literals, compiled.params, session._engine.strings)
+    rows = literal_rows(compiled.literals, session._engine.strings)
     names = [name or session._registry.fresh_name(session._catalog.relations)]
     history = history or prepared.history
     return add_queries(session, compiled, prepared.on_commit, history, rows, names, text)[0]

@@ -13,7 +13,7 @@ from penstock.logical.expr import Literal
 from penstock.schema import Field, Schema
 from penstock.sql.parser import parse_statement
 from penstock.sql.statements import CreateTable
-from penstock.state.convert import to_rows
+from penstock.state.convert import canonical, to_rows
 from penstock.state.strings import StringTable
 from penstock.types import Kind, SqlType, arrow_type
 
@@ -56,15 +56,23 @@ def rows_of(columns: list[list[Any]], schema: Schema, strings: StringTable) -> I
     return to_rows(pa.RecordBatch.from_arrays(arrays, schema=schema.arrow()), schema, strings)
 
 
-def literal_rows(literals: tuple[Literal, ...], schema: Schema, strings: StringTable) -> I64:
+def literal_rows(literals: tuple[Literal, ...], strings: StringTable) -> I64:
     """One row of literals (a query's lifted constants) as a physical matrix (1 + k, 1)."""
-    if not literals:
-        return np.zeros((1, 1), np.int64)
-    columns = [
-        [cast_scalar(arrow_value(lit), f.type, f"parameter {f.name}")]
-        for lit, f in zip(literals, schema, strict=True)
-    ]
-    return rows_of(columns, schema, strings)
+    rows = np.zeros((1 + len(literals), 1), np.int64)
+    for j, literal in enumerate(literals):
+        if literal.value is None:
+            rows[0] |= 1 << j
+        elif literal.type.is_float:
+            value = np.array([literal.value], np.float64)
+            if literal.type.kind is Kind.FLOAT:
+                with np.errstate(over="ignore"):
+                    value = value.astype(np.float32).astype(np.float64)
+            canonical(value, rows[1 + j].view(np.float64))
+        elif isinstance(literal.value, str):
+            rows[1 + j] = strings.code(literal.value)
+        else:
+            rows[1 + j] = int(literal.value)
+    return rows
 
 
 def parse_type(text: str) -> SqlType:

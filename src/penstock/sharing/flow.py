@@ -46,7 +46,11 @@ class Member:
     place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid: pool and slot
     version: int = 0
     identity: I64 | None = None
-    alone: bool = False  # it has so many queries that it uses that index
+
+    @property
+    def alone(self) -> bool:
+        """Whether it has so many queries that it uses that index."""
+        return self.may_be_alone and len(self.queries) > _MOST_IN_POOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +132,11 @@ class Flow:
 
     def _follow_member(self, key: int, member: Member) -> None:
         table = member.queries
-        live = table.live(Level.QUERY)
-        member.alone = member.may_be_alone and live.shape[0] > _MOST_IN_POOLS
-        if member.alone:
-            self._let_go(member, np.flatnonzero(member.place >= 0))
-            return
         known = np.flatnonzero(member.place >= 0)
+        if member.alone:
+            self._let_go(member, known)
+            return
+        live = table.live(Level.QUERY)
         reborn = known[table.born()[known] > member.version]
         gone = np.union1d(np.setdiff1d(known, live), reborn)
         self._let_go(member, gone)
