@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.delta import I64
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.memory import AHEAD, prefetch
 
 ROWS, STAMP, LIVE, NULLS, SHOWN = range(5)
 """Columns of a group's state row: rows in the group; last instant that touched it; whether its
@@ -43,6 +44,12 @@ class Place(NamedTuple):
     agg: int
     slot: int
     at: int
+
+
+@inlined
+def ask_group(words: I64, e: int, state: I64, at: int) -> None:
+    """Ask for word `at` of the group of a later event."""
+    prefetch(state, words[min(e + AHEAD, words.shape[0] - 1), GROUP], at)
 
 
 @kernel

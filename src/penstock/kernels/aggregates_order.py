@@ -1,16 +1,17 @@
 """Aggregates of order: min, max and median, each one pass over the events.
 
 How values are kept follows the edge (DESIGN §5.3): the best one when rows never leave (words
-n, key), a monotonic deque when they leave in order (front, back), a multiset otherwise (root).
+n, key), a monotonic deque when they leave in order (`deque.py`), a multiset otherwise (root).
 Numbers are kept as keys of the wanted order; `flip` turns it round, so that min is max.
 """
 
 from __future__ import annotations
 
 from penstock.delta import I64
-from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, show_null
-from penstock.kernels.deque import BACK, leave, push, push_string
-from penstock.kernels.jit import kernel
+from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, ask_group, show_null
+from penstock.kernels.deque import FRONT, TOP, ask_neighbour, ask_node, leave, push, push_string
+from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.memory import AHEAD, prefetch
 from penstock.kernels.multiset import (
     SIZE,
     descend,
@@ -24,7 +25,7 @@ from penstock.kernels.multiset import (
 from penstock.kernels.strings import U8, compare_strings
 from penstock.kernels.sums import float_order, to_bits, to_float
 
-BEST_WORDS, DEQUE_WORDS, TREE_WORDS = 2, 2, 1
+BEST_WORDS, TREE_WORDS = 2, 1
 LEAST, GREATEST, MEDIAN = range(3)
 
 
@@ -55,6 +56,7 @@ def best_pass(
     e = t = 0
     for m in range(event_ends.shape[0]):
         while e < event_ends[m]:
+            ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1 and ev.steps[e] > 0:
                 g, key = words[e, GROUP], words[e, slot]
                 better = state[g, at] == 0
@@ -79,6 +81,17 @@ def best_pass(
             t += 1
 
 
+@inlined
+def ask_deque(words: I64, steps: I64, e: int, state: I64, at: int, pool: I64) -> None:
+    """Ask for what later events read: the deque of one, a node of a nearer one, then the next."""
+    last = words.shape[0] - 1
+    far, near, next_ = min(e + 2 * AHEAD, last), min(e + AHEAD, last), min(e + AHEAD // 2, last)
+    prefetch(state, words[far, GROUP], at)
+    prefetch(state, words[far, GROUP], at + TOP)
+    ask_node(pool, state, words[near, GROUP], at, steps[near] > 0)
+    ask_neighbour(pool, state, words[next_, GROUP], at, steps[next_] > 0)
+
+
 @kernel
 def deque_pass(ev: Events, place: Place, state: I64, pool: I64, floats: bool, flip: bool) -> None:
     """Min or max of numbers whose rows leave in the order they came."""
@@ -88,25 +101,20 @@ def deque_pass(ev: Events, place: Place, state: I64, pool: I64, floats: bool, fl
     e = t = 0
     for m in range(event_ends.shape[0]):
         while e < event_ends[m]:
+            ask_deque(words, steps, e, state, at, pool)
             if (words[e, VALID] >> agg) & 1:
                 g, key = words[e, GROUP], to_key(words[e, slot], floats, flip)
                 if steps[e] > 0:
-                    back = push(pool, state[g, at + 1], key)
-                    state[g, at + 1] = back
-                    if pool[back, BACK] == 0:
-                        state[g, at] = back
+                    push(pool, state, g, at, key)
                 elif steps[e] < 0:
-                    front = leave(pool, state[g, at], key)
-                    state[g, at] = front
-                    if front == 0:
-                        state[g, at + 1] = 0
+                    leave(pool, state, g, at, key)
             e += 1
         while t < touch_ends[m]:
-            front = state[groups[t], at]
-            if front == 0:
+            g = groups[t]
+            if state[g, at + FRONT] == 0:
                 show_null(shown, t, agg)
             else:
-                shown[t, 1 + agg] = from_key(pool[front, 0], floats, flip)
+                shown[t, 1 + agg] = from_key(state[g, at + TOP], floats, flip)
             t += 1
 
 
@@ -122,26 +130,20 @@ def text_deque_pass(
     e = t = 0
     for m in range(event_ends.shape[0]):
         while e < event_ends[m]:
+            ask_deque(words, steps, e, state, at, pool)
             if (words[e, VALID] >> agg) & 1:
                 g, code = words[e, GROUP], words[e, slot]
                 if steps[e] > 0:
-                    back = state[g, at + 1]
-                    back = push_string(pool, back, code, flip, starts, lengths, heap)
-                    state[g, at + 1] = back
-                    if pool[back, BACK] == 0:
-                        state[g, at] = back
+                    push_string(pool, state, g, at, code, flip, starts, lengths, heap)
                 elif steps[e] < 0:
-                    front = leave(pool, state[g, at], code)
-                    state[g, at] = front
-                    if front == 0:
-                        state[g, at + 1] = 0
+                    leave(pool, state, g, at, code)
             e += 1
         while t < touch_ends[m]:
-            front = state[groups[t], at]
-            if front == 0:
+            g = groups[t]
+            if state[g, at + FRONT] == 0:
                 show_null(shown, t, agg)
             else:
-                shown[t, 1 + agg] = pool[front, 0]
+                shown[t, 1 + agg] = state[g, at + TOP]
             t += 1
 
 
@@ -171,6 +173,7 @@ def tree_pass(
     e = t = 0
     for m in range(event_ends.shape[0]):
         while e < event_ends[m]:
+            ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1:
                 g, key = words[e, GROUP], to_key(words[e, slot], floats, False)
                 root = state[g, at]

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from penstock.delta import I64
-from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, show_null
+from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, ask_group, show_null
 from penstock.kernels.jit import kernel
 from penstock.kernels.sums import (
     add_double,
@@ -40,6 +40,7 @@ def count_pass(ev: Events, place: Place, state: I64) -> None:
     e = t = 0
     for m in range(event_ends.shape[0]):
         while e < event_ends[m]:
+            ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1:
                 state[words[e, GROUP], at] += steps[e]
             e += 1
@@ -62,6 +63,7 @@ def wide_pass(
     e = t = n_failed = 0
     for m in range(event_ends.shape[0]):
         while e < event_ends[m]:
+            ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1:
                 g = words[e, GROUP]
                 state[g, at] += steps[e]
@@ -125,6 +127,7 @@ def float_pass(ev: Events, place: Place, state: I64, average: bool) -> None:
     e = t = 0
     for m in range(event_ends.shape[0]):
         while e < event_ends[m]:
+            ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
                 update_float(state, words[e, GROUP], at, to_float(words[e, slot]), steps[e])
             e += 1
@@ -164,6 +167,7 @@ def spread_pass(ev: Events, place: Place, state: I64, floats: bool, scale: float
     e = t = 0
     for m in range(event_ends.shape[0]):
         while e < event_ends[m]:
+            ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
                 bits = words[e, slot]
                 value = to_float(bits) if floats else float(bits)

@@ -3,15 +3,19 @@
 For rows that leave in the order they came. Keys of a deque never increase from front to back;
 equal neighbours share a node with a count. A key that leaves is at the front, or was driven
 out by a larger one (then it is nowhere). Slot 0 of the pool is no node: its words are registers.
-A deque is two state words, front and back, 0 when empty.
+A deque is three words of its group's state row; an empty one has the front 0.
 """
 
 from __future__ import annotations
 
 from penstock.delta import I64
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.memory import prefetch
 from penstock.kernels.strings import U8, compare_strings
 
+FRONT, LAST, TOP = 0, 1, 2
+"""State words: first and last node, and the key of the first, which is read more than its node."""
+STATE_WORDS = 3
 KEY, COUNT, BACK, NEXT = 0, 1, 2, 3
 """Words of a node: key, how often, node before, node after (or next free node)."""
 USED, FREE, FREED = 1, 2, 3
@@ -19,7 +23,20 @@ USED, FREE, FREED = 1, 2, 3
 WORDS = 4
 
 
-@kernel
+@inlined
+def ask_node(pool: I64, state: I64, g: int, at: int, comes: bool) -> None:
+    """Ask for the node that a row of group g meets first."""
+    prefetch(pool, state[g, at + (LAST if comes else FRONT)], 0)
+
+
+@inlined
+def ask_neighbour(pool: I64, state: I64, g: int, at: int, comes: bool) -> None:
+    """Ask for the node that it meets then."""
+    node = state[g, at + (LAST if comes else FRONT)]
+    prefetch(pool, pool[node, BACK if comes else NEXT], 0)
+
+
+@inlined
 def free_node(pool: I64, node: int) -> None:
     """Give a node back."""
     pool[node, KEY] = 0
@@ -28,7 +45,7 @@ def free_node(pool: I64, node: int) -> None:
     pool[0, FREED] += 1
 
 
-@kernel
+@inlined
 def append_node(pool: I64, back: int, key: int) -> int:
     """A new last node behind `back` (0: the first). The pool must have room."""
     node = pool[0, FREE]
@@ -47,25 +64,39 @@ def append_node(pool: I64, back: int, key: int) -> int:
     return int(node)
 
 
-@kernel
-def push(pool: I64, back: int, key: int) -> int:
-    """A row with `key` came; returns the new last node (the front too if none is before it)."""
+@inlined
+def settle_back(pool: I64, state: I64, g: int, at: int, back: int, key: int) -> None:
+    """Let `key` be last, behind `back`, the last node that it does not drive out."""
+    if back != 0 and pool[back, KEY] == key:
+        pool[back, COUNT] += 1
+        pool[back, NEXT] = 0
+        state[g, at + LAST] = back
+        return
+    node = append_node(pool, back, key)
+    state[g, at + LAST] = node
+    if back == 0:
+        state[g, at + FRONT] = node
+        state[g, at + TOP] = key
+
+
+@inlined
+def push(pool: I64, state: I64, g: int, at: int, key: int) -> None:
+    """A row with `key` came."""
+    back = state[g, at + LAST]
     while back != 0 and pool[back, KEY] < key:
         before = pool[back, BACK]
         free_node(pool, back)
         back = before
-    if back != 0 and pool[back, KEY] == key:
-        pool[back, COUNT] += 1
-        pool[back, NEXT] = 0
-        return back
-    return append_node(pool, back, key)
+    settle_back(pool, state, g, at, back, key)
 
 
 @kernel
 def push_string(
-    pool: I64, back: int, code: int, flip: bool, starts: I64, lengths: I64, heap: U8
-) -> int:
+    pool: I64, state: I64, g: int, at: int, code: int, flip: bool,
+    starts: I64, lengths: I64, heap: U8,
+) -> None:  # fmt: skip
     """The same for the string `code`; with `flip` the least string is kept in front."""
+    back = state[g, at + LAST]
     while back != 0:
         order = compare_strings(pool[back, KEY], code, starts, lengths, heap)
         if order <= 0 if flip else order >= 0:
@@ -73,26 +104,26 @@ def push_string(
         before = pool[back, BACK]
         free_node(pool, back)
         back = before
-    if back != 0 and pool[back, KEY] == code:
-        pool[back, COUNT] += 1
-        pool[back, NEXT] = 0
-        return back
-    return append_node(pool, back, code)
+    settle_back(pool, state, g, at, back, code)
 
 
-@kernel
-def leave(pool: I64, front: int, key: int) -> int:
-    """The oldest row, whose key is `key`, left; returns the new front, 0 when none is left."""
-    if front == 0 or pool[front, KEY] != key:
-        return front
+@inlined
+def leave(pool: I64, state: I64, g: int, at: int, key: int) -> None:
+    """The oldest row, whose key is `key`, left."""
+    front = state[g, at + FRONT]
+    if front == 0 or state[g, at + TOP] != key:
+        return
     pool[front, COUNT] -= 1
     if pool[front, COUNT] > 0:
-        return front
+        return
     after = pool[front, NEXT]
-    if after != 0:
-        pool[after, BACK] = 0
     free_node(pool, front)
-    return int(after)
+    state[g, at + FRONT] = after
+    if after == 0:
+        state[g, at + LAST] = 0
+    else:
+        pool[after, BACK] = 0
+        state[g, at + TOP] = pool[after, KEY]
 
 
 @kernel
@@ -100,10 +131,10 @@ def clear_deques(pool: I64, state: I64, groups: I64, at: int) -> None:
     """Free all nodes of the deques of `groups`."""
     for i in range(groups.shape[0]):
         g = groups[i]
-        node = state[g, at]
+        node = state[g, at + FRONT]
         while node != 0:
             after = pool[node, NEXT]
             free_node(pool, node)
             node = after
-        state[g, at] = 0
-        state[g, at + 1] = 0
+        for word in range(STATE_WORDS):
+            state[g, at + word] = 0

@@ -19,11 +19,15 @@ from penstock.kernels.aggregates_events import (
     STAMP,
     VALID,
     Events,
+    ask_group,
 )
 from penstock.kernels.jit import kernel
+from penstock.kernels.memory import AHEAD, prefetch
 
 SAME, APPEARS, VANISHES, REPLACED = 0, 1, -1, 2
 """What a touch comes to."""
+VACANT = -1
+"""Stamp of a group that is about to be forgotten."""
 
 
 @kernel
@@ -88,12 +92,14 @@ def merge_events(
                 t += 1
             seeded = True
         if i < n_expired and expire_ts[i] == now:
+            ask_group(expired, i, state, ROWS)
             g, step = expired[i, GROUP], -1
             for c in range(width):
                 words[i + j, c] = expired[i, c]
             steps[i + j] = step
             i += 1
         elif j < n_arrived and ts[j] == now:
+            ask_group(arrived, j, state, ROWS)
             g = arrived[j, GROUP]
             step = 1 if sign[j] > 0 else (-1 if sign[j] < 0 else 0)
             if step < 0 and state[g, ROWS] == 0:
@@ -143,7 +149,9 @@ def settle(
     """
     width = ev.shown.shape[1]
     outputs = n_empty = 0
-    for t in range(ev.touch_groups.shape[0]):
+    touches = ev.touch_groups.shape[0]
+    for t in range(touches):
+        prefetch(state, ev.touch_groups[min(t + AHEAD, touches - 1)], LIVE)
         g = ev.touch_groups[t]
         live = state[g, LIVE] != 0
         change[t] = REPLACED if live else APPEARS
@@ -179,7 +187,9 @@ def expand_changes(
     sign = np.empty(outputs, np.int8)
     lin = np.empty(outputs, np.int64)
     at = 0
-    for t in range(ev.touch_groups.shape[0]):
+    touches = ev.touch_groups.shape[0]
+    for t in range(touches):
+        prefetch(keys, ev.touch_groups[min(t + AHEAD, touches - 1)], 0)
         kind, g = change[t], ev.touch_groups[t]
         if kind == VANISHES or kind == REPLACED:
             sign[at] = -2 if kind == REPLACED else -1
@@ -202,6 +212,28 @@ def expand_changes(
                 rows[key_width + c, at] = ev.shown[t, c]
             at += 1
     return rows, ts, sign, lin
+
+
+@kernel
+def find_vacant(ids: I64, state: I64) -> I64:
+    """Those of `ids` that have no rows and show none, each once."""
+    out = np.empty(ids.shape[0], np.int64)
+    n = 0
+    for i in range(ids.shape[0]):
+        g = ids[i]
+        if state[g, ROWS] == 0 and state[g, LIVE] == 0 and state[g, STAMP] != VACANT:
+            state[g, STAMP] = VACANT
+            out[n] = g
+            n += 1
+    return out[:n]
+
+
+@kernel
+def clear_rows(ids: I64, state: I64) -> None:
+    """Make the rows of `ids` those of unused groups."""
+    for i in range(ids.shape[0]):
+        for c in range(state.shape[1]):
+            state[ids[i], c] = 0
 
 
 @kernel

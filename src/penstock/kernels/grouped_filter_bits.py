@@ -8,16 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from penstock.kernels.jit import inlined, kernel
 
 U64 = NDArray[np.uint64]
-_BYTES, _INT = ir.IntType(8).as_pointer(), ir.IntType(32)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -38,26 +35,6 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
         return builder.cttz(args[0], context.get_constant(types.boolean, True))
 
     return types.uint64(types.uint64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(typing_context: Any, array: Any, row: Any, index: Any) -> Any:
-    """Ask for an element of an array in C order to be brought into the cache.
-
-    `row` and `index` name it in a matrix; a flat array has only row 0.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        view = context.make_array(signature.args[0])(context, builder, args[0])
-        width = cgutils.unpack_tuple(builder, view.shape)[-1]
-        at = builder.add(builder.mul(args[1], width), args[2])
-        place = builder.bitcast(builder.gep(view.data, [at]), _BYTES)
-        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _INT, _INT, _INT])
-        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(ask, [place, _INT(0), _INT(3), _INT(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, types.int64), generate
 
 
 @inlined

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.delta import I32, I64
-from penstock.kernels.grouped_filter_bits import prefetch
 from penstock.kernels.grouped_filter_build import BLOCK, Part, has_key, hashed
 from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.memory import AHEAD, prefetch
 
-_AHEAD = 12  # rows from asking for a cache line to using it
 _LINE = 8  # numbers in a cache line
 
 
@@ -113,8 +112,8 @@ def _drop_unseen(lin: int, since: I64, newest: int, qids: I64, start: int, end: 
 @inlined
 def _fetch(starts: I32, members: I32, bounds: I64, buckets: I32, i: int) -> None:
     """Have the slots of row `i` brought into the cache, and where those of a later one are."""
-    if i + _AHEAD < buckets.shape[0]:
-        prefetch(starts, 0, np.int64(buckets[i + _AHEAD]))
+    if i + AHEAD < buckets.shape[0]:
+        prefetch(starts, 0, np.int64(buckets[i + AHEAD]))
     if i < buckets.shape[0] and buckets[i] >= 0:
         slot = np.int64(starts[buckets[i]])
         prefetch(members, 0, slot)
@@ -150,7 +149,7 @@ def probe_part(part: Part, probe: Probe, counts: I64) -> I64:
     qids = np.empty(4 * n + BLOCK, np.int64)
     used = 0
     for i in range(n):
-        _fetch(starts, members, bounds, buckets, i + _AHEAD)
+        _fetch(starts, members, bounds, buckets, i + AHEAD)
         bucket = buckets[i]
         if bucket < 0:
             continue

@@ -60,7 +60,7 @@ def _cache_folder(module: str) -> str:
     return str(folder) if os.access(folder, os.W_OK) else ""
 
 
-def _compile(function: F, **options: str) -> F:
+def _compile(function: F, **options: bool) -> F:
     if not _CHOSEN_BY_USER:  # numba reads the setting when it wraps the function
         module = function.__module__.removeprefix("penstock.")
         numba.config.CACHE_DIR = _cache_folder(module)
@@ -73,5 +73,8 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """A helper that is copied into the kernels that call it: a call would pass whole arrays."""
-    return _compile(function, inline="always")
+    """A helper that is copied into the kernels that call it: a call would pass whole arrays.
+
+    LLVM copies it, not numba: that leaves fewer references to arrays to be counted in loops.
+    """
+    return _compile(function, forceinline=True)

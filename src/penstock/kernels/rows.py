@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import I64
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
 
 
 @kernel
@@ -45,7 +45,7 @@ def key_rows(rows: I64, lin: I64, columns: I64) -> I64:
     return out
 
 
-@kernel
+@inlined
 def hash_key(keys: I64, i: int) -> np.int64:
     """A 64-bit mix of row i of row-major `keys`, non-negative."""
     h = np.uint64(0x9E3779B97F4A7C15)

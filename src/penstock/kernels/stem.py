@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import I32, I64, Bool
-from penstock.kernels.grouped_filter_bits import prefetch
 from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.memory import prefetch
 
 _AHEAD = 64  # rows whose places are asked for before they are read: the misses overlap
 _LOW = 0xFFFFFFFF

@@ -15,6 +15,7 @@ from penstock.delta import I64
 from penstock.errors import PlanError
 from penstock.kernels import aggregates_order as order
 from penstock.kernels import aggregates_sums as sums
+from penstock.kernels import deque
 from penstock.kernels.aggregates_events import ARGS, SHOWN, Place
 from penstock.logical.expr import Agg, Column, Expr
 from penstock.patterns.edge import Edge
@@ -43,7 +44,7 @@ _WORDS = {
     Keep.FLOAT: sums.FLOAT_WORDS,
     Keep.SPREAD: sums.SPREAD_WORDS,
     Keep.BEST: order.BEST_WORDS,
-    Keep.DEQUE: order.DEQUE_WORDS,
+    Keep.DEQUE: deque.STATE_WORDS,
     Keep.TREE: order.TREE_WORDS,
 }
 

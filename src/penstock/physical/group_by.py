@@ -139,12 +139,11 @@ class GroupByOp(Operator):
     def _forget(self, ids: I64) -> None:
         """Release those of `ids` that have no rows and show none."""
         if ids.shape[0]:
-            ids, state = np.unique(ids), self._state
-            self._clear(ids[(state[ids, e.ROWS] == 0) & (state[ids, e.LIVE] == 0)])
+            self._clear(k.find_vacant(ids, self._state))
 
     def _clear(self, ids: I64) -> None:
         self._accumulators.clear(ids)
-        self._state[ids] = 0
+        k.clear_rows(ids, self._state)
         self._groups.release(ids)
 
     def purge(self, lins: I64) -> None:

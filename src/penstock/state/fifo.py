@@ -1,8 +1,8 @@
 """FIFO store: entries that expire in the order they were added (WKS edges, DESIGN §5.3).
 
-Entries lie in order of expiry between two marks of a flat array; adding appends, expiring
-moves the head. Rows of a query added with history may be older than what is there: then, and
-only then, the entries are merged by expiry.
+Entries lie in order of expiry in a ring: adding writes behind the last one, expiring moves the
+head, and nothing else moves until the ring is full. Rows of a query added with history may be
+older than what is there: then, and only then, the entries are merged by expiry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 from penstock.delta import I64
 from penstock.state.arena import Scope
 
-_HEAD, _TAIL = 0, 1
+_HEAD, _COUNT = 0, 1  # registers: place of the oldest entry, number of entries
+Parts = tuple[slice, slice]
 
 
 class Fifo:
@@ -32,47 +33,73 @@ class Fifo:
         return cast(I64, self._scope[name])
 
     def __len__(self) -> int:
-        regs = self._arr("regs")
-        return int(regs[_TAIL] - regs[_HEAD])
+        return int(self._arr("regs")[_COUNT])
 
+    # ---- the ring ------------------------------------------------------------------------
+    def _parts(self, start: int, stop: int) -> Parts:
+        """Places of the start-th to the stop-th oldest: up to the end of the ring, and the rest."""
+        capacity = self._arr("exp").shape[0]
+        first = (int(self._arr("regs")[_HEAD]) + start) % capacity
+        end = first + stop - start
+        return slice(first, min(end, capacity)), slice(0, max(0, end - capacity))
+
+    def _read(self, name: str, parts: Parts) -> I64:
+        """What is at these places; a view where they are one piece."""
+        before, after = (self._arr(name)[part] for part in parts)
+        return np.concatenate([before, after]) if after.shape[0] else before
+
+    def _append(self, exp: I64, words: I64) -> None:
+        count, n = len(self), exp.shape[0]
+        self._make_room(count + n)
+        before, after = self._parts(count, count + n)
+        cut = n - after.stop
+        for name, new in (("exp", exp), ("words", words)):
+            array = self._arr(name)
+            array[before], array[after] = new[:cut], new[cut:]
+        self._arr("regs")[_COUNT] = count + n
+
+    def _make_room(self, need: int) -> None:
+        """Grow the ring (at least twofold); what lay at its beginning moves behind its old end."""
+        old = self._arr("exp").shape[0]
+        if need > old:
+            _, after = self._parts(0, len(self))
+            for name in ("exp", "words"):
+                array = self._scope.reserve(name, need)
+                array[old : old + after.stop] = array[after]
+
+    def _pop(self, until: int) -> Parts:
+        """Remove all entries with exp ≤ until; their places."""
+        exp, regs = self._arr("exp"), self._arr("regs")
+        before, after = self._parts(0, len(self))
+        n = int(np.searchsorted(exp[before], until, side="right"))
+        if n == before.stop - before.start:
+            n += int(np.searchsorted(exp[after], until, side="right"))
+        gone = self._parts(0, n)
+        regs[_HEAD] = (regs[_HEAD] + n) % exp.shape[0]
+        regs[_COUNT] -= n
+        return gone
+
+    # ---- adding and expiring ---------------------------------------------------------------
     def add(self, exp: I64, words: I64) -> None:
         """Append entries, merging by expiry when they are not all later than the last one."""
         n = exp.shape[0]
         if n == 0:
             return
-        last = self._last_exp()
-        if exp[0] < last or (n > 1 and bool(np.any(exp[1:] < exp[:-1]))):
+        if exp[0] < self._last_exp() or (n > 1 and bool(np.any(exp[1:] < exp[:-1]))):
             old_exp, old_words = self.entries()
             exp = np.concatenate([old_exp, exp])
             words = np.concatenate([old_words, words])
             order = np.argsort(exp, kind="stable")
-            self._arr("regs")[:] = 0
-            self._append(exp[order], words[order])
+            self._replace(exp[order], words[order])
         else:
             self._append(exp, words)
 
     def _last_exp(self) -> int:
-        regs = self._arr("regs")
-        empty = regs[_HEAD] == regs[_TAIL]
-        return int(np.iinfo(np.int64).min if empty else self._arr("exp")[regs[_TAIL] - 1])
-
-    def _append(self, exp: I64, words: I64) -> None:
-        regs = self._arr("regs")
-        n, head, tail = exp.shape[0], int(regs[_HEAD]), int(regs[_TAIL])
-        need = tail + n
-        if need > self._arr("exp").shape[0] and head:
-            live = tail - head
-            need = 2 * (live + n)  # moving down pays for as many again
-            for name in ("exp", "words"):
-                array = self._arr(name)
-                array[:live] = array[head:tail].copy() if live > head else array[head:tail]
-            regs[_HEAD], regs[_TAIL] = 0, live
-            tail = live
-        self._scope.reserve("exp", need)
-        self._scope.reserve("words", need)
-        self._arr("exp")[tail : tail + n] = exp
-        self._arr("words")[tail : tail + n] = words
-        regs[_TAIL] = tail + n
+        n = len(self)
+        if n == 0:
+            return int(np.iinfo(np.int64).min)
+        last, _ = self._parts(n - 1, n)
+        return int(self._arr("exp")[last.start])
 
     def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
         """Append entries whose words are [lin, row…], the rows column-major."""
@@ -83,17 +110,14 @@ class Fifo:
 
     def expire(self, until: int) -> tuple[I64, I64]:
         """Remove and return all entries with exp ≤ until, oldest first."""
-        exp, places = self.take(until)
-        return exp, self._arr("words")[places]
+        gone = self._pop(until)
+        return self._read("exp", gone).copy(), self._read("words", gone).copy()
 
     def take(self, until: int) -> tuple[I64, I64]:
         """As expire, giving places in `words` that stay readable until something is added."""
-        regs = self._arr("regs")
-        head, tail = int(regs[_HEAD]), int(regs[_TAIL])
-        exp = self._arr("exp")
-        end = head + int(np.searchsorted(exp[head:tail], until, side="right"))
-        regs[_HEAD] = end
-        return exp[head:end].copy(), np.arange(head, end)
+        gone = self._pop(until)
+        places = np.concatenate([np.arange(part.start, part.stop) for part in gone])
+        return self._read("exp", gone).copy(), places
 
     @property
     def words(self) -> I64:
@@ -113,13 +137,15 @@ class Fifo:
 
     def entries(self) -> tuple[I64, I64]:
         """All entries, oldest first."""
-        regs = self._arr("regs")
-        part = slice(int(regs[_HEAD]), int(regs[_TAIL]))
-        return self._arr("exp")[part], self._arr("words")[part]
+        everything = self._parts(0, len(self))
+        return self._read("exp", everything), self._read("words", everything)
 
     def filter(self, keep: I64) -> None:
         """Keep only the entries at these positions."""
         exp, words = self.entries()
-        exp, words = exp[keep], words[keep]
+        self._replace(exp[keep], words[keep])
+
+    def _replace(self, exp: I64, words: I64) -> None:
+        """Be these entries instead."""
         self._arr("regs")[:] = 0
         self._append(exp, words)

@@ -2,7 +2,8 @@
 
 Operators resolve the keys of a whole batch to ids first; their kernels then index flat
 arrays by id. Ids stay valid until released; per-id arrays of an operator are expected to be
-clean (as after creation) when an id is released.
+clean (as after creation) when an id is released. A place of the table holds an id and, above
+it, the upper half of its key's hash: other keys are passed over without being read.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import numpy as np
 
 from penstock.delta import I64
 from penstock.kernels.jit import kernel
+from penstock.kernels.memory import AHEAD, prefetch
 from penstock.kernels.rows import hash_key
 from penstock.state.arena import Scope
 
 _USED, _FREE, _TOMBS = 0, 1, 2  # registers: ids ever used, ids on the free stack, tombstones
-_SINK = 3  # what was read ahead ends here, so that the compiler keeps the reads
-_AHEAD = 128  # keys whose places are read before they are probed: the misses overlap
+_EMPTY, _TOMB = -1, -2  # places without an id: never used, given back
+_ID = (1 << 32) - 1  # bits of a place that are the id
+_TAG = ~_ID  # bits of a place that are of its key's hash
 
 
 @kernel
@@ -30,17 +33,12 @@ def _same(a: I64, i: int, b: I64, j: int) -> bool:
 
 
 @kernel
-def _read_ahead(keys: I64, base: int, top: int, table: I64, stored: I64, places: I64) -> int:
-    """Places of keys[base:top] in the table; touches what probing will read, all at once."""
-    mask = table.shape[0] - 1
-    for i in range(base, top):
-        places[i - base] = hash_key(keys, i) & mask
-    sink = 0
-    for i in range(base, top):
-        entry = table[places[i - base]]
-        if entry >= 0:
-            sink ^= stored[entry, 0]
-    return sink
+def hash_all(keys: I64) -> I64:
+    """The hash of each key."""
+    out = np.empty(keys.shape[0], np.int64)
+    for i in range(keys.shape[0]):
+        out[i] = hash_key(keys, i)
+    return out
 
 
 @kernel
@@ -49,15 +47,15 @@ def assign_ids(keys: I64, table: I64, stored: I64, free: I64, regs: I64) -> I64:
     n = keys.shape[0]
     mask = table.shape[0] - 1
     out = np.empty(n, np.int64)
-    places = np.empty(_AHEAD, np.int64)
+    hashes = hash_all(keys)
     for i in range(n):
-        if i % _AHEAD == 0:
-            regs[_SINK] = _read_ahead(keys, i, min(i + _AHEAD, n), table, stored, places)
-        pos = places[i % _AHEAD]
-        tomb = -1
+        prefetch(table, 0, hashes[min(i + 2 * AHEAD, n - 1)] & mask)
+        prefetch(stored, max(table[hashes[min(i + AHEAD, n - 1)] & mask], 0) & _ID, 0)
+        tag, pos, tomb = hashes[i] & _TAG, hashes[i] & mask, -1
         while True:
-            entry = table[pos]
-            if entry == -1:
+            found = table[pos]
+            entry = found & _ID
+            if found == _EMPTY:
                 if regs[_FREE] > 0:
                     regs[_FREE] -= 1
                     entry = free[regs[_FREE]]
@@ -69,13 +67,12 @@ def assign_ids(keys: I64, table: I64, stored: I64, free: I64, regs: I64) -> I64:
                 if tomb >= 0:
                     pos = tomb
                     regs[_TOMBS] -= 1
-                table[pos] = entry
+                table[pos] = tag | entry
                 break
-            if entry == -2:
-                if tomb < 0:
-                    tomb = pos
-            elif _same(keys, i, stored, entry):
+            if found == tag | entry and _same(keys, i, stored, entry):
                 break
+            if found == _TOMB and tomb < 0:
+                tomb = pos
             pos = (pos + 1) & mask
         out[i] = entry
     return out
@@ -87,33 +84,45 @@ def find_ids(keys: I64, table: I64, stored: I64) -> I64:
     n = keys.shape[0]
     mask = table.shape[0] - 1
     out = np.empty(n, np.int64)
+    hashes = hash_all(keys)
     for i in range(n):
-        pos = hash_key(keys, i) & mask
+        prefetch(table, 0, hashes[min(i + 2 * AHEAD, n - 1)] & mask)
+        prefetch(stored, max(table[hashes[min(i + AHEAD, n - 1)] & mask], 0) & _ID, 0)
+        tag, pos = hashes[i] & _TAG, hashes[i] & mask
         while True:
-            entry = table[pos]
-            if entry == -1 or (entry >= 0 and _same(keys, i, stored, entry)):
-                out[i] = entry
+            found = table[pos]
+            entry = found & _ID
+            if found == tag | entry and _same(keys, i, stored, entry):
+                break
+            if found == _EMPTY:
+                entry = -1
                 break
             pos = (pos + 1) & mask
+        out[i] = entry
     return out
 
 
 @kernel
 def release_ids(ids: I64, table: I64, stored: I64, free: I64, regs: I64) -> None:
     """Forget the keys of `ids` (each at most once) and recycle them."""
+    n = ids.shape[0]
     mask = table.shape[0] - 1
-    for k in range(ids.shape[0]):
-        gone = ids[k]
-        pos = hash_key(stored, gone) & mask
-        while table[pos] != gone:
+    hashes = np.empty(n, np.int64)
+    for k in range(n):
+        prefetch(stored, ids[min(k + AHEAD, n - 1)], 0)
+        hashes[k] = hash_key(stored, ids[k])
+    for k in range(n):
+        prefetch(table, 0, hashes[min(k + AHEAD, n - 1)] & mask)
+        tag, pos = hashes[k] & _TAG, hashes[k] & mask
+        while table[pos] != tag | ids[k]:
             pos = (pos + 1) & mask
-        if table[(pos + 1) & mask] == -1:
-            table[pos] = -1
+        if table[(pos + 1) & mask] == _EMPTY:
+            table[pos] = _EMPTY
         else:
-            table[pos] = -2
-            regs[2] += 1
-        free[regs[1]] = gone
-        regs[1] += 1
+            table[pos] = _TOMB
+            regs[_TOMBS] += 1
+        free[regs[_FREE]] = ids[k]
+        regs[_FREE] += 1
 
 
 @kernel
@@ -121,10 +130,11 @@ def rebuild_table(table: I64, stored: I64, live: I64) -> None:
     """Insert all `live` ids into the empty `table`."""
     mask = table.shape[0] - 1
     for k in range(live.shape[0]):
-        pos = hash_key(stored, live[k]) & mask
-        while table[pos] != -1:
+        hashed = hash_key(stored, live[k])
+        pos = hashed & mask
+        while table[pos] != _EMPTY:
             pos = (pos + 1) & mask
-        table[pos] = live[k]
+        table[pos] = (hashed & _TAG) | live[k]
 
 
 class KeyTable:
@@ -132,10 +142,10 @@ class KeyTable:
 
     def __init__(self, scope: Scope, width: int) -> None:
         self._scope = scope
-        scope.array("table", 64, fill=-1)
+        scope.array("table", 64, fill=_EMPTY)
         scope.array("keys", (32, width))
         scope.array("free", 32)
-        scope.array("regs", 4)
+        scope.array("regs", 3)
 
     def _arr(self, name: str) -> I64:
         return cast(I64, self._scope[name])
@@ -186,7 +196,7 @@ class KeyTable:
         size = 64
         while size < 3 * (len(self) + more):
             size *= 2
-        table = np.full(size, -1, np.int64)
+        table = np.full(size, _EMPTY, np.int64)
         rebuild_table(table, self.keys, self.live())
         self._scope["table"] = table
         regs[_TOMBS] = 0

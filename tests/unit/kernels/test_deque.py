@@ -10,19 +10,7 @@ from penstock.state.strings import StringTable
 
 
 def new(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.zeros((nodes + 1, deque.WORDS), np.int64), np.zeros((3, 2), np.int64)
-
-
-def come(pool: np.ndarray, state: np.ndarray, g: int, back: int) -> None:
-    state[g, 1] = back
-    if pool[back, deque.BACK] == 0:
-        state[g, 0] = back
-
-
-def go(pool: np.ndarray, state: np.ndarray, g: int, key: int) -> None:
-    state[g, 0] = deque.leave(pool, int(state[g, 0]), key)
-    if state[g, 0] == 0:
-        state[g, 1] = 0
+    return np.zeros((nodes + 1, deque.WORDS), np.int64), np.zeros((3, deque.STATE_WORDS), np.int64)
 
 
 def test_front_is_the_largest_of_a_sliding_window() -> None:
@@ -33,18 +21,18 @@ def test_front_is_the_largest_of_a_sliding_window() -> None:
         g = int(rng.integers(3))
         window = windows[g]
         if window and (len(window) > 40 or rng.random() < 0.48):
-            go(pool, state, g, window.pop(0))
+            deque.leave(pool, state, g, 0, window.pop(0))
         else:
             window.append(int(rng.integers(-9, 10)))
-            come(pool, state, g, deque.push(pool, int(state[g, 1]), window[-1]))
+            deque.push(pool, state, g, 0, window[-1])
         if window:
-            assert pool[state[g, 0], deque.KEY] == max(window)
+            assert state[g, deque.TOP] == pool[state[g, deque.FRONT], deque.KEY] == max(window)
         else:
-            assert not state[g].any()
+            assert not state[g, : deque.TOP].any()
     for g, window in enumerate(windows):
         for key in window:
-            go(pool, state, g, key)
-    assert not state.any()
+            deque.leave(pool, state, g, 0, key)
+    assert not state[:, : deque.TOP].any()
     assert pool[0, deque.USED] == pool[0, deque.FREED]
 
 
@@ -59,21 +47,20 @@ def test_strings_by_their_bytes(flip: bool) -> None:
     best = min if flip else max
     for _ in range(2000):
         if window and (len(window) > 30 or rng.random() < 0.48):
-            go(pool, state, 1, int(codes[window.pop(0)]))
+            deque.leave(pool, state, 1, 0, int(codes[window.pop(0)]))
         else:
             window.append(int(rng.integers(len(texts))))
-            code, back = int(codes[window[-1]]), int(state[1, 1])
-            back = deque.push_string(pool, back, code, flip, *table.arrays())
-            come(pool, state, 1, back)
+            code = int(codes[window[-1]])
+            deque.push_string(pool, state, 1, 0, code, flip, *table.arrays())
         if window:
             expected = best((texts[i] for i in window), key=str.encode)
-            assert table.text(int(pool[state[1, 0], deque.KEY])) == expected
+            assert table.text(int(state[1, deque.TOP])) == expected
 
 
 def test_equal_keys_share_a_node_and_clearing_frees_all() -> None:
     pool, state = new(10)
     for key in [7] * 1000 + [5] * 3 + [4]:
-        come(pool, state, 0, deque.push(pool, int(state[0, 1]), key))
+        deque.push(pool, state, 0, 0, key)
     assert pool[0, deque.USED] == 3
     deque.clear_deques(pool, state, np.array([0, 1]), 0)
     assert pool[0, deque.FREED] == 3

@@ -491,6 +491,19 @@ def test_a_removal_of_nothing_is_ignored() -> None:
         assert len(world.op.contents(Clock(3, 3))) == 1
 
 
+def test_a_group_that_empties_more_than_once_is_forgotten_once() -> None:
+    world = World((agg("count"),), STR)
+    delta = world.delta(
+        [row(1, 3, "a"), row(4, 6, "a"), row(7, 9, "a", sign=-1), row(8, 9, "a", sign=-1)]
+    )
+    got = world.read(world.op.step([delta], Clock(BEGINNING, 8)))
+    assert [(ts, sign) for ts, sign, *_ in got] == [(1, 1), (3, -1), (4, 1), (6, -1)]
+    assert world.op.rows() == 0
+    delta = world.delta([row(9, 12, "b"), row(9, 12, "c")])
+    got = world.read(world.op.step([delta], Clock(8, 9)))
+    assert got == [(9, 1, 0, ("b", 1)), (9, 1, 0, ("c", 1))]
+
+
 def test_without_keys_a_row_for_every_lineage() -> None:
     aggs = (agg("count"), agg("sum", V), agg("min", X))
     world = World(aggs, WKS, (), lins=(3,))

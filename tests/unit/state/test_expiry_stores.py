@@ -66,7 +66,8 @@ def test_calendar_keeps_insertion_order_of_ties():
 @pytest.mark.parametrize("seed", range(6))
 def test_fifo_is_a_sorted_list(seed):
     rng = np.random.default_rng(seed)
-    store = Fifo(Arena().scope("f"), 1)
+    arena = Arena()
+    store = Fifo(arena.scope("f"), 1)
     model: list[tuple[int, int]] = []
     clock = last = 0
     for step in range(80):
@@ -78,11 +79,32 @@ def test_fifo_is_a_sorted_list(seed):
         model += list(zip(exp.tolist(), words[:, 0].tolist(), strict=True))
         last = max(e for e, _ in model) if model else last
         clock = max(clock, last - int(rng.integers(0, 25)))
-        got_exp, got = store.expire(clock)
-        assert got_exp.tolist() == sorted(e for e, _ in model if e <= clock)
-        assert bag(got_exp, got) == sorted((e, (w,)) for e, w in model if e <= clock)
+        if rng.random() < 0.5:
+            got_exp, got = store.expire(clock)
+        else:
+            got_exp, places = store.take(clock)
+            got = store.words[places]
+        model.sort(key=lambda m: m[0])
+        assert got_exp.tolist() == [e for e, _ in model if e <= clock]
+        assert got[:, 0].tolist() == [w for e, w in model if e <= clock]
         model = [m for m in model if m[0] > clock]
         assert len(store) == len(model)
+        if rng.random() < 0.2:
+            arena.restore(arena.snapshot())
+        exp, words = store.entries()
+        assert list(zip(exp.tolist(), words[:, 0].tolist(), strict=True)) == model
+
+
+def test_fifo_grows_with_what_it_holds_and_no_further():
+    arena = Arena()
+    store = Fifo(arena.scope("f"), 1)
+    for now in range(3000):
+        store.add(np.array([now + 100]), np.array([[now]]))
+        exp, words = store.expire(now)
+        assert exp.tolist() == ([now] if now >= 100 else [])
+        assert (words[:, 0] == exp - 100).all()
+    assert len(store) == 100
+    assert arena.arrays()["f/exp"].shape[0] == 128
 
 
 @pytest.mark.parametrize("searched", [True, False])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from penstock.state.arena import Arena
-from penstock.state.keytable import KeyTable
+from penstock.state.keytable import KeyTable, hash_all
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -32,3 +32,19 @@ def test_key_table_is_a_dictionary(seed):
         if rng.random() < 0.2:
             arena.restore(arena.snapshot())
     assert table.capacity < 2000
+
+
+def test_keys_whose_places_look_alike_are_told_apart():
+    keys = np.random.default_rng(1).integers(0, 2**62, (2_000_000, 1))
+    hashes = hash_all(keys)
+    alike = (hashes >> 32 << 6) | (hashes & 63)  # what the table keeps, and the first place
+    order = np.argsort(alike)
+    same = np.flatnonzero(alike[order][1:] == alike[order][:-1])
+    assert same.shape[0] > 0
+    for i in same:
+        table = KeyTable(Arena().scope("k"), 1)
+        pair = keys[order[i : i + 2]]
+        assert table.assign(pair).tolist() == [0, 1]
+        assert table.find(pair).tolist() == [0, 1]
+        table.release(np.array([0]))
+        assert table.find(pair).tolist() == [-1, 1]
