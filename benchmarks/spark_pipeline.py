@@ -106,7 +106,7 @@ def pass_files(ps: Any) -> Passed:
 
 def apart(module: str, *arguments: str, environment: dict[str, str] | None = None) -> Any:
     """Run `module` in its own process; it prints one line of JSON last."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **(environment or {})}
     for name in [n for n in env if n.endswith("_NUM_THREADS")]:
         env.pop(name)  # workers are one thread each, but Spark counts cores itself
     done = subprocess.run(

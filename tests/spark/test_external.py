@@ -21,6 +21,7 @@ from penstock.shards.entries import Deploy
 from penstock.shards.intake import Intake
 from penstock.shards.messages import Counts
 from penstock.spark.job import SparkJob
+from penstock.spark.sources import Source
 from spark.scenario import Deliveries, record
 
 CREATE = "CREATE STREAM e (k INT, s STRING, ts BIGINT) TIMESTAMP BY ts DELAY 2"
@@ -85,7 +86,9 @@ def test_rows_of_files_are_rows_of_a_push(spark: SparkSession, tmp_path: Path, w
     folder.mkdir()
     frame = spark.readStream.schema("k long, s string, ts long, x byte").parquet(str(folder))
     got = Deliveries()
-    job = SparkJob(spark, got, shards=2, sources={"e": frame}, intakes=lambda entry: {"e": intake})
+    job = SparkJob(
+        spark, got, shards=2, sources={"e": Source(frame)}, intakes=lambda entry: {"e": intake}
+    )
     for entry in entries:
         job.append(*entry)
     for step, rows in enumerate(ROWS):
@@ -110,3 +113,30 @@ def _retained(block: Any) -> Any:
     if isinstance(block, b.AddStream):
         return b.AddStream(block.name, block.schema, 100)
     return block
+
+
+def test_rows_of_one_time_come_in_the_order_of_their_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Large files are read by several tasks, and the last row is that of the last group."""
+    rows, sql = 300_000, "SELECT a FROM f [ROWS 3]"
+    create = "CREATE STREAM f (a BIGINT, ts BIGINT) TIMESTAMP BY ts"
+    tables = [
+        pa.table({"a": [7 * n + i * rows for n in range(rows)], "ts": [5] * rows}) for i in (0, 1)
+    ]
+    (tmp_path / "in").mkdir()
+    with (
+        penstock.connect(spark=spark, shards=2) as ps,
+        penstock.connect(runner="inprocess") as one,
+    ):
+        ps.sql(f"{create} FROM parquet OPTIONS (path '{tmp_path}/in')")
+        one.sql(create)
+        for n, table in enumerate(tables):
+            pq.write_table(table, tmp_path / "in" / f"{n}.parquet", row_group_size=rows // 3)
+            assert (tmp_path / "in" / f"{n}.parquet").stat().st_size > 1 << 20
+        query, twin = ps.query(sql), one.query(sql)
+        ps.flush()
+        for table in tables:
+            one.push("f", table)
+        assert query.view().sort_by("a") == twin.view().sort_by("a")
+        assert sum(batch["rows_in"] for batch in ps.progress()) == 2 * rows

@@ -37,7 +37,7 @@ from penstock.sharing.registry import QueryInfo
 from penstock.spark.config import build_session
 from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
-from penstock.spark.sources import checked_frame, frame_columns, open_source
+from penstock.spark.sources import Source, checked_frame, frame_columns, open_source
 from penstock.sql import statements as st
 from penstock.sql.catalog import StreamDef
 
@@ -63,7 +63,7 @@ class OnSpark(ShardedSession):
     ) -> None:
         self._spark = build_session(master, spark, spark_options)
         self._own_spark = spark is None
-        self._frames: dict[str, Any] = {}
+        self._frames: dict[str, Source] = {}
         self._functions: list[Sink] = []  # of foreach_batch(); a new process gives them again
         self._retired: list[tuple[int, e.Deploy]] = []
         self._pushed: dict[int, dict[str, int]] = {}
@@ -111,10 +111,10 @@ class OnSpark(ShardedSession):
         ``stream("t", frame, time="ts", delay="5 seconds")``. After a restart the same call gives
         the stream its frame again.
         """
-        self._frames[name] = checked_frame(frame, name)
+        self._frames[name] = Source(checked_frame(frame, name))
         known = self._catalog.relation(name)
         if isinstance(known, StreamDef) and known.format == FRAME:
-            self._spark_job.add_source(name, frame)
+            self._spark_job.add_source(name, self._frames[name])
             return
         columns = ", ".join(f'"{c}" {t}' for c, t in frame_columns(frame, name))
         time = clauses.pop("time", None)

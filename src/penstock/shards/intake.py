@@ -2,12 +2,17 @@
 
 One task's rows become one message for every shard, also when it has none for it, so that all
 shards know the same event time. What is kept out leaves as results.
+
+A source that can read some columns alone is asked for those that somebody reads, and for all
+of them again where a row is kept out: who looks at such a row wants to see it whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +22,9 @@ from penstock.engine.admission import MALFORMED, Admitted, admit
 from penstock.optimizer.distribution import Route
 from penstock.schema import Schema
 from penstock.shards import wire
-from penstock.shards.messages import Counts, SourceMessage
+from penstock.shards.messages import Counts, Piece, Place, SourceMessage
 from penstock.shards.prefilter import Prefilter, wanted
-from penstock.shards.routing import arrow_shards, split
+from penstock.shards.routing import arrow_shards, runs, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +53,80 @@ class Moment:
     epoch: int
 
 
+class Part(Protocol):
+    """Rows from one place of a source."""
+
+    @property
+    def place(self) -> Place:
+        """Rows of one time come in the order of their places."""
+
+    def read(self, columns: frozenset[str] | None) -> pa.Table:
+        """All rows; of columns that are not asked for only those whose values may be refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A part whose rows are here."""
+
+    place: Place
+    rows: pa.Table
+
+    def read(self, columns: frozenset[str] | None) -> pa.Table:
+        """What is here."""
+        return self.rows
+
+
 def take_in(
-    rows: pa.Table, stream: str, intake: Intake, at: Moment, task: int, count: int
+    parts: Iterable[Part], stream: str, intake: Intake, at: Moment, count: int
 ) -> tuple[list[SourceMessage], tuple[wire.Result, ...]]:
     """A message for each shard, and what was kept out."""
+    pieces: list[list[Piece]] = [[] for _ in range(count)]
+    counts, reached = Counts(), at.watermark
+    kept_out: list[wire.Result] = []
+    for part in parts:
+        made = _admitted(part, intake, at)
+        whole = wire.stream_batch(made.accepted, made.ts, None) if intake.whole else None
+        for shard, routed in enumerate(_routed(made, intake, count)):
+            if routed or whole is not None:
+                pieces[shard].append(Piece(part.place, tuple(routed), whole))
+        counts += _counts(made)
+        reached = max(reached, made.watermark)
+        kept_out += _kept_out(made, stream)
+    messages = [
+        SourceMessage(
+            stream, at.epoch, reached, tuple(pieces[shard]), Counts() if shard else counts
+        )
+        for shard in range(count)
+    ]
+    return messages, tuple(kept_out)
+
+
+def _admitted(part: Part, intake: Intake, at: Moment) -> Admitted:
+    """The rows of a part after admission; whole where one is kept out."""
+    columns = _read_columns(intake)
+    made = _judge(part.read(columns), intake, at)
+    if columns is not None and made.accepted.num_rows < made.received:
+        made = _judge(part.read(None), intake, at)
+    return made
+
+
+def _judge(rows: pa.Table, intake: Intake, at: Moment) -> Admitted:
     known = [n for n in rows.column_names if n in intake.schema.names or n == MALFORMED]
-    made = admit(
+    return admit(
         rows.select(known), intake.schema, intake.time, intake.delay, intake.max_ahead,
         at.watermark, at.wall,
     )  # fmt: skip
-    whole = wire.stream_batch(made.accepted, made.ts, None) if intake.whole else None
-    routed = _routed(made, intake, count)
-    messages = [
-        SourceMessage(
-            stream, task, at.epoch, made.watermark, tuple(routed[shard]), whole,
-            _counts(made) if shard == 0 else Counts(),
-        )
-        for shard in range(count)
-    ]  # fmt: skip
-    return messages, _kept_out(made, stream)
+
+
+def _read_columns(intake: Intake) -> frozenset[str] | None:
+    """The columns that routing or some query looks at; None: all."""
+    found = {intake.time}
+    for (route, columns), prefilter in zip_longest(intake.routes, intake.prefilters):
+        if columns is None:
+            return None
+        looked_at = {*route.spread.columns, *(c for p in prefilter or () for c in p.columns)}
+        found |= {*columns, *(intake.schema.names[c] for c in looked_at)}
+    return None if intake.whole else frozenset(found)
 
 
 def _routed(made: Admitted, intake: Intake, count: int) -> list[list[tuple[str, bytes]]]:
@@ -100,6 +160,12 @@ def _parts(
         return [(spread.shard, batch, made.ts)]
     if spread.kind == "all" or count == 1:
         return [(None, batch, made.ts)]
+    if spread.kind == "any":
+        return [
+            (shard, batch.slice(start, stop - start), made.ts[start:stop])
+            for shard, (start, stop) in enumerate(runs(batch.num_rows, count))
+            if stop > start
+        ]
     shards = arrow_shards(batch, schema, spread, count)
     shipped = batch if columns is None else batch.select(list(columns))
     return [

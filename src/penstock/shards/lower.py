@@ -40,7 +40,7 @@ class Lower(Shard):
                 self._take_log(message)
         sources = [m for m in messages if isinstance(m, SourceMessage)]
         if sources:
-            self._take_sources(sorted(sources, key=lambda m: (m.stream, m.task)))
+            self._take_sources(sources)
         if self.index == 0:
             self._add_result("status", 0, wire.dumps(self._status(sources)))
         through = self._take_results()
@@ -126,25 +126,24 @@ class Lower(Shard):
         return [b.Heartbeat(n, watermark) for n in names if n in self.engine.sources]
 
     def _take_sources(self, messages: list[SourceMessage]) -> None:
+        """Rows of external sources in the order of their places, whoever read them."""
+        known = [m for m in messages if m.stream in self.spec.streams]
         reached: dict[str, int] = {}
-        for m in messages:
+        for m in known:
             reached[m.stream] = max(reached.get(m.stream, m.reached), m.reached)
-            self._results += m.kept_out
+        pieces = [(m, piece) for m in known for piece in m.pieces]
         blocks: list[b.Block] = []
-        for m in messages:
-            if m.stream not in self.spec.streams:
-                continue
+        for m, piece in sorted(pieces, key=lambda found: (found[0].stream, found[1].place)):
             watermark = reached[m.stream]
-            if m.whole is not None:
-                batch = wire.unpack_batch(m.whole)
+            if piece.whole is not None:
+                batch = wire.unpack_batch(piece.whole)
                 blocks += self._spread(m.stream, batch, m.epoch, watermark)
-            for name, data in m.routed:
+            for name, data in piece.routed:
                 if name in self.engine.sources:
                     batch = wire.unpack_batch(data)
                     blocks.append(self._rows(name, batch, m.epoch, watermark))
-        for stream, watermark in reached.items():
-            if stream in self.spec.streams:
-                blocks += self._beat(stream, watermark)
+        for stream, watermark in sorted(reached.items()):
+            blocks += self._beat(stream, watermark)
         self._run(blocks, ())
 
     # ---- control ---------------------------------------------------------------------

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from penstock.shards.entries import Control
 from penstock.shards.wire import Parcel, Result
 
+Place = tuple[str, int]
+"""Where in a source rows stand: file and part of it; elsewhere no file, and the task."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
@@ -34,22 +37,27 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows from one place of a source: this shard's by route, or all of them (RETAIN)."""
+
+    place: Place
+    routed: tuple[tuple[str, bytes], ...]
+    whole: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceMessage:
     """What one task read from an external source, for one shard.
 
-    `routed` has this shard's rows by route; `whole` all rows (streams with RETAIN). `reached`
-    is the stream's watermark as far as this task knows. Every shard gets a message from every
-    task, so all know the same time: these are the papers' time messages.
+    `reached` is the stream's watermark as far as this task knows. Every shard gets a message
+    from every task, so all know the same time: these are the papers' time messages.
     """
 
     stream: str
-    task: int
     epoch: int
     reached: int
-    routed: tuple[tuple[str, bytes], ...]
-    whole: bytes | None
+    pieces: tuple[Piece, ...]
     counts: Counts
-    kept_out: tuple[Result, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

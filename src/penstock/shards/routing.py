@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 
@@ -46,6 +48,12 @@ def row_shards(rows: I64, schema: Schema, columns: tuple[int, ...], strings: Str
 def anywhere(n: int, count: int) -> I64:
     """Rows in as many runs as there are shards."""
     return np.arange(n) * count // max(n, 1)
+
+
+def runs(n: int, count: int) -> list[tuple[int, int]]:
+    """Where the run of each shard starts and stops in `anywhere`."""
+    bounds = [-(-shard * n // count) for shard in range(count + 1)]
+    return list(pairwise(bounds))
 
 
 def split(shards: I64, count: int) -> list[I64]:

@@ -25,6 +25,10 @@ from pyspark.sql import SparkSession
 from penstock.errors import PenstockError
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+"""Renames by itself; the default one starts ten processes for every file of a local checkpoint."""
 _STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -110,6 +114,7 @@ def query_settings(shards: int) -> dict[str, str]:
     """Settings that the streaming query must have; it takes a copy when it starts."""
     return {
         "spark.sql.shuffle.partitions": str(shards),
+        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 20),

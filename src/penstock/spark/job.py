@@ -34,6 +34,7 @@ from penstock.spark.config import SparkError, query_settings, settings
 from penstock.spark.failure import translated
 from penstock.spark.manifest import Manifest, Manifests, Mark
 from penstock.spark.shard_processor import LOG_WEIGHT
+from penstock.spark.sources import Source
 from penstock.spark.topology import Topology
 
 Intakes = Callable[[int], Mapping[str, Intake]]
@@ -82,7 +83,7 @@ class SparkJob:
         *,
         shards: int,
         checkpoint: Path | None = None,
-        sources: Mapping[str, DataFrame] | None = None,
+        sources: Mapping[str, Source] | None = None,
         intakes: Intakes = _no_intakes,
         sinks: Sinks | None = None,
         wanted: Wanted = _everything,
@@ -179,7 +180,7 @@ class SparkJob:
         """Whether batches are run."""
         return self._query is not None and self._error is None
 
-    def add_source(self, name: str, frame: DataFrame) -> None:
+    def add_source(self, name: str, source: Source) -> None:
         """Read an external stream; Spark fixes the set of them when the job is first started."""
         known = self._checkpoint.identity.sources
         if known is not None and name not in known:
@@ -189,7 +190,7 @@ class SparkJob:
                 remedy="declare external streams before the first flush() or start(), "
                 "or use another checkpoint; push() needs no source",
             )
-        self._sources[name] = frame
+        self._sources[name] = source
 
     # ---- running ---------------------------------------------------------------------
     def start(self) -> None:

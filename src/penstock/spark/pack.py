@@ -14,20 +14,22 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from penstock.shards import wire
-from penstock.shards.intake import take_in
+from penstock.shards.intake import Given, Intake, Part, take_in
 from penstock.spark.cells import block_batch, parts
 from penstock.spark.manifest import Manifests
+from penstock.spark.parquet_files import file_parts
 
 _BATCH = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A function for `mapInArrow`."""
+    """A function for `mapInArrow` over rows, or over parts of files (`parquet_files`)."""
 
     stream: str
     manifests: Path
     keys: tuple[int, ...]
+    files: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All rows of a task make one message for every shard."""
@@ -39,13 +41,18 @@ class Pack:
         if intake is None or not found:  # nobody has declared the stream, or there is no row
             return
         task, count = context.partitionId(), len(self.keys)
-        rows = pa.Table.from_batches(found)
         messages, kept_out = take_in(
-            rows, self.stream, intake, manifest.moment(self.stream), task, count
-        )
+            self._parts(found, intake, task), self.stream, intake,
+            manifest.moment(self.stream), count,
+        )  # fmt: skip
         for key, message in zip(self.keys, messages, strict=True):
             for block in parts(key, False, task, wire.dumps(message)):
                 yield block_batch([block])
         if kept_out:
             for block in parts(self.keys[task % count], True, task, wire.dumps(kept_out)):
                 yield block_batch([block])
+
+    def _parts(self, found: list[pa.RecordBatch], intake: Intake, task: int) -> Iterable[Part]:
+        if self.files:
+            return file_parts(found, intake.schema)
+        return [Given(("", task), pa.Table.from_batches(found))]

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.engine.admission import MALFORMED
 from penstock.errors import DataError
 from penstock.schema import Schema
 from penstock.spark.config import SparkError
 from penstock.spark.failure import translated
+from penstock.spark.parquet_files import can_read, found_files
 from penstock.sql.catalog import StreamDef
 from penstock.types import Kind, SqlType
 
@@ -49,8 +52,16 @@ def spark_schema(schema: Schema) -> t.StructType:
     return t.StructType([t.StructField(c.name, spark_type(c.type)) for c in schema])
 
 
-def open_source(spark: SparkSession, stream: StreamDef) -> DataFrame:
-    """The streaming frame of CREATE STREAM … FROM format OPTIONS (…)."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A streaming frame of rows, or of names of files that hold them (`parquet_files`)."""
+
+    frame: DataFrame
+    files: bool = False
+
+
+def open_source(spark: SparkSession, stream: StreamDef) -> Source:
+    """The source of CREATE STREAM … FROM format OPTIONS (…)."""
     assert stream.format is not None
     kind = stream.format.lower()
     options = {k.lower(): v for k, v in stream.options}
@@ -59,19 +70,25 @@ def open_source(spark: SparkSession, stream: StreamDef) -> DataFrame:
             f"stream {stream.name} needs a path", code="PS-DATA-008",
             remedy=f"FROM {kind} OPTIONS (path 'in')",
         )  # fmt: skip
-    reader = spark.readStream.format(kind).options(**options)
     with _of_stream(stream.name, kind), translated():
-        if kind == "csv":  # as text: admission says which value of which row does not fit
-            texts = [t.StructField(c.name, t.StringType()) for c in stream.schema]
-            reader = reader.schema(t.StructType([*texts, _corrupt()]))
-            return reader.option("columnNameOfCorruptRecord", MALFORMED).load()
-        if kind == "json":
-            reader = reader.schema(t.StructType([*spark_schema(stream.schema), _corrupt()]))
-            return reader.option("columnNameOfCorruptRecord", MALFORMED).load()
-        if kind in _FILES:
-            return reader.schema(spark_schema(stream.schema)).load()
-        frame = reader.load()
-        return _parsed(frame, stream.schema) if kind in _JSON_VALUE else frame
+        if kind == "parquet" and can_read(spark, options):
+            return Source(found_files(spark, options), files=True)
+        return Source(_rows(spark.readStream.format(kind).options(**options), kind, stream.schema))
+
+
+def _rows(reader: DataStreamReader, kind: str, schema: Schema) -> DataFrame:
+    """The rows of a source as Spark reads them."""
+    if kind == "csv":  # as text: admission says which value of which row does not fit
+        texts = [t.StructField(c.name, t.StringType()) for c in schema]
+        reader = reader.schema(t.StructType([*texts, _corrupt()]))
+        return reader.option("columnNameOfCorruptRecord", MALFORMED).load()
+    if kind == "json":
+        reader = reader.schema(t.StructType([*spark_schema(schema), _corrupt()]))
+        return reader.option("columnNameOfCorruptRecord", MALFORMED).load()
+    if kind in _FILES:
+        return reader.schema(spark_schema(schema)).load()
+    frame = reader.load()
+    return _parsed(frame, schema) if kind in _JSON_VALUE else frame
 
 
 @contextmanager

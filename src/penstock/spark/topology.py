@@ -13,7 +13,9 @@ from penstock.spark.cells import BLOCKS, RESULTS
 from penstock.spark.keys import shard_keys
 from penstock.spark.log_source import FORMAT, LogSource
 from penstock.spark.pack import Pack
+from penstock.spark.parquet_files import parts_of_files
 from penstock.spark.shard_processor import Level, ShardProcessor
+from penstock.spark.sources import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +28,16 @@ class Topology:
     shards: int
     log_weight: int
 
-    def frame(self, spark: SparkSession, sources: Mapping[str, DataFrame]) -> DataFrame:
+    def frame(self, spark: SparkSession, sources: Mapping[str, Source]) -> DataFrame:
         """Results of the batch; the log comes first, then sources by name, as Spark counts them."""
         keys = shard_keys(self.shards)
         spark.dataSource.register(LogSource)
         reader = spark.readStream.format(FORMAT).option("path", str(self.log))
         blocks = [reader.option("keys", ",".join(map(str, keys))).load()]
         for name, source in sorted(sources.items()):
-            blocks.append(source.mapInArrow(Pack(name, self.manifests, keys), BLOCKS))
+            frame = parts_of_files(source.frame, keys) if source.files else source.frame
+            pack = Pack(name, self.manifests, keys, source.files)
+            blocks.append(frame.mapInArrow(pack, BLOCKS))
         lower = self._level(reduce(DataFrame.unionByName, blocks), 1, keys, BLOCKS)
         return self._level(lower, 2, keys, RESULTS)
 

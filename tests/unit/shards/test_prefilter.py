@@ -9,7 +9,7 @@ import pytest
 import penstock
 from penstock.delta import Level
 from penstock.shards.entries import Deploy
-from penstock.shards.intake import Intake, Moment, take_in
+from penstock.shards.intake import Given, Intake, Moment, take_in
 from penstock.shards.prefilter import Clause, Prefilter, readers, wanted, with_constants
 from penstock.shards.wire import unpack_batch
 
@@ -119,8 +119,10 @@ def test_the_intake_ships_what_is_wanted_and_tells_the_time_of_all() -> None:
     (route,) = deploy.plan.routes
     intake = Intake(schema(), "ts", 0, None, False, ((route, ("k", "a")),), (bench.prefilter(),))
     batch = rows()
-    messages, _ = take_in(pa.Table.from_batches([batch]), "r", intake, Moment(0, 0, 1), 0, 2)
-    shipped = sum(unpack_batch(data).num_rows for m in messages for _, data in m.routed)
+    part = Given(("", 0), pa.Table.from_batches([batch]))
+    messages, _ = take_in([part], "r", intake, Moment(0, 0, 1), 2)
+    pieces = [piece for m in messages for piece in m.pieces]
+    shipped = sum(unpack_batch(data).num_rows for piece in pieces for _, data in piece.routed)
     assert shipped == sum(a is not None and a > 2 for a in batch.column("a").to_pylist())
     assert {m.reached for m in messages} == {399}
     assert messages[0].counts.accepted == 400
