@@ -15,7 +15,7 @@ from benchmarks.cacq_workloads import create_sensors, random_queries, readings
 from benchmarks.chart import chart
 from benchmarks.pipeline import Batches, Cost, Result, at_least, cut, scaled, take_turns, timed
 
-ROWS, BATCH = 20_000, 1_000
+ROWS, BATCH = 10_000, 1_000
 COUNTS = (1, 2, 5, 10, 20, 50, 100)
 TARGET = 2.0  # the paper: about twice the throughput
 Turn = Callable[[], tuple[int, Cost]]

@@ -13,6 +13,7 @@ from rich.table import Table
 
 Chart = dict[str, Any]
 _KEYS = {"title", "x", "y", "at", "lines", "log"}
+_MANY = 30  # points of a line that need no mark
 
 
 def chart(
@@ -50,13 +51,15 @@ def draw(charts: list[Chart], path: Path) -> bool:
     figure = Figure(figsize=(6 * len(charts), 4), layout="constrained")
     for value, axes in zip(charts, figure.subplots(1, len(charts), squeeze=False)[0], strict=True):
         for name, line in value["lines"].items():
-            axes.plot(value["at"], line, marker="o", markersize=3, label=name)
+            marker = "o" if len(line) <= _MANY else None
+            axes.plot(value["at"], line, marker=marker, markersize=3, label=name)
         axes.set(title=value["title"], xlabel=value["x"], ylabel=value["y"])
         if value["log"]:
             axes.set(xscale="log", yscale="log")
         else:
             axes.set_ylim(bottom=0)
-        axes.legend()
+        if len(value["lines"]) > 1:
+            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
         axes.grid(alpha=0.3)
     figure.savefig(path, dpi=120)
     return True

@@ -39,6 +39,7 @@ class AttributeFilter:
         self._of: I64 = np.empty(0, np.int64)  # its clause
         self._sizes: I64 = np.empty(0, np.int64)  # its intervals
         self._direct: I32 | None = None
+        self._changed()
 
     # ---- membership ------------------------------------------------------------------
     @property
@@ -50,16 +51,6 @@ class AttributeFilter:
     def regions(self) -> int:
         """How many regions there are, NULL aside."""
         return int(self._starts.shape[0])
-
-    @property
-    def uses(self) -> U64:
-        """The slots that have a term here."""
-        return bitmap(self._slots, self.words)
-
-    @property
-    def clauses(self) -> U64:
-        """The clauses that have a term here."""
-        return bitmap(self._of[self._of != CONJUNCT], self._clauses.shape[1])
 
     @property
     def nbytes(self) -> int:
@@ -81,6 +72,7 @@ class AttributeFilter:
         self._slots = np.concatenate([self._slots, slots])
         self._of = np.concatenate([self._of, clauses])
         self._sizes = np.concatenate([self._sizes, np.diff(pieces.offsets)])
+        self._changed()
 
     def remove(self, slots: I64) -> None:
         """Remove the terms of these slots."""
@@ -95,8 +87,17 @@ class AttributeFilter:
         self._slots, self._of, self._sizes = (
             a[~gone] for a in (self._slots, self._of, self._sizes)
         )
+        self._changed()
         if self.regions > _FEW_REGIONS + 4 * int(self._sizes.sum()):
             self._join()
+
+    def _changed(self) -> None:
+        """Sum up the terms: slots and clauses that have one here, words of whole conjuncts."""
+        part = self._of != CONJUNCT
+        self.uses: U64 = bitmap(self._slots, self.words)
+        self.clauses: U64 = bitmap(self._of[part], self._clauses.shape[1])
+        words = self._slots[~part] >> 6
+        self._from, self._until = int(words.min(initial=self.words)), int(words.max(initial=-1)) + 1
 
     def _cut(self, pieces: Pieces) -> None:
         """Let every interval begin and end with a region."""
@@ -159,10 +160,9 @@ class AttributeFilter:
         found = find_places(
             values, _NONE if null is None else null, self._starts, self._places, self._by_value()
         )
-        used = np.flatnonzero(bitmap(self._slots[self._of == CONJUNCT], self.words))
-        if used.shape[0]:
-            keep_bits(found, rows, self._table, int(used[0]), int(used[-1]) + 1, bits)
-        if (self._of != CONJUNCT).any():
+        if self._from < self._until:
+            keep_bits(found, rows, self._table, self._from, self._until, bits)
+        if self.clauses.any():
             add_bits(found, rows, self._clauses, satisfied)
 
     def _by_value(self) -> I32:

@@ -44,6 +44,7 @@ class CallFilter:
         self._params: I64 = np.zeros((1 + max(self._reads, default=-1) + 1, 0), np.int64)
         self._members: U64 = np.zeros((0, words), np.uint64)
         self._group_of: I32 = np.full(64 * words, -1, np.int32)
+        self.uses: U64 = np.zeros(words, np.uint64)  # slots that have the conjunct
 
     # ---- membership ------------------------------------------------------------------
     @property
@@ -55,11 +56,6 @@ class CallFilter:
     def calls(self) -> int:
         """How many different calls these are."""
         return len(self._groups)
-
-    @property
-    def uses(self) -> U64:
-        """The slots that have the conjunct."""
-        return bitmap(np.flatnonzero(self._group_of >= 0), self.words)
 
     @property
     def nbytes(self) -> int:
@@ -78,6 +74,7 @@ class CallFilter:
         self._params = np.concatenate([self._params, read[fresh].T], axis=1)
         more = np.zeros((len(fresh), self.words), np.uint64)
         self._members = np.concatenate([self._members, more])
+        self.uses = self.uses | bitmap(slots, self.words)
         for slot in slots.tolist():
             self._members[self._group_of[slot], slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
 
@@ -93,7 +90,8 @@ class CallFilter:
     def remove(self, slots: I64) -> None:
         """Remove the conjunct of these slots."""
         self._group_of[slots] = -1
-        self._members &= ~bitmap(slots, self.words)
+        self.uses = self.uses & ~bitmap(slots, self.words)
+        self._members &= self.uses
         kept = np.flatnonzero(self._members.any(axis=1))
         number = np.full(self.calls + 1, -1, np.int32)  # the last one: of slots without a call
         number[kept] = np.arange(kept.shape[0])

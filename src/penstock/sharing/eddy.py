@@ -2,13 +2,16 @@
 
 A module earns a ticket for each query it takes from a row, and loses one for each it adds (a
 SteM may return more than it got). Tickets fade, so that what was learnt long ago is forgotten. A
-lottery among the modules that are ready is weighted by tickets per measured cost: that is the
-back-pressure of an eddy without queues. Now and then the draw is blind, so that a module that
-has become good is noticed. The order of visits changes no result.
+lottery among the modules that are ready is weighted by tickets per cost, squared (a module must
+win two draws): whoever comes first finds most to reject, and else a second-best one would feed
+itself. Costs are the back-pressure of an eddy without queues; the least of the last visits
+counts, since the others also hold what else the machine did. Now and then the draw is blind, so
+that a module that has become good is noticed. The order of visits changes no result.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -18,10 +21,11 @@ import numpy as np
 Routing = Literal["tickets", "fixed", "random", "optimal"]
 ROUTINGS: tuple[Routing, ...] = ("tickets", "fixed", "random", "optimal")
 
-_MEMORY = 40_000  # rows after which half of the tickets have faded
+_MEMORY = 10_000  # rows after which half of the tickets have faded
 _BLIND = 0.01  # share of draws without tickets
-_RECENT = 0.2  # weight of the newest chunk in measured costs
-_FEW = 256  # rows whose cost is lost in that of a visit
+_RECENT = 8  # visits whose least cost counts
+_KNOWN = 3  # visits before a cost is believed: the first ones may load code
+_FEW = 1024  # rows whose cost is lost in that of a visit
 _CHEAP = 200.0  # ns per row below which modules cost the same
 
 
@@ -33,12 +37,17 @@ class Score:
     visits: int = 0  # rows
     tested: int = 0  # pairs of row and query that came
     passed: int = 0  # pairs that left
-    cost: float = 0.0  # ns per row, lately
+    costs: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))  # ns per row
 
     @property
     def selectivity(self) -> float:
         """Share of pairs that pass; above 1 for a SteM that multiplies rows."""
         return self.passed / self.tested if self.tested else 1.0
+
+    @property
+    def cost(self) -> float:
+        """Time per row in ns, lately."""
+        return min(self.costs) if len(self.costs) >= _KNOWN else 0.0
 
 
 @dataclass(slots=True)
@@ -76,7 +85,7 @@ class Eddy:
             return _best(scores)
         if self._random.random() < _BLIND:
             return int(self._random.integers(len(ready)))
-        weights = [max(s.tickets, 1.0) / max(s.cost, _CHEAP) for s in scores]
+        weights = [(max(s.tickets, 1.0) / max(s.cost, _CHEAP)) ** 2 for s in scores]
         draw = self._random.random() * sum(weights)
         for at, weight in enumerate(weights):
             draw -= weight
@@ -97,8 +106,7 @@ class Eddy:
         score.passed += passed
         self.visits += visited
         if visited:
-            lately = ns / (visited + _FEW)
-            score.cost += (lately - score.cost) * (_RECENT if score.cost else 1.0)
+            score.costs.append(ns / (visited + _FEW))
 
     @property
     def visits_per_row(self) -> float:

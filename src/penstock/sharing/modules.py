@@ -17,7 +17,7 @@ from penstock.logical.expr import Expr, columns_of
 from penstock.physical.context import Context
 from penstock.physical.evaluate import EvaluationError
 from penstock.sharing.attribute_filter import AttributeFilter
-from penstock.sharing.call_filter import CallFilter
+from penstock.sharing.call_filter import CallFilter, Fault
 from penstock.sharing.chunk import Chunk
 from penstock.sharing.predicates import Term
 
@@ -32,7 +32,7 @@ class FilterModule:
         self.alias = alias
         self.name = f"filter {term.value}"
         self.filter = AttributeFilter(words)
-        self._term, self._ctx, self._blame = term, ctx, blame
+        self._value, self._blame = term.attribute.compiled(ctx), blame
         self._columns = np.array(sorted(columns_of(term.value)), np.int64)
 
     @staticmethod
@@ -61,7 +61,7 @@ class FilterModule:
         self, chunk: Chunk, rows: I64, columns: I64
     ) -> tuple[Bool | None, tuple[I64, Bool | None]]:
         try:
-            return None, self._term.values(columns, self._ctx)
+            return None, self._value(columns)
         except EvaluationError as error:
             self._blame(self.uses, error.reason)
             chunk.blame(rows[error.bad], self.uses)
@@ -79,7 +79,7 @@ class FilterModule:
 
 
 class CallModule:
-    """A conjunct that is no test of one value: evaluated once for each distinct call."""
+    """A conjunct that is no test of one value: evaluated once for each distinct call and row."""
 
     def __init__(self, alias: int, predicate: Expr, words: int, ctx: Context, blame: Blame) -> None:
         self.alias = alias
@@ -104,11 +104,26 @@ class CallModule:
         return self.filter.predicates
 
     def visit(self, chunk: Chunk, rows: I64) -> None:
-        """Let the rows pass the calls."""
-        columns = chunk.columns(self.alias, np.arange(len(chunk)), self._columns)
-        for fault in self.filter.take(columns, rows, chunk.bits):
-            self._blame(fault.slots, fault.reason)
-            chunk.blame(fault.rows, fault.slots)
+        """Let the rows pass the calls; a stream's row that occurs several times is judged once."""
+        if len(chunk.positions) == 1:
+            columns = chunk.columns(self.alias, np.arange(len(chunk)), self._columns)
+            for fault in self.filter.take(columns, rows, chunk.bits):
+                self._fail(chunk, fault.rows, fault)
+            return
+        places = chunk.positions[self.alias][rows]
+        _, first, of = np.unique(places, return_index=True, return_inverse=True)
+        bits: U64 = np.zeros((first.shape[0], chunk.bits.shape[1]), np.uint64)
+        np.bitwise_or.at(bits, of, chunk.bits[rows])
+        asked = bits.copy()
+        columns = chunk.columns(self.alias, rows[first], self._columns)
+        faults = self.filter.take(columns, np.arange(first.shape[0]), bits)
+        chunk.bits[rows] &= ~(asked & ~bits)[of]
+        for fault in faults:
+            self._fail(chunk, rows[np.isin(of, fault.rows)], fault)
+
+    def _fail(self, chunk: Chunk, rows: I64, fault: Fault) -> None:
+        self._blame(fault.slots, fault.reason)
+        chunk.blame(rows, fault.slots)
 
 
 TestModule = FilterModule | CallModule

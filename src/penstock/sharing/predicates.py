@@ -8,8 +8,9 @@ and columns, say, is a call: it is evaluated on rows (`sharing.call_filter`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from penstock.logical.expr import (
     walk,
 )
 from penstock.physical.context import Context
-from penstock.physical.evaluate import compile_expr
+from penstock.physical.evaluate import Compiled, compile_expr
 from penstock.sharing.grouped_filter_terms import ordered
 from penstock.sharing.pieces import Pieces, pieces_of
 from penstock.sharing.pieces_leaves import is_logic
@@ -47,12 +48,18 @@ class Attribute:
     value: Expr
     by_text: bool = False
 
+    def compiled(self, ctx: Context) -> Callable[[I64], tuple[I64, Bool | None]]:
+        """`values`, prepared."""
+        return partial(self._values, compile_expr(self.value, ctx), ctx)
+
     def values(self, columns: I64, ctx: Context) -> tuple[I64, Bool | None]:
         """The ordered integers of rows (NULL word first), arbitrary where NULL, and the NULLs.
 
         Raises EvaluationError for rows that have no value.
         """
-        compiled = compile_expr(self.value, ctx)
+        return self.compiled(ctx)(columns)
+
+    def _values(self, compiled: Compiled, ctx: Context, columns: I64) -> tuple[I64, Bool | None]:
         if not self.by_text or columns.shape[1] == 0:
             column = compiled(columns)
             words = ordered(column.data) if self.value.type.is_float else column.data

@@ -30,6 +30,25 @@ def test_what_is_slow_is_drawn_less_often() -> None:
     assert draws["slow"], "a little exploration always"
 
 
+def test_a_visit_that_was_interrupted_says_nothing() -> None:
+    eddy = Eddy()
+    for ns in (50_000_000, 1000, 1000, 1000, 50_000_000):  # loading code; another process
+        eddy.learn("a", 1000, 1000, 500, ns)
+        eddy.learn("b", 1000, 1000, 500, 1000)
+    draws = _draws(eddy, ["a", "b"])
+    assert 0.5 < draws["a"] / draws["b"] < 2.0
+
+
+def test_what_has_become_slow_is_noticed() -> None:
+    eddy = Eddy()
+    for ns in (1000, 50_000_000):
+        for _ in range(10):
+            eddy.learn("a", 1000, 1000, 500, ns)
+            eddy.learn("b", 1000, 1000, 500, 1000)
+    draws = _draws(eddy, ["a", "b"])
+    assert draws["b"] > 20 * draws["a"]
+
+
 def test_tickets_fade_when_selectivities_change() -> None:
     eddy = Eddy()
     for _ in range(100):
