@@ -58,6 +58,8 @@ def draw(charts: list[Chart], path: Path) -> bool:
             axes.set(xscale="log", yscale="log")
         else:
             axes.set_ylim(bottom=0)
+            axes.locator_params(axis="x", integer=True)
+            axes.yaxis.set_major_formatter("{x:,g}")
         if len(value["lines"]) > 1:
             axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
         axes.grid(alpha=0.3)

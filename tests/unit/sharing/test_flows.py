@@ -103,6 +103,24 @@ def test_a_condition_without_a_value_fails_its_query_only_where_nothing_else_rej
     assert other.view().num_rows == 1
 
 
+def test_a_call_on_a_joined_row_judges_and_fails_all_its_results(ps: Any) -> None:
+    text = "SELECT r.a, b FROM r [RANGE 9], s [RANGE 9] WHERE r.k = s.k AND a * {} > 6 AND b < 5"
+    times = {x: ps.query(text.format(x)) for x in (2, 3, 4)}
+    huge = 2**61  # times 4 it has no value
+    ps.push(
+        "r", [{"k": 1, "a": 2, "ts": 1}, {"k": 1, "a": 3, "ts": 1}, {"k": 2, "a": huge, "ts": 1}]
+    )
+    ps.push("s", [{"k": 1, "b": b, "ts": 1} for b in (1, 2, 9)])
+    found = {x: sorted(map(tuple, q.view().to_pandas().values.tolist())) for x, q in times.items()}
+    assert found == {2: [], 3: [(3, 1), (3, 2)], 4: [(2, 1), (2, 2), (3, 1), (3, 2)]}
+    ps.push("s", [{"k": 2, "b": 9, "ts": 2}, {"k": 2, "b": 8, "ts": 2}])
+    assert {q.status for q in times.values()} == {"running"}, "b rejects what has no value"
+    ps.push("s", [{"k": 2, "b": 9, "ts": 3}, {"k": 2, "b": 1, "ts": 3}])
+    ps.push("r", [{"k": 3, "a": 1, "ts": 4}])
+    assert {x: q.status for x, q in times.items()} == {2: "running", 3: "running", 4: "failed"}
+    assert times[3].view().num_rows == 3
+
+
 def test_more_queries_than_a_pool_holds(ps: Any) -> None:
     text = "SELECT a, b FROM r [RANGE 5], s [RANGE 5] WHERE r.k = s.k AND a = $x"
     queries = ps.query_many(text, [{"x": i} for i in range(5000)])
