@@ -14,14 +14,20 @@ import pytest
 from oracle.check import check, compare
 from penstock.delta import I8, I64, Bool, Level
 from penstock.kernels.match import match_queries
+from penstock.logical.expr import conjunction
+from penstock.logical.expr import conjuncts as conjuncts_of
+from penstock.sharing import flow
 from penstock.sharing.grouped_filter import GroupedFilter
 from penstock.sharing.query_table import QueryTable
+from penstock.sharing.template_predicates import TemplatePredicates
 from penstock.state.arena import Arena
 from property.cases import CHUNKS, Case, case, seeds, tally, verify
 from property.data import session
+from property.predicates import KINDS, Predicates, expected, new_context
 from property.test_many import TEMPLATES, together
 
 ENDS = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+PATTERNS = [None, "", "a", "a%", "%b", "_", "ab%", "%", "_b", "A%"]
 AWKWARD = np.array([np.nan, np.inf, -np.inf, 0.0])
 
 
@@ -112,9 +118,67 @@ def _compare(some: Population) -> None:
         np.testing.assert_array_equal(counts, per_query[live])
 
 
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_terms_equal_the_plain_evaluation(chunk: int) -> None:
+    for seed in seeds(44, chunk, 400):
+        _compare_terms(Random(seed))
+        tally["grouped filter, terms"] += 1
+
+
+def _compare_terms(rng: Random) -> None:
+    """Every method finds what a query takes, and no more for those it is sure of."""
+    ctx, source = new_context(), Predicates(rng)
+    conjuncts = conjuncts_of(source.predicate())
+    for _ in range(rng.randint(0, 2)):
+        conjuncts += conjuncts_of(source.predicate())
+    parts = TemplatePredicates(conjuncts)
+    table = QueryTable(Arena().scope("Q"), len(source.params))
+    by_cohort = rng.random() < 0.3
+    grouped = GroupedFilter(
+        table, parts.preds, by_cohort, parts.attributes, parts.alternatives, ctx
+    )
+    every = conjunction(conjuncts)
+    told = conjunction([c for c in conjuncts if c not in conjuncts_of(parts.called)])
+    assert every is not None
+    for _ in range(3):
+        table.add(source.rows(source.params, rng.choice([1, 10, 80]), ctx), rng.randrange(3))
+        live = table.live(Level.QUERY)
+        table.drop(live[np.array([rng.random() < rng.choice([0, 0.3, 0.9]) for _ in live]) > 0])
+        live = table.live(Level.QUERY)
+        columns = source.rows(list(KINDS), rng.choice([1, 30]), ctx)
+        lin = np.array([rng.randrange(3) for _ in range(columns.shape[1])])
+        values = np.zeros((1 + len(parts.attributes), columns.shape[1]), np.int64)
+        for a, attribute in enumerate(parts.attributes):
+            values[1 + a], null = attribute.words(ctx)(columns)
+            values[0] |= 0 if null is None else null.astype(np.int64) << a
+        seen = lin[:, None] >= table.since(Level.QUERY)[live]
+        if by_cohort:
+            seen = lin[:, None] == table.cohort()[live]
+        pairs = {}
+        for method in ("index", "bits", None):
+            found = grouped.take(values, lin, method)  # type: ignore[arg-type]
+            rows = np.repeat(np.arange(lin.shape[0]), np.diff(found.offsets))
+            pairs[method] = list(zip(rows.tolist(), found.qids.tolist(), strict=True))
+            assert pairs[method] == sorted(set(pairs[method]))
+        assert pairs["index"] == pairs["bits"] == pairs[None]
+        taken = np.zeros((lin.shape[0], int(live.max(initial=0)) + 1), np.bool_)
+        taken[[r for r, _ in pairs[None]], [q for _, q in pairs[None]]] = True
+        for q, sees, sure in zip(live, seen.T, grouped.sure(live), strict=True):
+            assert not (taken[:, q] & ~sees).any()
+            wanted, known = expected(every, columns, table.matrix()[q], ctx)
+            assert not (wanted & known & sees & ~taken[:, q]).any()
+            if sure and told is not None:
+                most, known = expected(told, columns, table.matrix()[q], ctx)
+                assert not (taken[:, q] & known & ~most).any()
+        counted, counts = grouped.count(values, lin)
+        assert np.array_equal(counted, live)
+        assert np.array_equal(counts, taken[:, live].sum(axis=0))
+
+
 @pytest.fixture
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine asks the grouped filter however little there is to compare."""
+    monkeypatch.setattr(flow, "_MOST_IN_POOLS", 0)
     monkeypatch.setattr(GroupedFilter, "pays", staticmethod(lambda rows, queries: True))
 
 
@@ -137,3 +201,37 @@ def test_templates_through_the_filter(template: str) -> None:
             {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)} for _ in range(12)
         ]
         compare(together(template, params, session(rng, {"r", "s"}, set(), 20)))
+
+
+FORMS = (
+    "SELECT k, a FROM r [RANGE 4] WHERE a IN ($lo, $hi) AND k >= $k",
+    "SELECT k, a FROM r [RANGE 4] WHERE a NOT IN ($lo, $hi, 2)",
+    "SELECT k, a FROM r [RANGE 4] WHERE k = $k OR a > $lo",
+    "SELECT k, a FROM r [RANGE 4] WHERE (k = $k AND a > $lo) OR a = $hi OR k + a = 3",
+    "SELECT k, a FROM r [RANGE 4] WHERE (a IS NULL OR a < $lo) AND k IN ($k, $hi)",
+    "SELECT k, a FROM r [RANGE 4] WHERE (a >= $lo OR $lo IS NULL) AND (k = $k OR $k IS NULL)",
+    "SELECT k, a FROM r [RANGE 4] WHERE NOT (a BETWEEN $lo AND $hi) AND greatest(k, $k) > 1",
+    "SELECT k, a FROM r [RANGE 4] WHERE a IS DISTINCT FROM $lo AND (k = $k) IS NOT TRUE",
+    "SELECT k, c FROM u [RANGE 4] WHERE c LIKE $w AND k <> $k",
+    "SELECT k, c FROM u [RANGE 4] WHERE c NOT LIKE $w || '%' OR c = $v",
+    "SELECT k, c FROM u [RANGE 4] WHERE c > $v AND NOT c IN ($w, 'a')",
+    "SELECT k, c FROM u [RANGE 4] WHERE starts_with(c, $v) OR c ILIKE $w OR c IS NULL",
+    "SELECT k, count(*) AS n FROM u [RANGE 4] WHERE c IN ($v, $w) OR k = $k GROUP BY k",
+)
+
+
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("template", FORMS)
+def test_other_forms_through_the_filter(template: str) -> None:
+    stream = "u" if " u " in template else "r"
+    for seed in seeds(45, FORMS.index(template), 6 * CHUNKS):
+        rng = Random(seed)
+        params: list[dict[str, object]] = [_some_params(rng) for _ in range(12)]
+        compare(together(template, params, session(rng, {stream}, set(), 20)))
+        tally["forms through the filter"] += len(params)
+
+
+def _some_params(rng: Random) -> dict[str, object]:
+    numbers = {name: rng.choice([None, -1, 0, 1, 2, 3, 4]) for name in ("lo", "hi", "k")}
+    texts = {"v": rng.choice([None, "", "a", "ab", "b"]), "w": rng.choice(PATTERNS)}
+    return {**numbers, **texts}

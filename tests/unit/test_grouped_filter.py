@@ -11,6 +11,7 @@ from penstock.delta import I64, Level
 from penstock.engine.blocks import AddQueries, DropQueries
 from penstock.kernels.grouped_filter_bits import transpose
 from penstock.kernels.match import EQ, GE, GT, LE, LT, NE, match_queries
+from penstock.sharing import flow
 from penstock.sharing.grouped_filter import GroupedFilter
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Arena
@@ -169,16 +170,92 @@ def test_the_method_follows_how_many_queries_a_row_meets() -> None:
     assert many.choice(values, lin) == "bits"
 
 
+@pytest.fixture
+def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A template matches its queries by its own filter, however few there are."""
+    monkeypatch.setattr(flow, "_MOST_IN_POOLS", 7)
+
+
+@pytest.mark.usefixtures("_by_itself")
 def test_explain_names_the_filter_and_its_clusters() -> None:
     ps = penstock.connect(runner="inprocess")
     ps.sql("CREATE STREAM r (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
     params = pa.table({"key": [i % 5 for i in range(100)], "least": range(100)})
     queries = ps.query_many("SELECT a FROM r [RANGE 9] WHERE k = $key AND a > $least", params)
+    ps.push("r", [{"k": 1, "a": 1, "ts": 1}])
     assert "× 100 queries (grouped filter, 5 clusters)" in queries[0].explain()
     for query in queries[7:]:
         query.drop()
     assert "grouped filter" not in queries[0].explain()
     ps.close()
+
+
+def forms(where: str, params: dict[str, list[object]]) -> tuple[list[penstock.Query], str]:
+    """Queries over a stream with some rows, and how the first is explained."""
+    ps = penstock.connect(runner="inprocess")
+    ps.sql("CREATE STREAM r (k BIGINT, a BIGINT, name STRING, ts BIGINT) TIMESTAMP BY ts")
+    queries = ps.query_many(f"SELECT k, name FROM r [RANGE 9] WHERE {where}", pa.table(params))
+    names = ["abc", "abcdefgh-1", "abcdefgh-2", None, "xyz", "", "a%c"]
+    rows = [{"k": i, "a": i % 7, "name": names[i % 7], "ts": 1} for i in range(1400)]
+    ps.push("r", rows)
+    return queries, queries[0].explain()
+
+
+def names_of(query: penstock.Query) -> set[object]:
+    return set(query.view()["name"].to_pylist())
+
+
+@pytest.mark.usefixtures("_by_itself")
+def test_lists_enter_the_index() -> None:
+    lists = {"x": [*["abc", "xyz"] * 5], "y": [*["xyz", ""] * 5], "z": [*range(7, 17)]}
+    queries, told = forms("name IN ($x, $y) AND a < $z", lists)
+    assert "× 10 queries (grouped filter, 3 clusters)" in told
+    assert [names_of(q) for q in queries[:2]] == [{"abc", "xyz"}, {"xyz", ""}]
+
+
+@pytest.mark.usefixtures("_by_itself")
+def test_a_pattern_may_be_a_parameter() -> None:
+    patterns = ["abc%", "abcdefgh-1%", "%c", "_yz", "", "a%", "%", None, "abcdefgh-2", "a\\%c"]
+    queries, told = forms("name LIKE $p", {"p": [*patterns]})
+    assert "(grouped filter, 1 clusters, 5 queries verified)" in told
+    long = {"abcdefgh-1", "abcdefgh-2"}
+    assert [names_of(q) for q in queries] == [
+        {"abc", *long}, {"abcdefgh-1"}, {"abc", "a%c"}, {"xyz"}, {""}, {"abc", "a%c", *long},
+        {"abc", "a%c", "xyz", "", *long}, set(), {"abcdefgh-2"}, set(),
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("_by_itself")
+def test_the_pattern_may_be_computed_from_parameters() -> None:
+    prefixes = ["ab", "abcdefgh", "x", "%c", "%", "abc", "_y", "z"]
+    queries, _ = forms("name LIKE $p || '%'", {"p": [*prefixes]})
+    long = {"abcdefgh-1", "abcdefgh-2"}
+    assert [names_of(q) for q in queries] == [
+        {"abc", *long}, long, {"xyz"}, {"abc", "a%c", *long}, {"abc", "a%c", "xyz", "", *long},
+        {"abc", *long}, {"xyz"}, set(),
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("_by_itself")
+def test_alternatives_are_looked_up_each_and_a_query_gets_a_row_once() -> None:
+    params = {"x": [*["abc", "none"] * 5], "k": [*range(0, 70, 7)]}  # names of k = 0, 7, …: abc
+    queries, told = forms("name = $x OR k = $k", params)
+    assert "(grouped filter, 12 clusters in 2 alternatives)" in told
+    assert [q.view().num_rows for q in queries[:2]] == [200, 1]
+
+
+@pytest.mark.usefixtures("_by_itself")
+def test_what_is_no_term_is_evaluated_on_what_the_terms_leave() -> None:
+    queries, told = forms("(a = 4 AND length(name) > k - $k) OR k = $k", {"k": [*range(10)]})
+    assert "in 2 alternatives, then ((length(name)" in told
+    assert [q.view().num_rows for q in queries[:5]] == [1, 1, 2, 2, 1]
+
+
+@pytest.mark.usefixtures("_by_itself")
+def test_a_constant_that_cannot_be_computed_fails_its_query_alone() -> None:
+    queries, _ = forms("a < $p + 1 OR a = 3", {"p": [MOST, *range(9)]})
+    assert [q.status == "failed" for q in queries] == [True, *[False] * 9]
+    assert queries[1].view().num_rows == 400
 
 
 def test_a_query_dropped_in_the_step_that_registered_it_gets_nothing() -> None:

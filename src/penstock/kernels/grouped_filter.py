@@ -95,6 +95,26 @@ def append_rows(counts: I64, qids: I64, ends: I64, merged: I64) -> None:
 
 
 @kernel
+def unite_rows(offsets: I64, qids: I64, more_offsets: I64, more: I64) -> tuple[I64, I64]:
+    """The queries of each row in either of two lists, ascending, each once."""
+    ends = np.zeros_like(offsets)
+    united = np.empty(qids.shape[0] + more.shape[0], np.int64)
+    k = 0
+    for i in range(offsets.shape[0] - 1):
+        a, a_end = offsets[i], offsets[i + 1]
+        b, b_end = more_offsets[i], more_offsets[i + 1]
+        while a < a_end or b < b_end:
+            first = a < a_end and (b == b_end or qids[a] <= more[b])
+            second = b < b_end and (a == a_end or more[b] <= qids[a])
+            united[k] = qids[a] if first else more[b]
+            a += first
+            b += second
+            k += 1
+        ends[i + 1] = k
+    return ends, united[:k].copy()
+
+
+@kernel
 def sort_rows(offsets: I64, qids: I64, most: int) -> None:
     """Let the queries of each row ascend (none is ≥ `most`)."""
     seen = np.zeros((most >> 6) + 1, np.uint64)

@@ -92,11 +92,16 @@ def _operators() -> list[Signature]:
             note="condition 1, value 1, …, else: always an odd number of arguments",
         ),
         Signature("cast", (Arg.ANY,), nth(0), operator=True, note="to the type of the call"),
-        Signature("like", (Arg.STRING, Arg.LITERAL), fixed(BOOLEAN), operator=True),
-        Signature("ilike", (Arg.STRING, Arg.LITERAL), fixed(BOOLEAN), operator=True),
+        *(
+            Signature(
+                n, (Arg.STRING, Arg.STRING), fixed(BOOLEAN), operator=True,
+                note="the pattern reads no column",
+            )
+            for n in ("like", "ilike")
+        ),
         Signature(
             "in", (Arg.SAME, Arg.SAME), fixed(BOOLEAN), variadic=True, operator=True,
-            note="a value, then non-NULL literals of its type",
+            note="a value, then non-NULL literals of its type, or parameters",
         ),
     ]  # fmt: skip
 

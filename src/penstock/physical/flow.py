@@ -196,6 +196,8 @@ class FlowOp(Operator):
     def notes(self) -> list[str]:
         """Who shares the flow and its SteMs, and what its eddies have learnt."""
         flow = self.flow
+        if self._alone and self._index is not None:
+            return [f"by itself: {self._index[1].how()}"]
         queries = sum(len(member.queries) for member in flow.members.values())
         shared = f"flow of {_count(len(flow.members), 'template')}, {_count(queries, 'query')}"
         keys = [f"{s.name} {s.key} ({_count(s.readers, 'reader')})" for s in flow.stems()]

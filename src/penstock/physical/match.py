@@ -1,24 +1,25 @@
 """Match: stream ⋈ Q (DESIGN §2). Rows of an EPOCH or COHORT edge get the queries they belong to.
 
-Comparisons of a row's value with a parameter go through the grouped filter, or through one
-compiled scan when there is little to compare; other predicates with parameters are evaluated on
-the pairs that are left. New queries also get those live rows below that they may see (with
-history: all; without: what comes from tables), at the clock.
+Predicates on values of the row go through the grouped filter, or, when there is little to
+compare, comparisons go through one compiled scan; what these cannot say is evaluated on the pairs
+that are left. New queries also get those live rows below that they may see (with history: all;
+without: what comes from tables), at the clock.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from penstock.delta import I8, I64, Bool, Clock, Delta, Level, merge
 from penstock.kernels.match import match_queries
-from penstock.logical.expr import COMPARISONS, Call, Expr, Param, conjunction, params_of
+from penstock.logical.expr import Expr
 from penstock.physical.evaluate import Compiled, EvaluationError, compile_expr
 from penstock.physical.operator import Operator
 from penstock.sharing.grouped_filter import FEWEST_QUERIES, GroupedFilter
+from penstock.sharing.template_predicates import TemplatePredicates
 
 if TYPE_CHECKING:
     from penstock.physical.context import Context
@@ -28,13 +29,12 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 1 << 20  # pairs evaluated at once by a general predicate
 
 
-def is_simple(part: Expr) -> bool:
-    """Whether `part` is ``value <comparison> parameter`` as the compiled scan takes it."""
-    if not (isinstance(part, Call) and part.fn in COMPARISONS):
-        return False
-    value, param = part.args
-    comparable = not value.type.is_string or part.fn in ("eq", "ne")
-    return isinstance(param, Param) and not params_of(value) and comparable
+class Pairs(NamedTuple):
+    """Rows and queries that take them, row-major in row order, with the sign of each."""
+
+    rows: I64
+    qids: I64
+    signs: I8
 
 
 class MatchOp(Operator):
@@ -50,27 +50,20 @@ class MatchOp(Operator):
         self.queries = queries
         self._ctx = ctx
         self._over_tables = over_tables
-        self._predicates = predicates
-        simple = [p for p in predicates if isinstance(p, Call) and is_simple(p)]
-        values = list(dict.fromkeys(p.args[0] for p in simple))
-        self.attributes = len(values)
-        self.string_attributes = tuple(i for i, v in enumerate(values) if v.type.is_string)
-        self._values = [compile_expr(value, ctx) for value in values]
-        rows = [
-            (
-                COMPARISONS.index(p.fn),
-                p.args[0].type.is_float,
-                p.args[1].index,
-                values.index(p.args[0]),
-            )
-            for p in simple
-            if isinstance(p.args[1], Param)
-        ]
-        self._preds = np.array(rows, np.int64).reshape(len(rows), 4)
+        self._predicates = parts = TemplatePredicates(predicates)
+        self._words = [attribute.words(ctx) for attribute in parts.attributes]
+        self.attributes = len(parts.attributes)
+        self.string_attributes = tuple(
+            i for i, a in enumerate(parts.attributes) if a.value.type.is_string and not a.by_text
+        )
         by_cohort = source.edge.level is Level.COHORT
-        self._filter = GroupedFilter(queries, self._preds, by_cohort)
-        general = conjunction([p for p in predicates if not is_simple(p)])
-        self._general = None if general is None else compile_expr(general, ctx)
+        self._filter = GroupedFilter(
+            queries, parts.preds, by_cohort, parts.attributes, parts.alternatives, ctx
+        )
+        self._verified, self._called, self._scanned = (
+            None if part is None else compile_expr(part, ctx)
+            for part in (parts.verified, parts.called, parts.scanned)
+        )
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Match the new rows with all queries and the rows below with those new with history."""
@@ -109,23 +102,34 @@ class MatchOp(Operator):
         """
         if len(delta) == 0 or queries.shape[0] == 0:
             return Delta.empty(len(self.edge.schema))
-        if queries.shape[0] == 1 and not self._predicates:
+        if queries.shape[0] == 1 and not self._predicates.conjuncts:
             return self._all_to_one(delta, int(queries[0]))
-        values = self._evaluate(delta, queries)
         if indexed and self._filter.pays(len(delta), queries.shape[0]):
-            rows, qids, signs = self._filter.match(values, delta.lin, delta.sign, self.edge.keyed)
-        else:
-            rows, qids, signs = self._scan(delta, values, queries)
-        if self._general is not None:
-            keep = self._general_mask(delta, rows, qids)
-            rows, qids, signs = rows[keep], qids[keep], _unpair(signs, keep)
-        return delta.take(rows).with_(lin=qids, sign=signs)
+            return self._look_up(delta, queries)
+        values = self._evaluate(delta, queries, len(self._predicates.simple_attributes))
+        found = Pairs(*self._scan(delta, values, queries))
+        return self._tagged(delta, self._narrowed(delta, found, self._scanned))
+
+    def _look_up(self, delta: Delta, queries: I64) -> Delta:
+        """The rows once for each query that takes them, by the grouped filter."""
+        values = self.values(delta, queries)
+        keyed = self.edge.keyed
+        found = Pairs(*self._filter.match(values, delta.lin, delta.sign, keyed))
+        if self._verified is not None:
+            unsure = ~self._filter.sure(found.qids)
+            if unsure.any():
+                found = self._narrowed(delta, found, self._verified, unsure)
+        return self._tagged(delta, self._narrowed(delta, found, self._called))
+
+    @staticmethod
+    def _tagged(delta: Delta, found: Pairs) -> Delta:
+        return delta.take(found.rows).with_(lin=found.qids, sign=found.signs)
 
     def _scan(self, delta: Delta, values: I64, queries: I64) -> tuple[I64, I64, I8]:
         table = self.queries
         by_cohort = self.inputs[0].edge.level is Level.COHORT
         return match_queries(
-            delta.lin, delta.sign, by_cohort, self.edge.keyed, values, self._preds,
+            delta.lin, delta.sign, by_cohort, self.edge.keyed, values, self._predicates.preds,
             table.matrix(), queries, table.since(self.edge.level), table.cohort(),
         )  # fmt: skip
 
@@ -139,37 +143,36 @@ class MatchOp(Operator):
         return delta.with_(lin=np.full(len(delta), query))
 
     def values(self, delta: Delta, queries: I64) -> I64:
-        """What of the rows is compared: an attribute each, the NULL word first."""
-        return self._evaluate(delta, queries)
+        """What of the rows the grouped filter looks at: an attribute each, the NULL word first."""
+        return self._evaluate(delta, queries, self.attributes)
 
     def count(self, values: I64, lin: I64) -> tuple[I64, I64]:
-        """The live queries and how many of the rows each takes (simple predicates only)."""
+        """The live queries and how many of the rows each takes (if the filter is always sure)."""
         return self._filter.count(values, lin)
 
-    def _evaluate(self, delta: Delta, queries: I64) -> I64:
-        """The compared values of the rows, NULL word first; NULL where there is none."""
-        values = np.zeros((1 + len(self._values), len(delta)), np.int64)
+    def _evaluate(self, delta: Delta, queries: I64, attributes: int) -> I64:
+        """The first attributes of the rows, NULL word first; NULL where there is none."""
+        values = np.zeros((1 + attributes, len(delta)), np.int64)
         every = np.arange(len(delta))
-        for p, compiled in enumerate(self._values):
-            self._fill(values, p, compiled, delta, every, queries)
+        for p in range(attributes):
+            self._fill(values, p, delta, every, queries)
         return values
 
-    def _fill(
-        self, values: I64, p: int, compiled: Compiled, delta: Delta, rows: I64, queries: I64
-    ) -> None:
+    def _fill(self, values: I64, p: int, delta: Delta, rows: I64, queries: I64) -> None:
         """One attribute of some rows; a row at which it fails is taken by nobody."""
         whole = rows.shape[0] == len(delta)
+        columns = delta.rows if whole else np.ascontiguousarray(delta.rows[:, rows])
         try:
-            column = compiled(delta.rows if whole else np.ascontiguousarray(delta.rows[:, rows]))
+            words, null = self._words[p](columns)
         except EvaluationError as error:
             bad = rows[error.bad]
             self._fail(delta.lin[bad], queries, error.reason)
             values[0, bad] |= 1 << p
-            self._fill(values, p, compiled, delta, rows[~error.bad], queries)
+            self._fill(values, p, delta, rows[~error.bad], queries)
             return
-        values[1 + p, rows] = column.data
-        if column.null is not None:
-            values[0, rows] |= column.null.astype(np.int64) << p
+        values[1 + p, rows] = words
+        if null is not None:
+            values[0, rows] |= null.astype(np.int64) << p
 
     def _fail(self, lins: I64, queries: I64, reason: str) -> None:
         """Every query that sees a row of these lineages fails."""
@@ -179,22 +182,29 @@ class MatchOp(Operator):
             seen = self.queries.since(self.edge.level)[queries] <= lins.max()
         self._ctx.failures.add(self.edge.level, queries[seen], reason)
 
-    def _general_mask(self, delta: Delta, rows: I64, qids: I64) -> Bool:
-        keep = np.zeros(rows.shape[0], np.bool_)
-        for start in range(0, rows.shape[0], _MOST_PAIRS):
-            part = slice(start, start + _MOST_PAIRS)
-            keep[part] = self._general_part(delta.rows[:, rows[part]], qids[part])
-        return keep
+    def _narrowed(
+        self, delta: Delta, found: Pairs, predicate: Compiled | None, only: Bool | None = None
+    ) -> Pairs:
+        """The pairs for which a predicate holds, if it is not one of those to be left alone."""
+        if predicate is None:
+            return found
+        keep = np.ones(found.rows.shape[0], np.bool_)
+        asked = np.arange(keep.shape[0]) if only is None else np.flatnonzero(only)
+        for start in range(0, asked.shape[0], _MOST_PAIRS):
+            part = asked[start : start + _MOST_PAIRS]
+            keep[part] = self._holds(predicate, delta.rows[:, found.rows[part]], found.qids[part])
+        return Pairs(found.rows[keep], found.qids[keep], _unpair(found.signs, keep))
 
-    def _general_part(self, rows: I64, qids: I64) -> Bool:
-        assert self._general is not None
+    def _holds(self, predicate: Compiled, rows: I64, qids: I64) -> Bool:
+        alike = qids.shape[0] > 0 and bool((qids == qids[0]).all())  # constants for all rows
+        params = self.queries.params_of(qids[:1] if alike else qids)
         try:
-            return self._general.mask(rows, self.queries.params_of(qids))
+            return predicate.mask(rows, params)
         except EvaluationError as error:
             self._ctx.failures.add(self.edge.level, qids[error.bad], error.reason)
             keep = np.zeros(qids.shape[0], np.bool_)
             good = np.flatnonzero(~error.bad)
-            keep[good] = self._general_part(rows[:, good], qids[good])
+            keep[good] = self._holds(predicate, rows[:, good], qids[good])
             return keep
 
     def contents(self, clock: Clock) -> Delta:
@@ -202,14 +212,20 @@ class MatchOp(Operator):
         return self.match_live(self.inputs[0].contents(clock))
 
     def detail(self) -> str:
-        """The predicates with parameters, and how many queries there are."""
-        what = " AND ".join(map(str, self._predicates))
+        """The predicates with parameters, how many queries there are, and how they are matched."""
+        what = " AND ".join(map(str, self._predicates.conjuncts))
+        return f"{what} {self.how()}" if what else self.how()
+
+    def how(self) -> str:
+        """How many queries there are, and how they are matched."""
         unit = "cohorts" if self.edge.level is Level.COHORT else "queries"
         count = self._live().shape[0]
-        how = ""
-        if self.edge.level is Level.QUERY and self._predicates and count >= FEWEST_QUERIES:
-            how = f" ({self._filter.explain()})"
-        return f"{what + ' ' if what else ''}× {count} {unit}{how}"
+        indexed = self.edge.level is Level.QUERY and bool(self._predicates.conjuncts)
+        if not indexed or count < FEWEST_QUERIES:
+            return f"× {count} {unit}"
+        called = self._predicates.called
+        rest = "" if called is None else f", then {called} on what is left"
+        return f"× {count} {unit} ({self._filter.explain()}{rest})"
 
 
 def _unpair(signs: I8, keep: Bool) -> I8:

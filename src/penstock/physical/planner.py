@@ -43,7 +43,7 @@ from penstock.physical.flow import FlowOp
 from penstock.physical.flow_block import Block, find_block
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.join import JoinOp
-from penstock.physical.match import MatchOp, is_simple
+from penstock.physical.match import MatchOp
 from penstock.physical.match_count import MatchCountOp, counts_rows
 from penstock.physical.nrr_join import NrrJoinOp
 from penstock.physical.operator import Operator
@@ -58,6 +58,7 @@ from penstock.physical.union import UnionOp
 from penstock.physical.view import ViewOp
 from penstock.sharing.flows import Flows
 from penstock.sharing.query_table import QueryTable
+from penstock.sharing.template_predicates import TemplatePredicates
 from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
 from penstock.state.table_store import TableStore
@@ -353,7 +354,7 @@ class Planner:
             return None
         parts = conjuncts(below.predicate)
         lifted = [p for p in parts if params_of(p)]
-        if not lifted or not all(is_simple(p) for p in lifted):
+        if not lifted or not TemplatePredicates(lifted).always_sure:
             return None
         plain = conjunction([p for p in parts if not params_of(p)])
         source = self._build(below.input)

@@ -4,34 +4,32 @@ A pure function of the parameter relation Q, kept as a cache beside it: nothing 
 so snapshots stay small and a restored arena has no index that could be stale. It follows Q by
 its change number, and starts anew when the arena's content was replaced. There are two ways to
 answer, with equal results: looking each row up in an index, which pays when rows meet few
-queries, and a bit-sliced scan, which pays when they meet many.
+queries, and a bit-sliced scan, which pays when they meet many. Predicates with alternatives (ORs
+of conditions on several values) are answered for each, and what is found is united.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from functools import reduce
 from weakref import ref
 
 import numpy as np
 
-from penstock.delta import I8, I64, Level
-from penstock.kernels.grouped_filter import list_queries, pair_up
-from penstock.kernels.grouped_filter_probe import Probe
-from penstock.kernels.grouped_filter_rank import ranked
-from penstock.kernels.grouped_filter_scan import Intervals, count_rows
-from penstock.sharing.grouped_filter_index import ClusterIndex
-from penstock.sharing.grouped_filter_terms import MOST, Terms
+from penstock.delta import I8, I64, Bool, Level
+from penstock.kernels.grouped_filter import pair_up, unite_rows
+from penstock.physical.context import Context
+from penstock.sharing.alternatives import takes_null
+from penstock.sharing.disjunct_filter import DisjunctFilter, Method, Queries
+from penstock.sharing.grouped_filter_disjunct import Disjunct
+from penstock.sharing.grouped_filter_terms import ordered
+from penstock.sharing.predicates import Attribute, Term
 from penstock.sharing.query_table import QueryTable
-
-Method = Literal["index", "bits"]
 
 FEWEST_QUERIES = 8
 _LEAST_PAIRS = 1 << 13  # fewer are compared one by one before a filter has started
-_MOST_ROWS = 1 << 14  # of a chunk: larger ones outgrow the second-level cache
-_MATRIX_BITS = 1 << 26
-_SAMPLE = 64
+_MOST_PAIRS = 1 << 24  # formed at once only to be counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,9 @@ class Taken:
 
     offsets: I64
     qids: I64
+
+    def __or__(self, other: Taken) -> Taken:
+        return Taken(*unite_rows(self.offsets, self.qids, other.offsets, other.qids))
 
     def pairs(self, sign: I8, keyed: bool) -> tuple[I64, I64, I8]:
         """(row, query) pairs with signs, in the order and with the signs of `match_queries`."""
@@ -53,25 +54,36 @@ class Taken:
 class GroupedFilter:
     """The live queries of a template by what they ask of a row.
 
-    `preds` rows are (operator, is_float, parameter, attribute). Rows come as `values`, the NULL
-    word first and then one matrix row per attribute, and their lineage `lin`.
+    `preds` rows are (operator, is_float, parameter, attribute); beside them the terms of one of
+    the `alternatives` must hold. Rows come as `values`, the NULL word first and then one matrix
+    row per attribute, and their lineage `lin`.
     """
 
-    def __init__(self, table: QueryTable, preds: I64, by_cohort: bool) -> None:
+    def __init__(
+        self, table: QueryTable, preds: I64, by_cohort: bool,
+        attributes: tuple[Attribute, ...] = (), alternatives: tuple[tuple[Term, ...], ...] = ((),),
+        ctx: Context | None = None,
+    ) -> None:  # fmt: skip
         self.table = table
         self.preds = preds
-        self._terms = Terms(preds)
         self._by_cohort = by_cohort
+        terms = [t for some in alternatives for t in some]
+        nullable = {attributes.index(t.attribute) for t in terms if takes_null(t.condition)}
+        self._nullable = tuple(sorted(nullable))
+        floats = {a for a, attribute in enumerate(attributes) if attribute.value.type.is_float}
+        self._floats = sorted({*preds[preds[:, 1] == 1, 3].tolist(), *floats})
+        self._disjuncts = [
+            Disjunct(preds, some, attributes, self._nullable, ctx) for some in alternatives
+        ]
         self._identity: Callable[[], I64 | None] = lambda: None
         self._forget()
 
     def _forget(self) -> None:
         self._version = 0  # up to which change of Q the queries are known
-        self._queries: I64 = np.empty(0, np.int64)
-        self._newest = 0
-        self._indexed = 0  # the same of the index, which is built when it is first asked
-        self._index = ClusterIndex(self._terms, self._by_cohort)
-        self._intervals: Intervals | None = None
+        self._live = Queries(np.empty(0, np.int64), 0)
+        self._filters = [
+            DisjunctFilter(self.table, disjunct, self._by_cohort) for disjunct in self._disjuncts
+        ]
 
     # ---- membership ------------------------------------------------------------------
     def queries(self) -> I64:
@@ -82,31 +94,15 @@ class GroupedFilter:
             self._identity = ref(table.identity)  # weak: the arena decides when it goes
         if table.version != self._version:
             self._version = table.version
-            self._queries = table.live(Level.QUERY)
-            self._newest = int(table.since(Level.QUERY)[self._queries].max(initial=0))
-            self._intervals = None
-        return self._queries
-
-    def add(self, qids: I64) -> None:
-        """Take queries of Q (ascending, not yet in) into the index."""
-        self._index.add(qids, self.table.matrix(), self.table.cohort())
-
-    def remove(self, qids: I64) -> None:
-        """Take queries out of the index."""
-        self._index.remove(qids)
+            live = table.live(Level.QUERY)
+            self._live = Queries(live, int(table.since(Level.QUERY)[live].max(initial=0)))
+        return self._live.qids
 
     def _follow(self) -> None:
-        """Let the index take over what changed in Q."""
-        live = self.queries()
-        if self._indexed == self._version:
-            return
-        table = self.table
-        members = self._index.members()
-        stale = (table.cohort()[members] < 0) | (table.born()[members] > self._indexed)
-        self.remove(members[stale])
-        self.add(live[table.born()[live] > self._indexed])
-        self._index.tidy(table.matrix(), table.cohort())
-        self._indexed = self._version
+        """Let the indexes take over what changed in Q."""
+        self.queries()
+        for filter_ in self._filters:
+            filter_.follow(self._live, self._version)
 
     # ---- matching --------------------------------------------------------------------
     @staticmethod
@@ -121,104 +117,68 @@ class GroupedFilter:
         return self.take(values, lin, method).pairs(sign, keyed)
 
     def take(self, values: I64, lin: I64, method: Method | None = None) -> Taken:
-        """The queries that take each row."""
+        """The queries that take each row, of those that are not `sure` perhaps too many."""
         self._follow()
-        rows = np.flatnonzero(values[0] == 0)
-        if rows.shape[0] == 0 or self._queries.shape[0] == 0:
-            return Taken(np.zeros(lin.shape[0] + 1, np.int64), np.empty(0, np.int64))
-        ordered = self._terms.values(values, lin)
-        if (method or self._choose(ordered, rows)) == "index":
-            return self._look_up(ordered, rows)
-        return self._scan_bits(ordered, rows)
+        inside = self._values(values, lin)
+        found = [Taken(*f.take(inside, values[0], method)) for f in self._filters]
+        return reduce(Taken.__or__, found)
+
+    def sure(self, qids: I64) -> Bool:
+        """Whether each of these queries takes exactly what `take` said."""
+        return reduce(np.logical_and, [f.index.sure(qids) for f in self._filters])
 
     def choice(self, values: I64, lin: I64) -> Method:
-        """The method that `take` chooses for these rows."""
+        """The method that `take` chooses for these rows in the first alternative."""
         self._follow()
-        return self._choose(self._terms.values(values, lin), np.flatnonzero(values[0] == 0))
+        return self._filters[0].choice(self._values(values, lin), values[0])
 
     def count(self, values: I64, lin: I64) -> tuple[I64, I64]:
-        """The live queries, and how many of the rows each takes: no pair is ever formed."""
-        self.queries()
-        rows = np.flatnonzero(values[0] == 0)
-        counts = np.zeros(self._queries.shape[0], np.int64)
-        chunk = ranked(self._terms.attributes + 1, _chunk_rows(rows.shape[0]))
-        count_rows(self._terms.values(values, lin), rows, chunk, self._asked(), counts)
-        return self._queries, counts
+        """The live queries, and how many of the rows each takes.
 
-    def _look_up(self, values: I64, rows: I64) -> Taken:
-        n = values.shape[1]
-        some = values if rows.shape[0] == n else values[:, rows]
-        offsets, qids = self._index.find(self._probe(some))
-        if rows.shape[0] < n:
-            spread = np.zeros(n + 1, np.int64)
-            spread[1 + rows] = np.diff(offsets)
-            offsets = np.cumsum(spread)
-        return Taken(offsets, qids)
-
-    def _probe(self, values: I64) -> Probe:
-        since = self.table.since(Level.QUERY)
-        return self._index.probe(values, since, 0 if self._by_cohort else self._newest)
-
-    def _scan_bits(self, values: I64, rows: I64) -> Taken:
-        counts = np.zeros(values.shape[1], np.int64)
-        chunk = ranked(self._terms.attributes + 1, self._bits_rows(rows.shape[0]))
-        qids = list_queries(values, rows, chunk, self._asked(), self._queries, counts)
-        return Taken(np.concatenate([[0], np.cumsum(counts)]), qids)
-
-    def _bits_rows(self, rows: int) -> int:
-        """Rows in a chunk whose bit matrix is not too large."""
-        return _chunk_rows(min(rows, _MATRIX_BITS // self._queries.shape[0]))
-
-    # ---- choosing --------------------------------------------------------------------
-    def _choose(self, values: I64, rows: I64) -> Method:
-        """The method of the smaller cost (about ns), by a sample of rows."""
-        n, queries = rows.shape[0], self._queries.shape[0]
-        size = min(max(n // 64, 1), _SAMPLE)
-        sample = values[:, rows[np.linspace(0, n - 1, size).astype(np.int64)]]
-        compared = self._index.survey(self._probe(sample)) / size
-        look_up = n * (100 + compared * (2 + self._terms.preds.shape[0]))
-        chunk = self._bits_rows(n)
-        attributes = self._terms.attributes + 1
-        per_query = 60 + 10 * attributes + chunk / 32 * min(attributes, 3)
-        scan = -(-n // chunk) * queries * per_query + 40 * n * attributes
-        return "index" if look_up <= scan else "bits"
-
-    def _asked(self) -> Intervals:
-        """What the live queries ask, in their order; lineage is one more attribute."""
-        if self._intervals is None:
-            table = self.table
-            asked = self._terms.asked(table.matrix()[self._queries])
-            lows = table.since(Level.QUERY)[self._queries]
-            highs = np.full(lows.shape, MOST)
-            if self._by_cohort:
-                lows = highs = table.cohort()[self._queries]
-            # a query that cannot hold asks for an empty interval of lineage
-            lows = np.where(asked.possible, lows, 1)
-            highs = np.where(asked.possible, highs, 0)
-            self._intervals = Intervals(
-                np.vstack([asked.lows, lows]),
-                np.vstack([asked.highs, highs]),
-                self._terms.unequal,
-                asked.differs,
+        No pair is ever formed, unless alternatives overlap.
+        """
+        live = self.queries()
+        if len(self._filters) == 1:
+            inside = self._values(values, lin)
+            return live, self._filters[0].count(inside, values[0], self._live, self._version)
+        step = max(1, _MOST_PAIRS // max(1, live.shape[0]))
+        counts = np.zeros(int(live.max(initial=-1)) + 1, np.int64)
+        for i in range(0, lin.shape[0], step):
+            some = np.ascontiguousarray(values[:, i : i + step])
+            counts += np.bincount(
+                self.take(some, lin[i : i + step]).qids, minlength=counts.shape[0]
             )
-        return self._intervals
+        return live, counts[live]
 
+    def _values(self, values: I64, lin: I64) -> I64:
+        """The values of rows as ordered integers, what of them is NULL, and lineage last."""
+        named = values.shape[0] - 1
+        out = np.empty((named + len(self._nullable) + 1, lin.shape[0]), np.int64)
+        out[:named] = values[1:]
+        for a in self._floats:
+            out[a] = ordered(values[1 + a])
+        for i, a in enumerate(self._nullable):
+            out[named + i] = values[0] >> a & 1
+        out[-1] = lin
+        return out
+
+    # ---- facts -----------------------------------------------------------------------
     @property
     def nbytes(self) -> int:
         """Bytes beside Q."""
-        return self._index.nbytes + sum(a.nbytes for a in self._intervals or ())
+        return sum(f.nbytes for f in self._filters)
 
     @property
     def parts(self) -> int:
-        """Parts of the index, each of which a row is looked up in."""
-        return self._index.parts
+        """Parts of the indexes, each of which a row is looked up in."""
+        return sum(f.index.parts for f in self._filters)
 
     def explain(self) -> str:
-        """How the queries lie in the index."""
+        """How the queries lie in the indexes."""
         self._follow()
-        return f"grouped filter, {self._index.clusters} clusters"
-
-
-def _chunk_rows(rows: int) -> int:
-    """A power of two that is a multiple of 64 and not much more than `rows`."""
-    return min(max(64, 1 << (rows - 1).bit_length()), _MOST_ROWS) if rows else 64
+        clusters = sum(f.index.clusters for f in self._filters)
+        some = len(self._filters)
+        ways = f" in {some} alternatives" if some > 1 else ""
+        unsure = int((~self.sure(self._live.qids)).sum())
+        rest = f", {unsure} queries verified" if unsure else ""
+        return f"grouped filter, {clusters} clusters{ways}{rest}"

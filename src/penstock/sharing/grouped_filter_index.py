@@ -1,20 +1,20 @@
 """The grouped filter's index: queries in clusters, in a few parts of growing size (CACQ §3.2.6).
 
-Equality constants partition the queries before ranges are looked at. Added queries become a part
-of their own; parts of similar size are merged, so that adding costs little and looking a row up
-visits few parts. Removed queries leave an empty slot until their part is built again.
+Equality constants partition the queries before ranges are looked at; a query with a list has a
+slot per value. Added queries become a part of their own; parts of similar size are merged, so
+that adding costs little and looking a row up visits few parts. Removed queries leave empty slots
+until their part is built again.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I32, I64
+from penstock.delta import I32, I64, Bool
 from penstock.kernels.grouped_filter import append_rows, sort_rows
 from penstock.kernels.grouped_filter_build import BLOCK, Part, build_part
 from penstock.kernels.grouped_filter_probe import Probe, probe_part, survey_part
-from penstock.kernels.match import GE, GT, LE, LT
-from penstock.sharing.grouped_filter_terms import Terms
+from penstock.sharing.grouped_filter_disjunct import Disjunct
 
 _GROWTH = 4  # a part is at least so many times as large as the next
 
@@ -22,22 +22,24 @@ _GROWTH = 4  # a part is at least so many times as large as the next
 class ClusterIndex:
     """Queries of one template, found by the values of a row."""
 
-    def __init__(self, terms: Terms, by_cohort: bool) -> None:
-        self._terms = terms
-        self._keys = [*terms.equal.tolist(), *([terms.attributes] if by_cohort else [])]
-        preds = terms.preds.tolist()
-        open_ = [p for p in preds if p[3] not in terms.equal]
-        self._lows = sorted({a for op, _, _, a in open_ if op in (GE, GT)})
-        self._highs = sorted({a for op, _, _, a in open_ if op in (LE, LT)})
+    def __init__(self, disjunct: Disjunct, by_cohort: bool) -> None:
+        self._disjunct = disjunct
+        self._keys = [*disjunct.keys, *([disjunct.terms.attributes] if by_cohort else [])]
         self._parts: list[Part] = []
-        self._live: list[int] = []  # queries of each part that were not removed
-        self._slots: I32 = np.full(0, -1, np.int32)  # by qid: slot in its part
+        self._live: list[int] = []  # slots of each part that were not emptied
+        self._slots: I32 = np.full((1, 0), -1, np.int32)  # by qid: its slots in its part
         self._part_of: I32 = np.full(0, -1, np.int32)
+        self._exact: Bool = np.ones(0, np.bool_)  # by qid: its entries say all it asks
 
     @property
     def parts(self) -> int:
         """How many parts there are."""
         return len(self._parts)
+
+    @property
+    def slots(self) -> int:
+        """How many slots are not empty."""
+        return sum(self._live)
 
     @property
     def clusters(self) -> int:
@@ -49,12 +51,12 @@ class ClusterIndex:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         arrays = [a for part in self._parts for a in part]
-        return sum(a.nbytes for a in (*arrays, self._slots, self._part_of))
+        return sum(a.nbytes for a in (*arrays, self._slots, self._part_of, self._exact))
 
     # ---- membership ------------------------------------------------------------------
     def members(self) -> I64:
         """The queries in the index, ascending."""
-        return np.flatnonzero(self._slots >= 0)
+        return np.flatnonzero(self._slots[0] >= 0)
 
     def add(self, qids: I64, params: I64, cohort: I64) -> None:
         """Add queries (ascending); `params` and `cohort` are indexed by qid."""
@@ -69,12 +71,14 @@ class ClusterIndex:
 
     def remove(self, qids: I64) -> None:
         """Remove queries; those that are not in the index are passed over."""
-        qids = qids[qids < self._slots.shape[0]]
+        qids = qids[qids < self._part_of.shape[0]]
         for p, part in enumerate(self._parts):
-            here = qids[(self._part_of[qids] == p) & (self._slots[qids] >= 0)]
-            part.qids[self._slots[here]] = -1
-            self._slots[here] = -1
-            self._live[p] -= here.shape[0]
+            here = qids[(self._part_of[qids] == p) & (self._slots[0, qids] >= 0)]
+            for slots in self._slots:
+                used = slots[here][slots[here] >= 0]
+                part.qids[used] = -1
+                slots[here] = -1
+                self._live[p] -= used.shape[0]
 
     def tidy(self, params: I64, cohort: I64) -> None:
         """Build parts again of which most queries were removed."""
@@ -88,48 +92,67 @@ class ClusterIndex:
 
     def _members_of(self, p: int) -> I64:
         qids = self._parts[p].qids
-        return np.sort(qids[qids >= 0]).astype(np.int64)
+        live = qids[qids >= 0].astype(np.int64)
+        return np.unique(live) if self._disjunct.several else np.sort(live)
 
     def _reserve(self, size: int) -> None:
-        more = max(size, 2 * self._slots.shape[0]) - self._slots.shape[0]
-        if size > self._slots.shape[0]:
-            none = np.full(more, -1, np.int32)
-            self._slots = np.concatenate([self._slots, none])
-            self._part_of = np.concatenate([self._part_of, none])
+        have = self._part_of.shape[0]
+        if size > have:
+            more = max(size, 2 * have) - have
+            none = np.full((self._slots.shape[0], more), -1, np.int32)
+            self._slots = np.concatenate([self._slots, none], axis=1)
+            self._part_of = np.concatenate([self._part_of, none[0]])
+            if not self._disjunct.is_plain:
+                self._exact = np.concatenate([self._exact, np.ones(more, np.bool_)])
 
     def _append(self, qids: I64, params: I64, cohort: I64) -> None:
-        asked = self._terms.asked(params[qids])
-        lows = np.vstack([asked.lows, cohort[qids]])
-        keys = lows[self._keys]
-        bounds = np.vstack([asked.lows[self._lows], ~asked.highs[self._highs]])
-        differs = asked.differs
-        if not asked.possible.all():
-            good = asked.possible
-            qids, keys, bounds, differs = (
-                qids[good],
-                keys[:, good],
-                bounds[:, good],
-                differs[:, good],
-            )
-        if qids.shape[0] == 0:
+        disjunct = self._disjunct
+        asked = disjunct.entries(params[qids])
+        if not disjunct.is_plain:
+            self._exact[qids] = asked.exact
+        owners = qids[asked.owners]
+        if owners.shape[0] == 0:
             return
-        part = build_part(keys, bounds, differs, qids)
-        self._slots[part.qids] = np.arange(part.qids.shape[0])
-        self._part_of[part.qids] = len(self._parts)
+        lows = np.vstack([asked.lows, cohort[owners]])
+        bounds = np.vstack([asked.lows[disjunct.lows], ~asked.highs[disjunct.highs]])
+        part = build_part(lows[self._keys], bounds, asked.differs, owners)
+        self._note_slots(part.qids)
+        self._part_of[owners] = len(self._parts)
         self._parts.append(part)
         self._live.append(part.qids.shape[0])
+
+    def _note_slots(self, qids: I32) -> None:
+        """Remember the slots of each query of a new part."""
+        slots = np.arange(qids.shape[0], dtype=np.int32)
+        if not self._disjunct.several:
+            self._slots[0, qids] = slots
+            return
+        order = np.argsort(qids, kind="stable").astype(np.int32)
+        grouped = qids[order]
+        first = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
+        nth = slots - np.repeat(first, np.diff([*first, grouped.shape[0]]))
+        more = int(nth.max()) + 1 - self._slots.shape[0]
+        if more > 0:
+            none = np.full((more, self._slots.shape[1]), -1, np.int32)
+            self._slots = np.concatenate([self._slots, none])
+        self._slots[nth, grouped] = order
 
     # ---- looking up ------------------------------------------------------------------
     def probe(self, values: I64, since: I64, newest: int) -> Probe:
         """Rows as the index takes them: `values` has a matrix row per attribute, lineage last."""
         return Probe(
             values[self._keys],
-            np.vstack([values[self._lows], ~values[self._highs]]),
-            values[self._terms.unequal],
+            np.vstack([values[self._disjunct.lows], ~values[self._disjunct.highs]]),
+            values[self._disjunct.terms.unequal],
             values[-1],
             since,
             newest,
         )
+
+    def sure(self, qids: I64) -> Bool:
+        """Which of these queries take all that is found for them."""
+        plain = self._disjunct.is_plain
+        return np.ones(qids.shape[0], np.bool_) if plain else self._exact[qids]
 
     def survey(self, probe: Probe) -> int:
         """How many queries the rows would be compared with."""
@@ -145,7 +168,7 @@ class ClusterIndex:
         offsets = np.zeros(n + 1, np.int64)
         np.cumsum(sum((counts for counts, _ in found), np.zeros(n, np.int64)), out=offsets[1:])
         qids = found[0][1] if len(found) == 1 else _merged(offsets, found)
-        sort_rows(offsets, qids, self._slots.shape[0])
+        sort_rows(offsets, qids, self._part_of.shape[0])
         return offsets, qids
 
 

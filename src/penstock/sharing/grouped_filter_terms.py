@@ -36,24 +36,15 @@ class Terms:
     """The predicates ``value <comparison> parameter`` of a template.
 
     `preds` rows are (operator, is_float, parameter, attribute), as `match_queries` takes them.
+    There may be more attributes than they name.
     """
 
-    def __init__(self, preds: I64) -> None:
+    def __init__(self, preds: I64, attributes: int) -> None:
         self.preds = preds
-        self.attributes = int(preds[:, 3].max()) + 1 if preds.shape[0] else 0
+        self.attributes = attributes
         self.unequal = preds[preds[:, 0] == NE, 3].copy()
         self.equal = np.unique(preds[preds[:, 0] == EQ, 3])
-        self._floats = np.unique(preds[preds[:, 1] == 1, 3])
         self._nulls = int(np.bitwise_or.reduce(1 << preds[:, 2], initial=0))
-
-    def values(self, values: I64, lin: I64) -> I64:
-        """The values of rows (NULL word first) as ordered integers, lineage last."""
-        out = np.empty((self.attributes + 1, lin.shape[0]), np.int64)
-        out[:-1] = values[1:]
-        for a in self._floats:
-            out[a] = ordered(values[1 + a])
-        out[-1] = lin
-        return out
 
     def asked(self, params: I64) -> Asked:
         """What the queries of these parameter rows (NULL word first) ask."""

@@ -47,6 +47,15 @@ class Pieces:
         at = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], counts)
         return Pieces(offsets, self.lows[at], self.highs[at], self.null[chosen], self.exact[chosen])
 
+    def single_values(self) -> Pieces:
+        """The same with an interval for every value; of use where these are few."""
+        sizes = self.highs - self.lows + 1
+        ends = np.cumsum(sizes)
+        within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
+        values = np.repeat(self.lows, sizes) + within
+        offsets = np.concatenate([[0], ends])[self.offsets]
+        return Pieces(offsets, values, values, self.null, self.exact)
+
 
 @dataclass(frozen=True, slots=True)
 class Truth:

@@ -34,6 +34,8 @@ from penstock.sharing.pieces_leaves import is_logic
 from penstock.state.strings import utf8_buffers
 from penstock.types import BOOLEAN, Kind, SqlType
 
+Values = Callable[[I64], tuple[I64, Bool | None]]
+"""From rows (NULL word first) to one value of each, and which of them are NULL."""
 _MOST_CLAUSES = 8  # of one conjunct, when ORs of ANDs are multiplied out
 
 
@@ -48,9 +50,10 @@ class Attribute:
     value: Expr
     by_text: bool = False
 
-    def compiled(self, ctx: Context) -> Callable[[I64], tuple[I64, Bool | None]]:
+    def compiled(self, ctx: Context) -> Values:
         """`values`, prepared."""
-        return partial(self._values, compile_expr(self.value, ctx), ctx)
+        words = self.words(ctx)
+        return partial(_ordered, words) if self.value.type.is_float else words
 
     def values(self, columns: I64, ctx: Context) -> tuple[I64, Bool | None]:
         """The ordered integers of rows (NULL word first), arbitrary where NULL, and the NULLs.
@@ -59,16 +62,24 @@ class Attribute:
         """
         return self.compiled(ctx)(columns)
 
-    def _values(self, compiled: Compiled, ctx: Context, columns: I64) -> tuple[I64, Bool | None]:
+    def words(self, ctx: Context) -> Values:
+        """The same, prepared, with floats as their bits."""
+        return partial(self._words, compile_expr(self.value, ctx), ctx)
+
+    def _words(self, compiled: Compiled, ctx: Context, columns: I64) -> tuple[I64, Bool | None]:
         if not self.by_text or columns.shape[1] == 0:
             column = compiled(columns)
-            words = ordered(column.data) if self.value.type.is_float else column.data
-            return words, column.null
+            return column.data, column.null
         vec = compiled.vec(columns)
         if vec.values is not None:
             return keys_of_codes(vec.physical(vec.length)[0], *ctx.strings.arrays()), vec.null
         offsets, data, _ = utf8_buffers(vec.arrow)
         return keys_of_texts(offsets, data, np.diff(offsets))[0], vec.null
+
+
+def _ordered(words: Values, columns: I64) -> tuple[I64, Bool | None]:
+    bits, null = words(columns)
+    return ordered(bits), null
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,11 @@ def coerce(expr: Expr, to: SqlType) -> Expr:
     return Call(to, "cast", (expr,))
 
 
+def fixed(expr: Expr, type_: SqlType) -> Expr:
+    """`expr`; if it is a parameter whose type is not known yet, as one of type `type_`."""
+    return expr.fixed(type_) if isinstance(expr, FreeParam) else expr
+
+
 def _mismatch(a: SqlType, b: SqlType, node: Where) -> TypeError_:
     if a.is_string or b.is_string:
         other = b if a.is_string else a

@@ -220,12 +220,14 @@ def _any_equal(value: Expr, items: list[Expr], node: exp.Expr) -> Expr:
 def _like(fn: str) -> Callable[[Binder, Any], Expr]:
     def bind(binder: Binder, node: Any) -> Expr:
         only(node, "this", "expression", "negate")
-        value, pattern = binder.partial(node.this), binder.partial(node.expression)
-        if not isinstance(pattern, Literal) or pattern.type != STRING:
+        value = binder.partial(node.this)
+        pattern = coercion.fixed(binder.partial(node.expression), STRING)
+        if coercion.has_column(pattern) or pattern.type != STRING:
             raise mistyped(
-                node, f"the pattern of {fn.upper()} must be a string constant",
-                "write the pattern in quotes", "PS-TYPE-010",
+                node, f"the pattern of {fn.upper()} must be a string without columns",
+                "write the pattern in quotes, or as a parameter", "PS-TYPE-010",
             )  # fmt: skip
+        value = coercion.fixed(value, STRING)
         if value.type != STRING:
             raise mistyped(
                 node, f"{fn.upper()} needs a STRING, this is {value.type}", "CAST it to STRING"

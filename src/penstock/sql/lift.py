@@ -1,8 +1,11 @@
 """Lifting constants out of a plan: what is left is the template (DESIGN §2).
 
-Constants that a Filter compares with a column become parameters, in the order in which the
-plan is walked, after the explicit ones. A subplan that is one object in the bound plan (a CTE
-or view used twice, the rows of a NOT IN) is lifted once, so its constant stays one parameter.
+Constants that a Filter compares with a column, items of an IN list and patterns of LIKE become
+parameters, in the order in which the plan is walked, after the explicit ones, as long as there is
+room for more. Lists are filled up to a power of two by repeating their last item, so that lists
+of similar length have one template; long ones stay. A subplan that is one object in the bound
+plan (a CTE or view used twice, the rows of a NOT IN) is lifted once, so its constant stays one
+parameter.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from penstock.logical.expr import (
     params_of,
 )
 from penstock.logical.nodes import Filter, Node
+from penstock.schema import MAX_COLUMNS
 from penstock.sql.catalog import ParamSpec
 
-_LIFTED = frozenset((*COMPARISONS, "in", "like"))
+_LONGEST_LIST = 16
 
 
 def lift(node: Node, explicit: tuple[ParamSpec, ...] = ()) -> tuple[Node, tuple[Literal, ...]]:
@@ -62,21 +66,22 @@ class _Lifter:
             args = tuple(self._condition(a) for a in expr.args)
             same = all(a is b for a, b in zip(args, expr.args, strict=True))
             return expr if same else replace(expr, args=args)
-        value, *constants = expr.args or (expr,)
-        if expr.fn in _LIFTED and all(self._liftable(value, c) for c in constants):
-            return replace(expr, args=(value, *(self._lifted(value, c) for c in constants)))
+        if expr.fn in (*COMPARISONS, "in", "like", "ilike"):
+            return self._lifted(expr)
         return expr
 
-    def _lifted(self, value: Expr, literal: Expr) -> Expr:
-        assert isinstance(literal, Literal)
-        self.literals.append(literal)
-        return Param(value.type, self.first + len(self.literals) - 1)
-
-    @staticmethod
-    def _liftable(value: Expr, literal: Expr) -> bool:
-        return (
-            isinstance(literal, Literal)
-            and literal.value is not None
-            and bool(columns_of(value))
-            and not params_of(value)
-        )
+    def _lifted(self, expr: Call) -> Call:
+        """A comparison of a value with constants, which become parameters if they can."""
+        value, *constants = expr.args
+        literals = [c for c in constants if isinstance(c, Literal) and c.value is not None]
+        if len(literals) < len(constants) or not columns_of(value) or params_of(value):
+            return expr
+        if expr.fn == "in":
+            size = 1 << (len(literals) - 1).bit_length()
+            literals += [literals[-1]] * (size - len(literals))
+        start = self.first + len(self.literals)
+        if len(literals) > min(_LONGEST_LIST, MAX_COLUMNS - start):
+            return expr
+        self.literals += literals
+        params = tuple(Param(value.type, start + i) for i in range(len(literals)))
+        return replace(expr, args=(value, *params))

@@ -58,15 +58,24 @@ def test_explicit_parameters_come_first() -> None:
     assert [x.value for x in literals] == [5, 3]
 
 
-def test_lists_and_patterns_are_lifted() -> None:
-    _, values = template("SELECT k FROM r [NOW] WHERE a IN (1, 2) AND NOT name LIKE 'x%'")
-    assert values == (1, 2, "x%")
+def test_lists_of_similar_length_and_patterns_are_lifted() -> None:
+    three = template("SELECT k FROM r [NOW] WHERE a IN (1, 2, 3) AND name NOT LIKE 'x%'")
+    four = template("SELECT k FROM r [NOW] WHERE a IN (9, 8, 7, 6) AND name NOT LIKE '%y'")
+    assert three[0] == four[0]
+    assert (three[1], four[1]) == ((1, 2, 3, 3, "x%"), (9, 8, 7, 6, "%y"))
+    assert picture(three[0]) == "π(k)[σ((in(a, $1, $2, $3, $4) AND not(like(name, $5))))[r]]"
+
+
+def test_lifting_ends_where_there_is_no_room() -> None:
+    every = " OR ".join(f"a = {i}" for i in range(70))
+    _, values = template(f"SELECT k FROM r [NOW] WHERE {every}")
+    assert values == tuple(range(62))
 
 
 def test_what_is_not_lifted() -> None:
     for condition in (
-        "a = NULL", "a + $x > 5", "a = k", "a IS NULL", "1 = 1",
-        "coalesce(a > 5, FALSE)",
+        "a = NULL", "a + $x > 5", "a = k", "a IS NULL", "1 = 1", "coalesce(a > 5, FALSE)",
+        f"a IN ({', '.join(map(str, range(17)))})", "starts_with(name, 'x')",
     ):  # fmt: skip
         _, values = template(f"SELECT k FROM r [NOW] WHERE {condition}")
         assert values == (), condition
