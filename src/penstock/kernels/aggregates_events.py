@@ -73,6 +73,9 @@ def gate_distinct(
     gone = np.empty(n, np.int64)
     n_gone = 0
     for e in range(n):
+        later = ev.words[min(e + AHEAD, n - 1), place.slot]
+        prefetch(counts, 0, later)
+        prefetch(values, later, column)
         words[e, GROUP] = ev.words[e, GROUP]
         step = ev.steps[e]
         if step == 0 or (ev.words[e, VALID] >> place.agg) & 1 == 0:

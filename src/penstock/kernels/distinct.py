@@ -12,15 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import I64, NEVER
-from penstock.kernels.jit import kernel
-from penstock.kernels.set_op import BLOCK, warm
+from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.memory import AHEAD, prefetch
 
 LARGEST, END, LIVE = 0, 1, 2
-SINK = 3  # of value 0: takes what reading ahead returns
-WORDS = 4
+WORDS = 3
 
 
-@kernel
+@inlined
 def _put(out: I64, n: int, value: int, ts: int, exp: int, sign: int) -> int:
     out[n, 0] = value
     out[n, 1] = ts
@@ -41,8 +40,7 @@ def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64, at_commit: bool) -> t
     fresh = np.empty(rows, np.int64)
     n = m = p = 0
     for i in range(rows):
-        if i % BLOCK == 0:
-            val[0, SINK] = warm(ids, i, min(i + BLOCK, rows), val)
+        prefetch(val, ids[min(i + AHEAD, rows - 1)], LARGEST)
         v, t, e = ids[i], ts[i], exp[i]
         if val[v, LIVE] == 0:
             val[v, LIVE] = 1
@@ -60,7 +58,7 @@ def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64, at_commit: bool) -> t
     return out[:n], past[:p], fresh[:m]
 
 
-@kernel
+@inlined
 def _renew(out: I64, n: int, v: int, val: I64) -> int:
     """Follow the row that ends at END by one that ends at LARGEST."""
     n = _put(out, n, v, val[v, END], val[v, LARGEST], 1)
@@ -77,8 +75,7 @@ def arrive_expiring(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64, I6
     fresh = np.empty(rows, np.int64)
     n = m = p = 0
     for i in range(rows):
-        if i % BLOCK == 0:
-            val[0, SINK] = warm(ids, i, min(i + BLOCK, rows), val)
+        prefetch(val, ids[min(i + AHEAD, rows - 1)], LARGEST)
         v, t, e = ids[i], ts[i], exp[i]
         if val[v, LIVE] == 0:
             val[v, LIVE] = 1
@@ -109,8 +106,7 @@ def settle_due(due: I64, now: int, explicit: bool, val: I64) -> tuple[I64, I64, 
     gone = np.empty(rows, np.int64)
     n = m = d = 0
     for i in range(rows):
-        if i % BLOCK == 0:
-            val[0, SINK] = warm(due, i, min(i + BLOCK, rows), val)
+        prefetch(val, due[min(i + AHEAD, rows - 1)], LARGEST)
         v = due[i]
         if explicit:
             if val[v, LARGEST] <= now:

@@ -43,7 +43,7 @@ class StarState:
         self._schema = edge.schema
         self._explicit = explicit
         self._keys = KeyTable(scope.scope("keys"), 2 + len(edge.schema))
-        self._due = Calendar(scope.scope("due"), 1)
+        self._due = Calendar(scope.scope("due"), 1, searched=False)
         scope.array("values", (32, star.WORDS))
 
     def _values(self) -> I64:

@@ -56,7 +56,8 @@ class ScanOp(Operator):
             return Delta.empty(len(self.edge.schema))
         delta = self.rows_at(start, end)
         if first or self.at_commit:
-            delta = delta.take(delta.exp > clock.now) if self.edge.expiring else delta
+            alive = delta.exp > clock.now
+            delta = delta if alive.all() else delta.take(alive)
             delta = delta.with_(ts=np.full(len(delta), clock.now))
         return delta
 

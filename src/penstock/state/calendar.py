@@ -65,23 +65,25 @@ class Calendar:
     def add(self, exp: I64, words: I64) -> None:
         """Insert entries."""
         if exp.shape[0]:
-            self._reserve(exp.shape[0])
+            self._reserve(exp)
             write_entries(place_entries(exp, *self._state()), words, self._arr("words"))
             self._tune_if_grown()
 
     def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
         """Insert entries whose words are [lin, row…], the rows column-major."""
         if exp.shape[0]:
-            self._reserve(exp.shape[0])
+            self._reserve(exp)
             write_rows(place_entries(exp, *self._state()), lin, rows, self._arr("words"))
             self._tune_if_grown()
 
-    def _reserve(self, more: int) -> None:
-        """Room for `more` entries, even if each partition needs a new block for them."""
+    def _reserve(self, exp: I64) -> None:
+        """Room for new entries, even if each partition between them needs a new block."""
         if self._mostly_holes():
             self._tune()
-        regs, partitions = self._arr("regs"), self._arr("heads").shape[0]
-        fresh = more // self._block + min(more, partitions) + 1 - int(regs[FREE])
+        regs, more = self._arr("regs"), exp.shape[0]
+        partitions = 2 + (int(exp.max()) - int(exp.min()) >> int(regs[SHIFT]))
+        partitions = min(partitions, more, self._arr("heads").shape[0])
+        fresh = more // self._block + partitions + 1 - int(regs[FREE])
         blocks = int(regs[BLOCKS]) + max(0, fresh)
         self._scope.reserve("next", blocks)
         self._scope.reserve("free", blocks)
@@ -134,11 +136,16 @@ class Calendar:
         regs = self._arr("regs")
         regs[COUNT] = regs[BLOCKS] = regs[FREE] = 0
         regs[TUNED] = exp.shape[0]
-        self._reserve(exp.shape[0])
-        write_entries(place_entries(exp, *self._state()), words, self._arr("words"))
+        if exp.shape[0]:
+            self._reserve(exp)
+            write_entries(place_entries(exp, *self._state()), words, self._arr("words"))
 
     def _tune_if_grown(self) -> None:
-        if len(self) > 4 * self._arr("regs")[TUNED] and len(self) > 64:
+        """A lap has room for twice the span it was tuned to, which grows with what is stored.
+
+        With entries of two laps in a partition its blocks would not come free.
+        """
+        if len(self) > 2 * self._arr("regs")[TUNED] and len(self) > 64:
             self._tune()
 
     def _tune(self) -> None:

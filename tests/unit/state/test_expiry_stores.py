@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from penstock.delta import NEVER
+from penstock.kernels.calendar import BLOCKS
 from penstock.state.arena import Arena
 from penstock.state.calendar import Calendar
 from penstock.state.fifo import Fifo
@@ -121,3 +122,18 @@ def test_calendar_gives_back_what_expired(searched, span):
             sizes.append(arena.nbytes)
     assert len(store) <= 2 * span
     assert sizes[1] <= 1.5 * sizes[0]
+
+
+@pytest.mark.parametrize("searched", [True, False])
+@pytest.mark.parametrize("window", [210, 250, 300, 370, 440])
+def test_calendar_of_a_full_window_grows_no_further(searched, window):
+    arena = Arena()
+    store = Calendar(arena.scope("c"), 1, searched)
+    blocks = []
+    for now in range(2 * window):
+        exp = np.arange(1000 * now, 1000 * (now + 1)) + 1000 * window
+        store.add(exp, exp.reshape(-1, 1))
+        store.expire(1000 * now)
+        blocks.append(int(arena.arrays()["c/regs"][BLOCKS]))
+    assert len(store) <= 1000 * (window + 1)
+    assert blocks[-1] <= 1.1 * blocks[window + 5]
