@@ -11,7 +11,8 @@ breaks such a pair turns what is left of it into ±1.
 
 `lin` is lineage; what it counts is fixed per edge (`Level`): EPOCH, the step that admitted
 the row (visible to queries registered before it); COHORT, queries registered at one point;
-QUERY, one query.
+QUERY, one query; SET, the queries of a set by its code in the template's set table, whose
+rows so are there once for all of them (CACQ §2.2).
 """
 
 from __future__ import annotations
@@ -40,6 +41,21 @@ class Level(enum.IntEnum):
     EPOCH = 0
     COHORT = 1
     QUERY = 2
+    SET = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """How queries show their changes: every one or (`at_commit`) the net change of a batch.
+
+    With `per_row` a result row is shown once with the set of its queries.
+    """
+
+    at_commit: bool = False
+    per_row: bool = False
+
+
+EVERY_CHANGE = Emission()
 
 
 @dataclass(frozen=True, slots=True)

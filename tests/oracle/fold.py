@@ -134,7 +134,7 @@ def _check_pairs(kinds: list[str], times: list[int]) -> None:
 def _check_sequence(table: pa.Table) -> None:
     names = ("_query", "_batch", "_seq")
     ids = list(zip(*(table.column(n).to_pylist() for n in names), strict=True))
-    if len(set(ids)) != len(ids):
+    if len(set(map(str, ids))) != len(ids):
         raise FoldError("(_query, _batch, _seq) is not unique")
 
 

@@ -158,7 +158,7 @@ def _compare_terms(rng: Random) -> None:
         for method in ("index", "bits", None):
             found = grouped.take(values, lin, method)  # type: ignore[arg-type]
             rows = np.repeat(np.arange(lin.shape[0]), np.diff(found.offsets))
-            pairs[method] = list(zip(rows.tolist(), found.qids.tolist(), strict=True))
+            pairs[method] = list(zip(rows.tolist(), found.items.tolist(), strict=True))
             assert pairs[method] == sorted(set(pairs[method]))
         assert pairs["index"] == pairs["bits"] == pairs[None]
         taken = np.zeros((lin.shape[0], int(live.max(initial=0)) + 1), np.bool_)

@@ -38,7 +38,7 @@ def taken(grouped: GroupedFilter, *columns: list[int], lin: int = 0) -> list[lis
     values = rows_of(*columns)
     found = grouped.take(values, np.full(values.shape[1], lin))
     return [
-        found.qids[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:], strict=False)
+        found.items[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:], strict=False)
     ]
 
 
@@ -76,7 +76,7 @@ def test_null_never_matches() -> None:
     values = rows_of([7, 7], [7, 7])
     values[0, 1] = 0b01
     found = grouped.take(values, np.zeros(2, np.int64))
-    assert (found.offsets.tolist(), found.qids.tolist()) == ([0, 1, 1], [0])
+    assert (found.offsets.tolist(), found.items.tolist()) == ([0, 1, 1], [0])
 
 
 def test_contradictions_take_nothing() -> None:

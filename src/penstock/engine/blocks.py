@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.delta import I64, Delta
+from penstock.delta import I64, Delta, Emission
 from penstock.logical.nodes import Node
 from penstock.logical.udf import Udf
 from penstock.optimizer.distribution import Send
 from penstock.optimizer.emit import Emit
 from penstock.patterns.edge import Edge
-from penstock.physical.view import Changes
+from penstock.physical.changes import Changes
 from penstock.schema import Schema
 
 
@@ -84,7 +84,7 @@ class AddTemplate:
     key: int
     node: Node | None
     params: Schema
-    at_commit: bool
+    emission: Emission
     emits: tuple[tuple[Node, Emit], ...] = ()
     sends: tuple[Send, ...] = ()
     received: tuple[tuple[int, Edge], ...] = ()

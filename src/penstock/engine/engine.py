@@ -16,14 +16,15 @@ from penstock.engine.template import Template
 from penstock.errors import QueryFailed
 from penstock.kernels.changes import INSERT
 from penstock.logical.nodes import Scan, TableScan, walk
+from penstock.physical.changes import Changes
 from penstock.physical.context import Context, Failures
 from penstock.physical.planner import Planner
-from penstock.physical.view import Changes
 from penstock.schema import Schema
 from penstock.sharing.eddy import Routing
 from penstock.sharing.flows import Flows
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Arena
+from penstock.state.sets import SetTable
 from penstock.state.source_log import SourceLog
 from penstock.state.strings import StringTable
 from penstock.state.table_store import TableStore
@@ -115,6 +116,7 @@ class Engine:
     def _take_addtemplate(self, block: b.AddTemplate, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"templates/{block.key}")
         queries = QueryTable(scope.scope("Q"), len(block.params))
+        sets = SetTable(scope.scope("sets")) if block.emission.per_row else None
         roots = [send.node for send in block.sends]
         roots += [] if block.node is None else [block.node]
         nodes = [node for root in roots for node in walk(root)]
@@ -126,16 +128,17 @@ class Engine:
             queries,
             self.ctx,
             scope,
-            block.at_commit,
+            block.emission.at_commit,
             dict(block.emits),
             self.flows,
             frozenset(streams),
             tables,
             dict(block.received),
+            sets,
         )
         plan = planner.plan_sends(block.sends) if block.node is None else planner.plan(block.node)
         self.templates[block.key] = Template(
-            block.key, plan, queries, streams, tables, scope, block.at_commit
+            block.key, plan, queries, streams, tables, scope, block.emission.at_commit, sets
         )
         self._params[block.key] = block.params
         for name in (*streams, *tables):
@@ -216,6 +219,9 @@ class Engine:
             qids = template.queries.live(Level.QUERY)
             if level is Level.QUERY:
                 qids = qids[qids == lin]
+            elif level is Level.SET:
+                assert template.sets is not None
+                qids = np.intersect1d(qids, template.sets.explode(np.array([lin]))[1])
             elif level is Level.COHORT:
                 qids = qids[template.queries.cohort()[qids] == lin]
             else:  # a row of epoch `lin`, which not every query sees

@@ -11,11 +11,12 @@ import numpy as np
 from penstock.delta import BEGINNING, I64, Clock, Delta, Level
 from penstock.kernels.changes import DELETE
 from penstock.optimizer.distribution import Send
+from penstock.physical.changes import Changes
 from penstock.physical.operator import Operator
 from penstock.physical.planner import Plan
-from penstock.physical.view import Changes
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
+from penstock.state.sets import SetTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Template:
     tables: tuple[str, ...]
     scope: Scope
     at_commit: bool
+    sets: SetTable | None = None
 
     def __post_init__(self) -> None:
         self.scope.array("clock", 2, fill=BEGINNING)
@@ -60,8 +62,14 @@ class Template:
                 out[operator] = operator.step([out[i] for i in operator.inputs], clock)
         changes = self.no_changes() if view is None else view.changes(out[view.inputs[0]], clock)
         self.queries.settle()
+        self._collect_sets()
         state[:] = now, 1
         return Step(changes, [(send, out[top]) for send, top in self.plan.sends])
+
+    def _collect_sets(self) -> None:
+        """Free query sets that no state holds; what is shown has left them behind."""
+        if self.sets is not None and self.sets.should_collect():
+            self.sets.collect([a for op in self.plan.operators for a in op.held_sets()])
 
     def _has_work(self, now: int) -> bool:
         """Whether a step at the same clock can change anything: new queries, rows or updates."""
@@ -98,7 +106,9 @@ class Template:
         """Free the state of queries, and of cohorts nobody is in any more."""
         cohorts = self.queries.drop(qids)
         for operator in self.plan.operators:
-            lins = {Level.QUERY: qids, Level.COHORT: cohorts}.get(operator.edge.level)
+            lins = {Level.QUERY: qids, Level.SET: qids, Level.COHORT: cohorts}.get(
+                operator.edge.level
+            )
             if lins is not None and lins.shape[0]:
                 operator.purge(lins)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I8, I32, I64
+from penstock.delta import I8, I32, I64, Bool
 from penstock.kernels.jit import kernel
 from penstock.kernels.rows import hash_key
 
@@ -132,6 +132,11 @@ def _net(words: I64, kind: I8) -> I64:
             older[i] = last
             table[pos] = i
     return np.flatnonzero(kept)
+
+
+def is_leaving(kind: I8) -> Bool:
+    """Which changes take a row out of the answer."""
+    return np.asarray((kind == DELETE) | (kind == PREIMAGE))
 
 
 def net_changes(rows: I64, lin: I64, kind: I8) -> I64:

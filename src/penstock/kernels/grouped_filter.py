@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I8, I64
+from penstock.delta import I8, I64, Sets
 from penstock.kernels.grouped_filter_bits import U64, lowest_bit
 from penstock.kernels.grouped_filter_rank import Ranked, rank_rows
 from penstock.kernels.grouped_filter_scan import Intervals, fill_matrix, tile_of
@@ -81,6 +81,16 @@ def pair_up(offsets: I64, qids: I64, sign: I8) -> tuple[I64, I64, I8]:
     return rows, merged, signs
 
 
+def signed_pairs(sets: Sets, sign: I8, keyed: bool) -> tuple[I64, I64, I8]:
+    """(row, query) pairs with signs, in the order and with the signs of `match_queries`.
+
+    `sets` are the queries by row, ascending.
+    """
+    if keyed and (sign == -2).any():
+        return pair_up(sets.offsets, sets.items, sign)
+    return sets.owners, sets.items, np.repeat(sign, sets.sizes)
+
+
 @kernel
 def append_rows(counts: I64, qids: I64, ends: I64, merged: I64) -> None:
     """Write each row's queries behind what `merged` has of it; `ends` says where that ends."""
@@ -112,6 +122,11 @@ def unite_rows(offsets: I64, qids: I64, more_offsets: I64, more: I64) -> tuple[I
             k += 1
         ends[i + 1] = k
     return ends, united[:k].copy()
+
+
+def unite(one: Sets, other: Sets) -> Sets:
+    """The queries of each row in either."""
+    return Sets(*unite_rows(one.offsets, one.items, other.offsets, other.items))
 
 
 @kernel

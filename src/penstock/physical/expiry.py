@@ -46,6 +46,9 @@ class ExpiryStore(Protocol):
     def filter(self, keep: I64) -> None:
         """Keep only the entries at these positions of `entries()`."""
 
+    def replace(self, exp: I64, words: I64) -> None:
+        """Keep these entries instead of all others; in order of expiry where `entries()` is."""
+
     def __len__(self) -> int: ...
 
 

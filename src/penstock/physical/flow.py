@@ -27,18 +27,19 @@ if TYPE_CHECKING:
     from penstock.physical.scan import ScanOp
     from penstock.sharing.flows import Flows
     from penstock.state.arena import Scope
+    from penstock.state.sets import SetTable
 
 
-def flow_edge(block: Block) -> Edge:
+def flow_edge(block: Block, level: Level) -> Edge:
     """One stream: its window's pattern; a join: rule 3 of Golab & Özsu §5.2."""
     fields = tuple(block.scans[a].stream_schema[c] for a, c in block.output)
     schema = type(block.scans[0].stream_schema)(fields)
     expiring = any(w != NEVER for w in block.windows)
     if len(block.scans) > 1:
-        return Edge(schema, Pattern.WK, Level.QUERY, expiring, False)
+        return Edge(schema, Pattern.WK, level, expiring, False)
     if not expiring:
-        return Edge(schema, Pattern.MON, Level.QUERY, False, False)
-    return Edge(schema, Pattern.WKS, Level.QUERY, True, False, fifo=True, span=block.windows[0])
+        return Edge(schema, Pattern.MON, level, False, False)
+    return Edge(schema, Pattern.WKS, level, True, False, fifo=True, span=block.windows[0])
 
 
 class FlowOp(Operator):
@@ -49,8 +50,10 @@ class FlowOp(Operator):
     def __init__(
         self, key: int, block: Block, flow: Flow, flows: Flows, queries: QueryTable,
         ctx: Context, scope: Scope, index: tuple[ScanOp, MatchOp] | None,
+        sets: SetTable | None = None,
     ) -> None:  # fmt: skip
-        super().__init__((), flow_edge(block), scope)
+        super().__init__((), flow_edge(block, Level.QUERY if sets is None else Level.SET), scope)
+        self._sets = sets
         self.key, self.block, self.flow = key, block, flow
         self._flows, self._queries, self._ctx, self._index = flows, queries, ctx, index
         self._windows: I64 = np.array(block.windows, np.int64)
@@ -99,6 +102,13 @@ class FlowOp(Operator):
         return alive.with_(ts=np.full(len(alive), clock.now))
 
     def _delta(self, found: Found) -> Delta:
+        if self._sets is None:
+            return self._rows(found, found.qids)
+        heads = found.heads()
+        codes = self._sets.intern(np.append(heads, len(found)), found.qids)
+        return self._rows(found.take(heads), codes)
+
+    def _rows(self, found: Found, lin: I64) -> Delta:
         n = len(found)
         rows = np.zeros((1 + len(self.edge.schema), n), np.int64)
         exp = np.full(n, NEVER)
@@ -110,7 +120,7 @@ class FlowOp(Operator):
             self._fill(rows, alias, view, at)
             if length != NEVER:
                 np.minimum(exp, view.ts[at] + length, out=exp)
-        return Delta(rows, found.instants, exp, np.ones(n, np.int8), found.qids)
+        return Delta(rows, found.instants, exp, np.ones(n, np.int8), lin)
 
     def _fill(self, rows: I64, alias: int, view: LogView, at: I64) -> None:
         """Columns of one alias, in runs of neighbours."""

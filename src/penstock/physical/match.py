@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from penstock.delta import I8, I64, Bool, Clock, Delta, Level, merge
+from penstock.delta import I8, I64, Bool, Clock, Delta, Level, Sets, merge, start_offsets
 from penstock.kernels.match import match_queries
 from penstock.logical.expr import Expr
 from penstock.physical.evaluate import Compiled, EvaluationError, compile_expr
+from penstock.physical.explode import with_sets
 from penstock.physical.operator import Operator
 from penstock.sharing.grouped_filter import FEWEST_QUERIES, GroupedFilter
 from penstock.sharing.template_predicates import TemplatePredicates
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.physical.context import Context
     from penstock.sharing.query_table import QueryTable
     from penstock.state.arena import Scope
+    from penstock.state.sets import SetTable
 
 _MOST_PAIRS = 1 << 20  # pairs evaluated at once by a general predicate
 
@@ -44,10 +46,12 @@ class MatchOp(Operator):
 
     def __init__(
         self, source: Operator, level: Level, predicates: list[Expr], queries: QueryTable,
-        ctx: Context, scope: Scope, over_tables: bool,
+        ctx: Context, scope: Scope, over_tables: bool, sets: SetTable | None = None,
     ) -> None:  # fmt: skip
         super().__init__((source,), replace(source.edge, level=level), scope)
         self.queries = queries
+        self._ids = min(level, Level.QUERY)  # what rows are matched with
+        self._sets = sets if level is Level.SET else None
         self._ctx = ctx
         self._over_tables = over_tables
         self._predicates = parts = TemplatePredicates(predicates)
@@ -75,28 +79,28 @@ class MatchOp(Operator):
         return merge([below, found], len(self.edge.schema))
 
     def _live(self) -> I64:
-        if self.edge.level is Level.QUERY:
+        if self._ids is Level.QUERY:
             return self._filter.queries()
-        return self.queries.live(self.edge.level)
+        return self.queries.live(self._ids)
 
     def _newcomers(self) -> I64:
         table = self.queries
-        new = table.new_cohorts if self.edge.level is Level.COHORT else table.newcomers
+        new = table.new_cohorts if self._ids is Level.COHORT else table.newcomers
         if new.shape[0] == 0:
             return new
-        new = table.alive(self.edge.level, new)  # some may have been dropped in the same step
+        new = table.alive(self._ids, new)  # some may have been dropped in the same step
         if self.inputs[0].edge.level is Level.COHORT:
             return new[~np.isin(table.cohort()[new], table.new_cohorts)]  # those come from below
-        return new if self._over_tables else new[table.since(self.edge.level)[new] == 0]
+        return new if self._over_tables else new[table.since(self._ids)[new] == 0]
 
     def match_live(self, delta: Delta) -> Delta:
-        """The rows of `delta` once for each query that takes them."""
+        """The rows of `delta` once for each query that takes them, or with the set of those."""
         if len(delta) == 0:
             return Delta.empty(len(self.edge.schema))
-        return self.match(delta, self._live(), indexed=self.edge.level is Level.QUERY)
+        return self.match(delta, self._live(), indexed=self._ids is Level.QUERY)
 
     def match(self, delta: Delta, queries: I64, indexed: bool = False) -> Delta:
-        """The rows of `delta` once for each of `queries` that takes them.
+        """The rows of `delta` once for each of `queries` that takes them, or with their set.
 
         If `indexed`, `queries` are all that there are, so the grouped filter may answer.
         """
@@ -104,42 +108,57 @@ class MatchOp(Operator):
             return Delta.empty(len(self.edge.schema))
         if queries.shape[0] == 1 and not self._predicates.conjuncts:
             return self._all_to_one(delta, int(queries[0]))
-        if indexed and self._filter.pays(len(delta), queries.shape[0]):
-            return self._look_up(delta, queries)
-        values = self._evaluate(delta, queries, len(self._predicates.simple_attributes))
-        found = Pairs(*self._scan(delta, values, queries))
-        return self._tagged(delta, self._narrowed(delta, found, self._scanned))
+        indexed = indexed and self._filter.pays(len(delta), queries.shape[0])
+        if self._sets is not None:
+            return with_sets(
+                delta, self._taken(delta, queries, indexed), self._sets, self.edge.keyed
+            )
+        found = self._found(delta, queries, indexed, self.edge.keyed)
+        return delta.take(found.rows).with_(lin=found.qids, sign=found.signs)
 
-    def _look_up(self, delta: Delta, queries: I64) -> Delta:
-        """The rows once for each query that takes them, by the grouped filter."""
+    def _found(self, delta: Delta, queries: I64, indexed: bool, keyed: bool) -> Pairs:
+        """The rows and the queries that take them."""
+        if indexed:
+            return self._look_up(delta, queries, keyed)
+        values = self._evaluate(delta, queries, len(self._predicates.simple_attributes))
+        found = Pairs(*self._scan(delta, values, queries, keyed))
+        return self._narrowed(delta, found, self._scanned)
+
+    def _look_up(self, delta: Delta, queries: I64, keyed: bool) -> Pairs:
+        """The rows and the queries that take them, by the grouped filter."""
         values = self.values(delta, queries)
-        keyed = self.edge.keyed
         found = Pairs(*self._filter.match(values, delta.lin, delta.sign, keyed))
         if self._verified is not None:
             unsure = ~self._filter.sure(found.qids)
             if unsure.any():
                 found = self._narrowed(delta, found, self._verified, unsure)
-        return self._tagged(delta, self._narrowed(delta, found, self._called))
+        return self._narrowed(delta, found, self._called)
 
-    @staticmethod
-    def _tagged(delta: Delta, found: Pairs) -> Delta:
-        return delta.take(found.rows).with_(lin=found.qids, sign=found.signs)
+    def _taken(self, delta: Delta, queries: I64, indexed: bool) -> Sets:
+        """The queries that take each row."""
+        if indexed and self._verified is None and self._called is None:
+            return self._filter.take(self.values(delta, queries), delta.lin)
+        plain = delta.with_(sign=np.ones(len(delta), np.int8))
+        found = self._found(plain, queries, indexed, keyed=False)
+        return Sets(start_offsets(np.bincount(found.rows, minlength=len(delta))), found.qids)
 
-    def _scan(self, delta: Delta, values: I64, queries: I64) -> tuple[I64, I64, I8]:
+    def _scan(self, delta: Delta, values: I64, queries: I64, keyed: bool) -> tuple[I64, I64, I8]:
         table = self.queries
         by_cohort = self.inputs[0].edge.level is Level.COHORT
         return match_queries(
-            delta.lin, delta.sign, by_cohort, self.edge.keyed, values, self._predicates.preds,
-            table.matrix(), queries, table.since(self.edge.level), table.cohort(),
+            delta.lin, delta.sign, by_cohort, keyed, values, self._predicates.preds,
+            table.matrix(), queries, table.since(self._ids), table.cohort(),
         )  # fmt: skip
 
     def _all_to_one(self, delta: Delta, query: int) -> Delta:
         if self.inputs[0].edge.level is Level.COHORT:
             seen = delta.lin == self.queries.cohort()[query]
         else:
-            seen = delta.lin >= self.queries.since(self.edge.level)[query]
+            seen = delta.lin >= self.queries.since(self._ids)[query]
         if not seen.all():
             delta = delta.take(np.flatnonzero(seen))
+        if self._sets is not None:
+            query = int(self._sets.intern(np.array([0, 1]), np.array([query]))[0])
         return delta.with_(lin=np.full(len(delta), query))
 
     def values(self, delta: Delta, queries: I64) -> I64:
@@ -179,8 +198,8 @@ class MatchOp(Operator):
         if self.inputs[0].edge.level is Level.COHORT:
             seen = np.isin(self.queries.cohort()[queries], lins)
         else:
-            seen = self.queries.since(self.edge.level)[queries] <= lins.max()
-        self._ctx.failures.add(self.edge.level, queries[seen], reason)
+            seen = self.queries.since(self._ids)[queries] <= lins.max()
+        self._ctx.failures.add(self._ids, queries[seen], reason)
 
     def _narrowed(
         self, delta: Delta, found: Pairs, predicate: Compiled | None, only: Bool | None = None
@@ -201,7 +220,7 @@ class MatchOp(Operator):
         try:
             return predicate.mask(rows, params)
         except EvaluationError as error:
-            self._ctx.failures.add(self.edge.level, qids[error.bad], error.reason)
+            self._ctx.failures.add(self._ids, qids[error.bad], error.reason)
             keep = np.zeros(qids.shape[0], np.bool_)
             good = np.flatnonzero(~error.bad)
             keep[good] = self._holds(predicate, rows[:, good], qids[good])
@@ -218,9 +237,9 @@ class MatchOp(Operator):
 
     def how(self) -> str:
         """How many queries there are, and how they are matched."""
-        unit = "cohorts" if self.edge.level is Level.COHORT else "queries"
+        unit = "cohorts" if self._ids is Level.COHORT else "queries"
         count = self._live().shape[0]
-        indexed = self.edge.level is Level.QUERY and bool(self._predicates.conjuncts)
+        indexed = self._ids is Level.QUERY and bool(self._predicates.conjuncts)
         if not indexed or count < FEWEST_QUERIES:
             return f"× {count} {unit}"
         called = self._predicates.called

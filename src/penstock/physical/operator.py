@@ -57,6 +57,10 @@ class Operator:
         """Where this operator's state holds string codes (array names are full arena names)."""
         return []
 
+    def held_sets(self) -> list[I64]:
+        """Arrays with the codes of query sets that this operator's state holds (and maybe more)."""
+        return []
+
     def structure(self) -> str:
         """The state structure, for EXPLAIN: FIFO, calendar, hash, group array or –."""
         return "–"

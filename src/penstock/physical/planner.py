@@ -8,7 +8,7 @@ parameters become matches with Q, everything else stays below the match as long 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.delta import I64, Level
@@ -38,6 +38,7 @@ from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.context import Context
 from penstock.physical.distinct import DistinctOp
 from penstock.physical.evaluate import compile_expr
+from penstock.physical.explode import ExplodeOp
 from penstock.physical.filter import FilterOp
 from penstock.physical.flow import FlowOp
 from penstock.physical.flow_block import Block, find_block
@@ -60,6 +61,7 @@ from penstock.sharing.flows import Flows
 from penstock.sharing.query_table import QueryTable
 from penstock.sharing.template_predicates import TemplatePredicates
 from penstock.state.arena import Scope
+from penstock.state.sets import SetTable
 from penstock.state.source_log import SourceLog
 from penstock.state.table_store import TableStore
 
@@ -107,6 +109,8 @@ class Planner:
     streams: frozenset[str]
     tables_read: tuple[str, ...] = ()
     received: dict[int, Edge] = field(default_factory=dict)
+    sets: SetTable | None = None  # given when the changelog has one row per result row
+    _free: set[Node] = field(default_factory=set)  # whose rows reach the view, sets and all
     _uses: Counter[Node] = field(default_factory=Counter)
     _shown: Node | None = None  # what the view shows, but for the choice of columns
     _operators: list[Operator] = field(default_factory=list)
@@ -118,9 +122,13 @@ class Planner:
         """Operators for `root`, tagged with queries, below a view."""
         self._uses.update(walk(root))
         self._shown = root.input if isinstance(root, Project) and plain_columns(root) else root
-        top = self._tag(self._build(root), Level.QUERY)
+        if self.sets is not None:
+            self._free.update(reaching(root))
+        top = self._tag(self._build(root), Level.QUERY if self.sets is None else Level.SET)
         keep = top.edge.pattern is not Pattern.MON and not recalls(top)
-        view = ViewOp(top, self.queries, self._next("view"), keep)
+        if top.edge.negatives and (top.edge.expiring or keep):
+            top = self._one_query(top)  # a −1 row must find the entry that it ends
+        view = ViewOp(top, self.queries, self._next("view"), keep, self.sets)
         self._operators.append(view)
         return Plan(tuple(self._operators), self._nodes, view)
 
@@ -143,16 +151,19 @@ class Planner:
     def _tag(
         self, operator: Operator, level: Level, predicates: list[Expr] | None = None
     ) -> Operator:
-        """`operator` with its rows tied to cohorts or queries."""
-        if operator.edge.level >= level and not predicates:
+        """`operator` with its rows tied to cohorts, queries or sets of these."""
+        if level is not Level.SET:
+            operator = self._one_query(operator)
+        if operator.edge.level >= min(level, Level.QUERY) and not predicates:
             return operator
         key = (id(operator), level)
         if not predicates and key in self._tagged:
             return self._tagged[key]
         scope = self._next("match")
         match = MatchOp(
-            operator, level, predicates or [], self.queries, self.ctx, scope, bool(self.tables_read)
-        )
+            operator, level, predicates or [], self.queries, self.ctx, scope,
+            bool(self.tables_read), self.sets,
+        )  # fmt: skip
         self._operators.append(match)
         if not predicates:
             self._tagged[key] = match
@@ -161,8 +172,26 @@ class Planner:
     def _same_level(
         self, left: Operator, right: Operator, least: Level
     ) -> tuple[Operator, Operator]:
+        if Level.QUERY in (left.edge.level, right.edge.level) or least is not Level.EPOCH:
+            left, right = self._one_query(left), self._one_query(right)
         level = max(least, left.edge.level, right.edge.level)
         return self._tag(left, level), self._tag(right, level)
+
+    def _one_query(self, operator: Operator) -> Operator:
+        """`operator` with one query per row where it has sets."""
+        if operator.edge.level is not Level.SET:
+            return operator
+        key = (id(operator), Level.QUERY)
+        if key not in self._tagged:
+            assert self.sets is not None
+            exploded = ExplodeOp(operator, self.sets, self._next("explode"))
+            self._operators.append(exploded)
+            self._tagged[key] = exploded
+        return self._tagged[key]
+
+    def _level(self, node: Node) -> Level:
+        """How a match at `node` ties rows to queries."""
+        return Level.SET if node in self._free else Level.QUERY
 
     # ---- nodes -----------------------------------------------------------------------
     def _build(self, node: Node) -> Operator:
@@ -182,19 +211,23 @@ class Planner:
         flow = self.flows.of(block.span, self.sources)
         scope = self._next("flow")
         key = len(flow.members) and max(flow.members) + 1
+        above = conjunction(list(block.above))
+        asks = above is not None and bool(params_of(above))
+        level = Level.QUERY if asks else self._level(node)
         source: Operator = FlowOp(
             key, block, flow, self.flows, self.queries, self.ctx, scope,
-            self._flow_index(block, scope),
+            self._flow_index(block, scope, level), self.sets if level is Level.SET else None,
         )  # fmt: skip
         self._add(source, node)
-        above = conjunction(list(block.above))
         if above is not None:
             scope = self._next("filter")
-            params = self.queries.params_of
+            params = self.queries.params_of if asks else None
             source = self._add(FilterOp(source, above, self.ctx, scope, params), node)
         return source
 
-    def _flow_index(self, block: Block, scope: Scope) -> tuple[ScanOp, MatchOp] | None:
+    def _flow_index(
+        self, block: Block, scope: Scope, level: Level
+    ) -> tuple[ScanOp, MatchOp] | None:
         """How a selection from one stream finds very many queries."""
         if len(block.scans) > 1:
             return None
@@ -203,7 +236,9 @@ class Planner:
         scan = ScanOp(node, log, scope.scope("scan"), self.at_commit)
         predicates = [remap(p, node.columns.index) for _, p in block.conditions]
         match_scope = scope.scope("match")
-        match = MatchOp(scan, Level.QUERY, predicates, self.queries, self.ctx, match_scope, False)
+        match = MatchOp(
+            scan, level, predicates, self.queries, self.ctx, match_scope, False, self.sets
+        )
         return scan, match
 
     def _emit(self, node: Node, source: Operator) -> Emit:
@@ -233,7 +268,7 @@ class Planner:
     def _plan_windowed(self, node: Windowed) -> Operator:
         if not isinstance(node.window, Rows):
             raise PlanError("a time window over a subquery was not pushed to its streams")
-        source = self._build(node.input)
+        source = self._one_query(self._build(node.input))
         return self._add(RowsWindowOp(source, node.window, self._next("rows")), node)
 
     def _plan_tablescan(self, node: TableScan) -> Operator:
@@ -253,11 +288,12 @@ class Planner:
         if not lifted:
             return source
         if source.edge.level < Level.QUERY:
-            match = self._tag(source, Level.QUERY, lifted)
+            match = self._tag(source, self._level(node), lifted)
             self._nodes[len(self._operators) - 1] = node
             return match
         predicate = conjunction(lifted)
         assert predicate is not None
+        source = self._one_query(source)
         scope = self._next("filter")
         params = self.queries.params_of
         return self._add(FilterOp(source, predicate, self.ctx, scope, params), node)
@@ -284,7 +320,7 @@ class Planner:
         return self._uses[node] == 1 and not is_nonretroactive(node.right)
 
     def _plan_join(self, node: Join, columns: tuple[int, ...] | None = None) -> Operator:
-        left, right = self._build(node.left), self._build(node.right)
+        left, right = (self._one_query(self._build(side)) for side in (node.left, node.right))
         if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self._plan_semi(node, left, right)
         if node.kind is not JoinKind.INNER:
@@ -312,7 +348,7 @@ class Planner:
                 columns, explicit=node is self._shown and not lifted,
             )  # fmt: skip
         self._add(join, node)
-        return self._tag(join, Level.QUERY, lifted) if lifted else join
+        return self._tag(join, self._level(node), lifted) if lifted else join
 
     def _plan_semi(self, node: Join, left: Operator, right: Operator) -> Operator:
         if node.residual is not None or node.band is not None:
@@ -388,9 +424,21 @@ def recalls(operator: Operator) -> bool:
     """Whether the live output can be told from state; an unbounded scan forgets what it read."""
     if isinstance(operator, ScanOp):
         return operator.edge.expiring
-    if isinstance(operator, FilterOp | ProjectOp | MatchOp | UnionOp | NrrJoinOp):
+    if isinstance(operator, FilterOp | ProjectOp | MatchOp | ExplodeOp | UnionOp | NrrJoinOp):
         return all(recalls(source) for source in operator.inputs)
     return True
+
+
+def reaching(node: Node) -> Iterator[Node]:
+    """The nodes from whose rows to those of `node` nobody looks at lineage."""
+    yield node
+    match node:
+        case Filter() if not params_of(node.predicate):
+            yield from reaching(node.input)
+        case Project() if not any(params_of(e) for e in node.exprs):
+            yield from reaching(node.input)
+        case SetOp(kind=SetKind.UNION):
+            yield from (below for side in node.inputs for below in reaching(side))
 
 
 def is_table(node: Node) -> bool:

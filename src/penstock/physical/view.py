@@ -7,11 +7,9 @@ changelog, and the answer is read from the operators below, unless they do not `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from penstock.delta import I8, I64, Clock, Delta
+from penstock.delta import I64, Clock, Delta, Level
 from penstock.kernels.changes import (
     kinds_of_signs,
     mend_pairs,
@@ -19,39 +17,13 @@ from penstock.kernels.changes import (
     net_changes,
     view_words,
 )
+from penstock.physical import row_sets
+from penstock.physical.changes import Changes
 from penstock.physical.expiry import choose
 from penstock.physical.operator import Operator, StringColumns
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Changelog rows of one step: payload (column-major), event time, kind and qid."""
-
-    rows: I64
-    time: I64
-    kind: I8
-    qid: I64
-
-    def __len__(self) -> int:
-        return int(self.time.shape[0])
-
-    def take(self, index: I64) -> Changes:
-        """The changes at these positions."""
-        return Changes(self.rows[:, index], self.time[index], self.kind[index], self.qid[index])
-
-
-def concat_changes(parts: list[Changes]) -> Changes:
-    """Changes one after another."""
-    if len(parts) == 1:
-        return parts[0]
-    return Changes(
-        np.concatenate([p.rows for p in parts], axis=1),
-        np.concatenate([p.time for p in parts]),
-        np.concatenate([p.kind for p in parts]),
-        np.concatenate([p.qid for p in parts]),
-    )
+from penstock.state.sets import SetTable
 
 
 class ViewOp(Operator):
@@ -59,21 +31,38 @@ class ViewOp(Operator):
 
     name = "view"
 
-    def __init__(self, source: Operator, queries: QueryTable, scope: Scope, keep: bool) -> None:
+    def __init__(
+        self, source: Operator, queries: QueryTable, scope: Scope, keep: bool,
+        sets: SetTable | None = None,
+    ) -> None:  # fmt: skip
         super().__init__((source,), source.edge, scope)
         self._queries = queries
+        self._sets = sets  # given when the changelog has one row per result row
+        self._by_set = source.edge.level is Level.SET
         scope.array("nulls_seen", 1)
         self._store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema), keep)
 
     def changes(self, delta: Delta, clock: Clock) -> Changes:
         """The changelog of this step: every change, or at commit the net change."""
         changes = self._all_changes(delta, clock)
-        if not clock.at_commit or self.edge.netted or len(changes) == 0:
+        if clock.at_commit and not self.edge.netted and len(changes):
+            changes = changes.with_(time=np.full(len(changes), clock.now))
+            if self._by_set:
+                return row_sets.net_sets(changes, self._table)
+            kept = net_changes(changes.rows, changes.qid, changes.kind)
+            changes = changes.take(kept).with_(kind=mend_pairs(changes.kind, kept))
+        return self._shown(changes)
+
+    @property
+    def _table(self) -> SetTable:
+        assert self._sets is not None
+        return self._sets
+
+    def _shown(self, changes: Changes) -> Changes:
+        """Changes as the queries ask for them: query by query, or row by row."""
+        if self._sets is None:
             return changes
-        kept = net_changes(changes.rows, changes.qid, changes.kind)
-        time = np.full(kept.shape[0], clock.now)
-        kind = mend_pairs(changes.kind, kept)
-        return Changes(changes.rows[:, kept], time, kind, changes.qid[kept])
+        return row_sets.decode(changes, self._sets) if self._by_set else row_sets.gather(changes)
 
     def _all_changes(self, delta: Delta, clock: Clock) -> Changes:
         """The changelog in time order, expirations first at each instant."""
@@ -86,7 +75,7 @@ class ViewOp(Operator):
                 self._store.add_rows(delta.exp, delta.lin, delta.rows)
             self.scope["nulls_seen"][0] |= delta.nulls.any()
         gone_at, gone = self._store.take(clock.now)
-        one = self._queries.only()
+        one = -1 if self._by_set else self._queries.only()
         nulls = bool(self.scope["nulls_seen"][0])
         arrived = (delta.rows, delta.ts, delta.sign, delta.lin)
         return Changes(*merge_changes(*arrived, gone_at, gone, self._store.words, one, nulls))
@@ -115,16 +104,33 @@ class ViewOp(Operator):
     def held(self, qids: I64, clock: Clock, kind: int) -> Changes:
         """Everything these queries hold, as changes of one kind at the clock."""
         live = self.contents(clock)
-        index = np.flatnonzero(np.isin(live.lin, qids))
-        n = index.shape[0]
-        kinds = np.full(n, kind, np.int8)
-        return Changes(live.rows[:, index], np.full(n, clock.now), kinds, live.lin[index])
+        n = len(live)
+        held = Changes(live.rows, np.full(n, clock.now), np.full(n, kind, np.int8), live.lin)
+        if self._by_set:
+            sets, which = self._table.only(live.lin, qids)
+            kept = np.flatnonzero(sets.sizes[which])
+            return held.with_(qid=which, sets=sets).take(kept)
+        return self._shown(held.take(np.flatnonzero(np.isin(live.lin, qids))))
 
     def purge(self, lins: I64) -> None:
         """Forget the rows of these queries."""
-        if self._store is not None:
-            _, words = self._store.entries()
+        if self._store is None:
+            return
+        exp, words = self._store.entries()
+        if not self._by_set:
             self._store.filter(np.flatnonzero(~np.isin(words[:, 0], lins)))
+            return
+        codes = self._table.without(words[:, 0], lins)
+        some = np.flatnonzero(codes)
+        left = words[some]
+        left[:, 0] = codes[some]
+        self._store.replace(exp[some], left)
+
+    def held_sets(self) -> list[I64]:
+        """The codes that stored rows carry."""
+        if self._store is None or not self._by_set:
+            return []
+        return [self._store.words[:, 0]]
 
     def rows(self) -> int:
         """Rows kept for their expiry."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64, Sets
-from penstock.physical.view import Changes
+from penstock.delta import BEGINNING, I64, Sets, concat_sets, start_offsets
+from penstock.physical.changes import Changes
 from penstock.schema import Schema
-from penstock.shards.changes import CHANGE_TYPES, META
+from penstock.shards.changes import CHANGE_TYPES, META, NAMES, name_lists
 from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
@@ -26,11 +26,15 @@ DEFAULT_KEPT_ROWS = 2_000_000
 
 @dataclass(slots=True)
 class Batch:
-    """Changes of one step as Arrow, and whose each row is; sorted by that when it pays."""
+    """Changes of one step as Arrow, and whose each row is; sorted by that when it pays.
+
+    With `sets` (EMIT … PER ROW), `who` tells which of them has the row.
+    """
 
     number: int
     who: I64
     table: pa.Table
+    sets: Sets | None = None
     _order: I64 | None = None
     _sorted: I64 | None = None
     _ends: tuple[int, int] | None = None
@@ -44,6 +48,10 @@ class Batch:
 
     def of(self, one: int) -> pa.Table:
         """The rows of one query, in order."""
+        if self.sets is not None:
+            has = np.zeros(len(self.sets), np.bool_)
+            has[self.sets.owners[self.sets.items == one]] = True
+            return self.table.filter(pa.array(has[self.who]))
         if self._order is None or self._sorted is None:
             mask = self.who == one
             if mask.all():
@@ -60,31 +68,38 @@ class Batch:
     def of_all(self, owners: Sets) -> Batch:
         """The rows that somebody owns, once for each owner, whose they then are.
 
-        `owners` are by query; the last set is that of all queries beyond.
+        `owners` are by query; the last set is that of all queries beyond. With sets, a row
+        stays one, of the set of its owners.
         """
+        if self.sets is not None:
+            return self._of_sets(self.sets, owners)
         found = owners.take(np.minimum(self.who, len(owners) - 1))
         if bool((found.sizes == 1).all()):
             return Batch(self.number, found.items, self.table)
         return Batch(self.number, found.items, self.table.take(pa.array(found.owners)))
 
+    def _of_sets(self, sets: Sets, owners: Sets) -> Batch:
+        found = owners.take(np.minimum(sets.items, len(owners) - 1))
+        sizes = np.bincount(np.repeat(sets.owners, found.sizes), minlength=len(sets))
+        own = Sets(start_offsets(sizes), found.items)
+        rows = np.flatnonzero(sizes[self.who])
+        table = self.table if rows.shape == self.who.shape else self.table.take(pa.array(rows))
+        return Batch(self.number, self.who[rows], table, own)
+
+    @property
+    def owners(self) -> I64:
+        """All that have some row, maybe repeatedly."""
+        return self.who if self.sets is None else self.sets.items
+
 
 def concat_batches(parts: list[Batch]) -> Batch:
     """The rows of some batches as one."""
-    who = np.concatenate([p.who for p in parts])
-    return Batch(parts[-1].number, who, pa.concat_tables([p.table for p in parts]))
-
-
-def change_schema(schema: Schema, unit_time: bool, index: pa.DataType | None = None) -> pa.Schema:
-    """The columns of a changelog; `index` is the type that counts names of queries."""
-    time = pa.int64() if unit_time else pa.timestamp("us")
-    meta = [
-        pa.field("_query", pa.dictionary(index or pa.int8(), pa.string())),
-        pa.field("_change_type", pa.dictionary(pa.int8(), pa.string())),
-        pa.field("_time", time),
-        pa.field("_batch", pa.int64()),
-        pa.field("_seq", pa.int64()),
-    ]
-    return pa.schema([*meta, *schema.arrow()])
+    sets = [p.sets for p in parts if p.sets is not None]
+    before = np.cumsum([0, *map(len, sets)])
+    who = [p.who + before[i] if sets else p.who for i, p in enumerate(parts)]
+    table = pa.concat_tables([p.table for p in parts])
+    both = concat_sets(sets) if sets else None
+    return Batch(parts[-1].number, np.concatenate(who), table, both)
 
 
 @dataclass(slots=True)
@@ -94,6 +109,7 @@ class Changelog:
     schema: Schema
     unit_time: bool
     limit: int = DEFAULT_KEPT_ROWS
+    per_row: bool = False  # a row is there once, with the set of its queries
     batches: list[Batch] = field(default_factory=list)
     first: int = 0  # absolute index of batches[0]
     rows: int = 0
@@ -101,7 +117,12 @@ class Changelog:
 
     def add(self, number: int, changes: Changes, strings: StringTable) -> Batch:
         """Convert and keep the changes of a step."""
-        return self.keep(Batch(number, changes.qid, self.arrow(number, changes, strings)))
+        return self.keep(self.batch(number, changes, strings))
+
+    def batch(self, number: int, changes: Changes, strings: StringTable, first: int = 0) -> Batch:
+        """Changes as a batch, whose rows are numbered from `first` on."""
+        table = self._arrow(number, changes, strings, first)
+        return Batch(number, changes.qid, table, changes.sets)
 
     def keep(self, batch: Batch) -> Batch:
         """Keep a batch, and let the oldest go when there are too many rows."""
@@ -111,7 +132,7 @@ class Changelog:
             self._drop(1)
         return batch
 
-    def arrow(self, number: int, changes: Changes, strings: StringTable) -> pa.Table:
+    def _arrow(self, number: int, changes: Changes, strings: StringTable, first: int) -> pa.Table:
         """Changes as an Arrow table, without the query's name."""
         n = len(changes)
         time: pa.Array = pa.array(changes.time)
@@ -120,10 +141,29 @@ class Changelog:
         if not self.unit_time:
             time = time.cast(pa.timestamp("us"))
         kind = pa.DictionaryArray.from_arrays(pa.array(changes.kind), CHANGE_TYPES)
-        meta = [kind, time, pa.array(np.full(n, number)), _counted(n)]
+        seq = pa.array(np.arange(first, first + n)) if first else _counted(n)
+        meta = [kind, time, pa.array(np.full(n, number)), seq]
         columns = to_arrow(changes.rows, self.schema, strings)
         names = [*META, *self.schema.names]
         return pa.Table.from_arrays([*meta, *columns], names=names)
+
+    def columns(self, many: bool) -> pa.Schema:
+        """The columns of a changelog of one query, or of many."""
+        time = pa.int64() if self.unit_time else pa.timestamp("us")
+        meta = [
+            pa.field("_query", self.query_type(many)),
+            pa.field("_change_type", pa.dictionary(pa.int8(), pa.string())),
+            pa.field("_time", time),
+            pa.field("_batch", pa.int64()),
+            pa.field("_seq", pa.int64()),
+        ]
+        return pa.schema([*meta, *self.schema.arrow()])
+
+    def query_type(self, many: bool) -> pa.DataType:
+        """The type of the names of queries."""
+        return (
+            NAMES if self.per_row else pa.dictionary(pa.int32() if many else pa.int8(), pa.string())
+        )
 
     @property
     def end(self) -> int:
@@ -173,17 +213,21 @@ def label(parts: list[pa.Table], name: str, schema: pa.Schema) -> pa.Table:
     if not parts:
         return schema.empty_table()
     table = pa.concat_tables(parts)
-    place = pa.array(np.zeros(len(table), np.int8))
-    names = pa.DictionaryArray.from_arrays(place, pa.array([name]))
-    return pa.Table.from_arrays([names, *table.columns], schema=schema)
+    whole = Batch(0, np.zeros(len(table), np.int8), table)
+    if schema.field("_query").type == NAMES:
+        whole.sets = Sets(np.array([0, 1]), np.array([0]))
+    return label_all([whole], pa.array([name]), schema)
 
 
 def label_all(parts: list[Batch], names: pa.Array, schema: pa.Schema) -> pa.Table:
-    """Changes of many queries, each with its query's name in front."""
+    """Changes of many queries with the query's name, or all names, in front."""
     parts = [p for p in parts if p.table.num_rows]
     if not parts:
         return schema.empty_table()
     whole = concat_batches(parts)
-    places = pa.array(whole.who.astype(np.int32))
-    queries = pa.DictionaryArray.from_arrays(places, names)
+    if whole.sets is not None:
+        queries = name_lists(whole.who.astype(np.int64), whole.sets, names)
+    else:
+        kind = schema.field("_query").type.index_type
+        queries = pa.DictionaryArray.from_arrays(pa.array(whole.who).cast(kind), names)
     return pa.Table.from_arrays([queries, *whole.table.columns], schema=schema)

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError
-from penstock.physical.view import concat_changes
-from penstock.session.changelog import Batch, Changelog, change_schema, label
+from penstock.physical.changes import concat_changes
+from penstock.session.changelog import Batch, Changelog, label
 from penstock.session.query import Callback
 from penstock.session.readers import Readers
 
@@ -77,7 +77,7 @@ def deliver(session: Session, batch: int, touched: set[int]) -> list[Raised]:
 def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:
     """The changes of a query in the last batch."""
     parts = [b.of(qid) for b in log.of_number(batch)]
-    return label(parts, name, change_schema(log.schema, log.unit_time))
+    return label(parts, name, log.columns(many=False))
 
 
 def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
@@ -88,11 +88,10 @@ def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
 
 def tell_batch(session: Session, readers: Readers, batch: Batch) -> None:
     """Tell changes that are not in the changelog to who listens to their readers."""
-    for at in np.unique(batch.who).tolist():
+    for at in np.unique(batch.owners).tolist():
         if readers.names[at] in session._subscribers:
-            schema = change_schema(readers.log.schema, readers.log.unit_time)
             name = readers.names[at]
-            tell(session, name, label([batch.of(at)], name, schema))
+            tell(session, name, label([batch.of(at)], name, readers.log.columns(many=False)))
     for listening, callback in session._listeners:
         if listening is readers:
             call(callback, readers.label([batch]), "many")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.delta import Level
+from penstock.delta import Emission, Level
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from penstock.session.session import Session
     from penstock.shards.entries import Deploy
     from penstock.sharing.registry import QueryInfo
+
+
+_UNITS = {Level.COHORT: "cohort", Level.QUERY: "query", Level.SET: "set of queries"}
 
 
 def explain_query(session: Session, info: QueryInfo) -> str:
@@ -71,7 +74,7 @@ def _spread(spread: Spread, names: tuple[str, ...]) -> str:
     return "anywhere"
 
 
-def explain_select(session: Session, compiled: Compiled, on_commit: bool) -> str:
+def explain_select(session: Session, compiled: Compiled, emission: Emission) -> str:
     """The plan a SELECT would get, without registering it."""
     stats = session._stats()
     node = optimise(compiled.template, stats, session._off)
@@ -83,7 +86,7 @@ def explain_select(session: Session, compiled: Compiled, on_commit: bool) -> str
     for name, table in session._engine.tables.items():
         blocks.append(b.AddTable(name, table.schema))
     engine.ctx.udfs.update(session._engine.ctx.udfs)
-    block = b.AddTemplate(1, node, compiled.params, on_commit, emits)
+    block = b.AddTemplate(1, node, compiled.params, emission, emits)
     engine.apply([*blocks, block])
     params = ", ".join(f"${f.name} {f.type}" for f in compiled.params) or "none"
     head = [f"parameters: {params}"]
@@ -142,6 +145,6 @@ def _line(operator: Operator, template: Template, total: float | None, again: bo
         parts.append(f"cost={total:,.0f}/s")
     if edge.level is not Level.EPOCH:
         n = template.queries.live(Level.QUERY).shape[0]
-        parts.append(f"per {'cohort' if edge.level is Level.COHORT else 'query'}")
+        parts.append(f"per {_UNITS[edge.level]}")
         parts.append(f"queries={n}")
     return " ".join(parts)

@@ -17,8 +17,7 @@ import numpy as np
 
 from penstock import __version__
 from penstock.errors import StateError
-from penstock.session import snapshot
-from penstock.session.changelog import Changelog
+from penstock.session import registration, snapshot
 from penstock.session.inbox import Leaving
 from penstock.session.query import Query
 from penstock.session.readers import Readers
@@ -98,7 +97,7 @@ def load(session: OnSpark, directory: Path, first: int) -> int:
     session._engine.arena.restore(image.arrays)
     session._deployed, session._retired = image.deployed, image.retired
     for info in image.registry.templates.values():
-        session._changelogs[info.key] = Changelog(info.plan.schema, info.unit_time, session._keep)
+        session._changelogs[info.key] = registration.new_log(session, info)
         _put_handles(session, info.key)
     for create in image.sinks:
         session._sinks[create.name] = (create, session._open_sink(create))

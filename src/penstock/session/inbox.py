@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from penstock.delta import I64
 from penstock.session import delivery
-from penstock.session.changelog import Batch, Changelog
+from penstock.session.changelog import Batch, Changelog, concat_batches
 from penstock.session.query import Callback
 from penstock.session.readers import Readers
 from penstock.shards import job, wire
-from penstock.shards.changes import block_table, numbers
+from penstock.shards.changes import block_table, numbers, whose
 
 if TYPE_CHECKING:
     from penstock.session.sharded import ShardedSession
@@ -105,13 +105,14 @@ def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> Bat
     tables = [
         block_table(data, order, number, log.schema.names, log.unit_time) for data, order in blocks
     ]
-    qids = np.concatenate([numbers(data, "_qid") for data, _ in blocks])
-    table = pa.concat_tables(tables)
+    owners = [whose(data) for data, _ in blocks]
+    parts = zip(tables, owners, strict=True)
+    whole = concat_batches([Batch(number, who, table, sets) for table, (who, sets) in parts])
     times = np.concatenate([numbers(data, "_time") for data, _ in blocks])
     if len(blocks) > 1 and bool(np.any(times[1:] < times[:-1])):
         order = np.argsort(times, kind="stable")
-        qids, table = qids[order], table.take(pa.array(order))
-    return Batch(number, qids, table)
+        return Batch(number, whole.who[order], whole.table.take(pa.array(order)), whole.sets)
+    return whole
 
 
 def _let_go(session: ShardedSession, entry: int) -> None:

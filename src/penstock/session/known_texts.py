@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.delta import Emission
 from penstock.errors import SqlSyntaxError, TypeError_
 from penstock.logical.expr import Literal, walk
 from penstock.logical.nodes import Node, exprs_of
@@ -40,7 +41,7 @@ class Prepared:
 
     compiled: Compiled
     history: bool
-    on_commit: bool
+    emission: Emission
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class KnownTexts:
             raise SqlSyntaxError("query() takes a SELECT", remedy="use sql() for statements")
         lookups = _Lookups(catalog)
         compiled = compile_select(select, lookups)
-        prepared = Prepared(compiled, select.history, select.on_commit)
+        prepared = Prepared(compiled, select.history, select.emission)
         slots = _slots(compiled, select, masked, text)
         known = _Known(prepared, slots, lookups)
         if not compiled.explicit and known.filled(masked) == prepared:

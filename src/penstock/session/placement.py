@@ -27,7 +27,7 @@ def place(block: b.AddTemplate, engine: Engine, shards: int, deployed: Iterable[
     emits = _translate(block.emits, plan)
     edges = _edges(block, plan, emits, engine) if plan.sends else ()
     streams = tuple(sorted({n.stream for n in walk(block.node) if isinstance(n, Scan)}))
-    return Deploy(block.key, plan, block.params, block.at_commit, emits, edges, streams)
+    return Deploy(block.key, plan, block.params, block.emission, emits, edges, streams)
 
 
 def _translate(
@@ -49,7 +49,7 @@ def _edges(
         for r in plan.routes
     ]
     made += [b.AddTable(name, table.schema) for name, table in engine.tables.items()]
-    part = b.AddTemplate(block.key, None, block.params, block.at_commit, emits, plan.sends)
+    part = b.AddTemplate(block.key, None, block.params, block.emission, emits, plan.sends)
     trial.apply([*made, part])
     sends = trial.templates[block.key].plan.sends
     return tuple((send.channel, received_edge(top.edge)) for send, top in sends)

@@ -19,7 +19,6 @@ from penstock.errors import DataError
 from penstock.session.changelog import (
     Batch,
     Changelog,
-    change_schema,
     concat_batches,
     label,
     label_all,
@@ -84,7 +83,7 @@ class Readers:
         for a in self.aside:
             a.unread[at] = False
         self._tidy()
-        return label(parts, self.names[at], change_schema(self.log.schema, self.log.unit_time))
+        return label(parts, self.names[at], self.log.columns(many=False))
 
     def take_all(self) -> pa.Table:
         """The changes of all readers that were not handed out yet, in order."""
@@ -105,14 +104,12 @@ class Readers:
 
     def label(self, parts: list[Batch]) -> pa.Table:
         """Batches by reader as one table."""
-        schema = change_schema(self.log.schema, self.log.unit_time, pa.int32())
-        return self._label(parts, schema)
+        return self._label(parts, self.log.columns(many=True))
 
     def label_rows(self, parts: list[Batch]) -> pa.Table:
         """Rows of answers by reader as one table."""
-        name = pa.field("_query", pa.dictionary(pa.int32(), pa.string()))
-        schema = pa.schema([name, *self.log.schema.arrow()])
-        return self._label(parts, schema)
+        name = pa.field("_query", self.log.query_type(many=True))
+        return self._label(parts, pa.schema([name, *self.log.schema.arrow()]))
 
     def _label(self, parts: list[Batch], schema: pa.Schema) -> pa.Table:
         if self._names is None:
@@ -134,7 +131,8 @@ class Readers:
 
     def _own(self, batch: Batch, at: int) -> Batch:
         table = batch.of(int(self.qids[at]))
-        return Batch(batch.number, np.full(table.num_rows, at), table)
+        one = Sets(np.array([0, 1]), np.array([at])) if self.log.per_row else None
+        return Batch(batch.number, np.full(table.num_rows, 0 if one else at), table, one)
 
     def _check(self, members: I64, who: str) -> None:
         """Say, once, that changes are lost."""
@@ -150,7 +148,7 @@ class Readers:
     def put_aside(self, batch: Batch) -> None:
         """Changes by reader that are not in the changelog."""
         unread = np.zeros(len(self), np.bool_)
-        unread[batch.who] = True
+        unread[batch.owners] = True
         self.aside.append(Aside(batch, unread))
 
     def leave(self, members: I64) -> None:

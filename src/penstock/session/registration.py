@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64
+from penstock.delta import BEGINNING, I64, Emission
 from penstock.engine import blocks as b
 from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
 from penstock.kernels.changes import INSERT
@@ -28,6 +28,9 @@ from penstock.state.convert import to_rows
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
+
+
+_APART = 1 << 32  # where `_seq` begins of rows that are not in the changelog
 
 
 def params_table(params: Any) -> pa.Table:
@@ -106,13 +109,13 @@ def register(
     rows = literal_rows(compiled.literals, session._engine.strings)
     names = [name or session._registry.fresh_name(session._catalog.relations)]
     history = history or prepared.history
-    return add_queries(session, compiled, prepared.on_commit, history, rows, names, text)[0]
+    return add_queries(session, compiled, prepared.emission, history, rows, names, text)[0]
 
 
 def add_queries(
     session: Session,
     compiled: Compiled,
-    on_commit: bool,
+    emission: Emission,
     history: bool,
     rows: I64,
     names: list[str],
@@ -131,7 +134,7 @@ def add_queries(
         )
     if history:
         check_history(session, compiled)
-    info, blocks = template_for(session, compiled, on_commit)
+    info, blocks = template_for(session, compiled, emission)
     words = [tuple(r) for r in rows.T.tolist()]
     keys = session._row_keys(info.key, words, history)
     first: dict[RowKey, int] = {}
@@ -188,8 +191,8 @@ def held(session: Session, readers: Readers, members: I64, kind: int) -> Batch:
     if session._registry.templates[readers.template].monotonic:
         members = members[:0]
     changes = engine.answers(readers.template, np.unique(readers.qids[members]), kind)
-    table = readers.log.arrow(engine.batch, changes, engine.strings)
-    return Batch(engine.batch, changes.qid, table).of_all(readers.owners(members))
+    batch = readers.log.batch(engine.batch, changes, engine.strings, _APART)
+    return batch.of_all(readers.owners(members))
 
 
 def check_history(session: Session, compiled: Compiled) -> None:
@@ -214,14 +217,20 @@ def check_history(session: Session, compiled: Compiled) -> None:
 
 
 def template_for(
-    session: Session, compiled: Compiled, at_commit: bool
+    session: Session, compiled: Compiled, emission: Emission
 ) -> tuple[TemplateInfo, list[b.Block]]:
     """The template of a query, and the block that makes it when it does not run."""
-    info = session._registry.find_template(compiled.template, at_commit)
+    found = session._registry.find_template
+    info = found(compiled.template, emission)
     if info is not None and info.key in session._engine.templates:
         return info, []
-    info = session._new_template(info, compiled, at_commit)
-    return info, [b.AddTemplate(info.key, info.plan, info.params, at_commit, info.emits)]
+    info = session._new_template(info, compiled, emission)
+    return info, [template_block(info)]
+
+
+def template_block(info: TemplateInfo) -> b.AddTemplate:
+    """What makes a template in an engine."""
+    return b.AddTemplate(info.key, info.plan, info.params, info.emission, info.emits)
 
 
 def enter_template(session: Session, info: TemplateInfo) -> None:
@@ -232,10 +241,10 @@ def enter_template(session: Session, info: TemplateInfo) -> None:
 
 def new_log(session: Session, info: TemplateInfo) -> Changelog:
     """An empty changelog for the queries of a template."""
-    return Changelog(info.plan.schema, info.unit_time, session._keep)
+    return Changelog(info.plan.schema, info.unit_time, session._keep, info.emission.per_row)
 
 
-def new_template(session: Session, compiled: Compiled, at_commit: bool) -> TemplateInfo:
+def new_template(session: Session, compiled: Compiled, emission: Emission) -> TemplateInfo:
     """Optimise a template and gather what the session needs to know of it."""
     template, stats = compiled.template, session._stats()
     plan = compiling.optimise(template, stats, session._off)
@@ -245,7 +254,7 @@ def new_template(session: Session, compiled: Compiled, at_commit: bool) -> Templ
         plan,
         tuple(choose_emits(plan, stats).items()),
         compiled.params,
-        at_commit,
+        emission,
         compiling.time_unit(template, session._catalog),
         compiling.is_monotonic(template),
         compiling.longest_window(template),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64
+from penstock.delta import BEGINNING, I64, Emission
 from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted, admit
 from penstock.engine.engine import Engine
@@ -156,17 +156,17 @@ class Session:
             rows, names = registration.param_rows(self, compiled, table)
             wants = history or statement.history
             return registration.add_queries(
-                self, compiled, statement.on_commit, wants, rows, names, text
+                self, compiled, statement.emission, wants, rows, names, text
             )
 
     def _stats(self) -> Stats:
         return measured_stats(self._meters, self._engine)
 
     def _new_template(
-        self, known: TemplateInfo | None, compiled: Compiled, at_commit: bool
+        self, known: TemplateInfo | None, compiled: Compiled, emission: Emission
     ) -> TemplateInfo:
         """A template for the engine; `known` is one whose queries have all failed."""
-        return known or registration.new_template(self, compiled, at_commit)
+        return known or registration.new_template(self, compiled, emission)
 
     def __getitem__(self, name: str) -> Query:
         self._query_info(name)
@@ -218,7 +218,8 @@ class Session:
             held = self._engine.answers(template, qids)
             schema = self._registry.templates[template].plan.schema
             columns = to_arrow(held.rows, schema, self._engine.strings)
-            return [Batch(0, held.qid, pa.Table.from_arrays(columns, schema=schema.arrow()))]
+            rows = pa.Table.from_arrays(columns, schema=schema.arrow())
+            return [Batch(0, held.qid, rows, held.sets)]
 
     def _changes(self, readers: Readers, at: int | None = None) -> pa.Table:
         """What one of the readers, or all, have not read yet."""

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64
+from penstock.delta import I64, Emission
 from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
@@ -31,7 +31,7 @@ from penstock.session.readers import Readers
 from penstock.session.session import Session
 from penstock.shards import entries as e
 from penstock.shards import wire
-from penstock.shards.changes import numbers, own_columns
+from penstock.shards.changes import own_columns, whose
 from penstock.shards.job import Batch, Job
 from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
 from penstock.sql import statements as st
@@ -203,12 +203,12 @@ class ShardedSession(Session):
             super().advance(stream, ts)
 
     def _new_template(
-        self, known: TemplateInfo | None, compiled: Compiled, at_commit: bool
+        self, known: TemplateInfo | None, compiled: Compiled, emission: Emission
     ) -> TemplateInfo:
         del known  # a template whose queries failed may still be on its way out
         return cast(
             TemplateInfo,
-            self._note(lambda: registration.new_template(self, compiled, at_commit)),
+            self._note(lambda: registration.new_template(self, compiled, emission)),
         )
 
     # ---- rows ------------------------------------------------------------------------
@@ -249,7 +249,8 @@ class ShardedSession(Session):
         request = self._ask_for(template, qids)
         self._job.wait(request)
         parts = [part for _, part in self._answers.pop(request)]
-        return [Changed(0, numbers(part, "_qid"), self._answer(template, [part])) for part in parts]
+        found = [(self._answer(template, [part]), *whose(part)) for part in parts]
+        return [Changed(0, who, rows, sets) for rows, who, sets in found]
 
     def _ask(self, info: QueryInfo) -> int:
         """Ask the shards for the answer of a query; the number of the question."""

@@ -18,6 +18,7 @@ from penstock.engine import blocks as b
 from penstock.errors import StateError
 from penstock.inprocess.sinks import open_sink
 from penstock.logical.udf import Udf
+from penstock.session import registration
 from penstock.session.query import Query
 from penstock.session.readers import Readers
 from penstock.sql.catalog import StreamDef, TableDef
@@ -103,7 +104,7 @@ def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
     for info in session._registry.templates.values():
         if f"templates/{info.key}/clock" not in arrays:
             continue
-        blocks.append(b.AddTemplate(info.key, info.plan, info.params, info.at_commit, info.emits))
+        blocks.append(registration.template_block(info))
     return blocks
 
 

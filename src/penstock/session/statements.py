@@ -82,7 +82,7 @@ def _do_select(session: Session, statement: st.Select) -> Query:
 def _register(
     session: Session, select: st.Select, compiled: Compiled, name: str | None, text: str
 ) -> Query:
-    prepared = Prepared(compiled, select.history, select.on_commit)
+    prepared = Prepared(compiled, select.history, select.emission)
     return registration.register(session, prepared, name, text)
 
 
@@ -147,7 +147,7 @@ def _do_explain(session: Session, statement: st.Explain) -> str:
     if isinstance(statement.target, str):
         return session._explain_query(statement.target)
     compiled = compile_select(statement.target, session._catalog)
-    return explain.explain_select(session, compiled, statement.target.on_commit)
+    return explain.explain_select(session, compiled, statement.target.emission)
 
 
 def _reads(info: TemplateInfo) -> set[str]:

@@ -9,11 +9,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64
+from penstock.delta import BEGINNING, I32, I64, Sets
+from penstock.kernels.sets import list_texts, set_texts
+from penstock.kernels.strings import U8
+from penstock.state.strings import utf8_buffers
 
 CHANGE_TYPES = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
 META = ("_change_type", "_time", "_batch", "_seq")
 """Columns before the query's own; a query's name comes before them."""
+NAMES = pa.list_(pa.string())
+"""Type of the names of the queries that a row belongs to (EMIT … PER ROW)."""
+_MOST_BYTES = 1 << 30  # of names in one chunk of a column: Arrow counts them with 31 bits
 
 
 def block_table(
@@ -48,3 +54,39 @@ def own_columns(data: pa.RecordBatch) -> list[pa.Array]:
 def numbers(data: pa.RecordBatch, name: str) -> I64:
     """A column of a block as NumPy."""
     return np.asarray(data.column(name).to_numpy(zero_copy_only=False))
+
+
+def whose(data: pa.RecordBatch) -> tuple[I64, Sets | None]:
+    """The query of each row of a block; with sets of queries, which set it is."""
+    column = data.column("_qid")
+    if not pa.types.is_dictionary(column.type):
+        return numbers(data, "_qid"), None
+    lists = column.dictionary
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    items = lists.flatten().to_numpy().astype(np.int64)
+    return column.indices.to_numpy().astype(np.int64), Sets(offsets - offsets[0], items)
+
+
+def name_lists(who: I64, sets: Sets, names: pa.Array) -> pa.ChunkedArray:
+    """The names of the members of each row's set; `names` are by member."""
+    if names.null_count:
+        taken = sets.take(who)
+        return pa.chunked_array(
+            [pa.ListArray.from_arrays(taken.offsets.astype(np.int32), names.take(taken.items))]
+        )
+    starts, text, _ = utf8_buffers(names)
+    begins, ends, data = set_texts(sets.offsets, sets.items, starts, text)
+    sizes = np.cumsum(np.diff(begins)[who])
+    cuts = 1 + np.flatnonzero(np.diff(sizes // _MOST_BYTES))
+    parts = [
+        _list_array(*list_texts(part, sets.offsets, begins, ends, data))
+        for part in np.split(who, cuts)
+    ]
+    return pa.chunked_array(parts, NAMES)
+
+
+def _list_array(lists: I32, texts: I32, data: U8) -> pa.Array:
+    strings = pa.StringArray.from_buffers(
+        texts.shape[0] - 1, pa.py_buffer(texts), pa.py_buffer(data)
+    )
+    return pa.ListArray.from_arrays(pa.array(lists), strings)

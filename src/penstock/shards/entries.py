@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.delta import I64
+from penstock.delta import I64, Emission
 from penstock.engine import blocks as b
 from penstock.logical.nodes import Node
 from penstock.optimizer.distribution import Distributed
@@ -42,7 +42,7 @@ class Deploy:
     key: int
     plan: Distributed
     params: Schema
-    at_commit: bool
+    emission: Emission
     emits: tuple[tuple[Node, Emit], ...]
     received: tuple[tuple[int, Edge], ...]
     streams: tuple[str, ...]

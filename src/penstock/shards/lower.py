@@ -155,7 +155,7 @@ class Lower(Shard):
         if block.plan.sends or self._is_home(block):
             node = None if block.plan.sends else block.plan.view
             made = b.AddTemplate(
-                block.key, node, block.params, block.at_commit, block.emits, block.plan.sends
+                block.key, node, block.params, block.emission, block.emits, block.plan.sends
             )
             blocks.append(self._add_template(block, made))
         return blocks

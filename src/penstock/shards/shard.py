@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
-from penstock.physical.view import Changes, concat_changes
+from penstock.physical.changes import Changes, concat_changes
 from penstock.schema import Schema
 from penstock.shards import entries as e
 from penstock.shards import wire

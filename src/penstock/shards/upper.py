@@ -63,7 +63,7 @@ class Upper(Shard):
         if not block.plan.sends or not self._is_home(block):
             return []
         made = b.AddTemplate(
-            block.key, block.plan.view, block.params, block.at_commit, block.emits,
+            block.key, block.plan.view, block.params, block.emission, block.emits,
             received=block.received, streams=block.streams,
         )  # fmt: skip
         return [self._add_template(block, made)]

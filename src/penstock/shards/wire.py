@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64, Delta
-from penstock.physical.view import Changes
+from penstock.physical.changes import Changes
 from penstock.schema import Schema
 from penstock.state.convert import to_arrow, to_rows
 from penstock.state.strings import StringTable
@@ -50,7 +50,7 @@ def unpack_batch(data: bytes) -> pa.RecordBatch:
     if batches:
         return batches[0]
     return pa.RecordBatch.from_arrays(
-        [pa.array([], f.type) for f in table.schema], schema=table.schema
+        [pa.nulls(0, f.type) for f in table.schema], table.schema.names
     )
 
 
@@ -126,8 +126,17 @@ class Result:
 
 
 def pack_changes(changes: Changes, schema: Schema, strings: StringTable) -> bytes:
-    """Changes as Arrow: qid, kind, time, then the query's columns."""
+    """Changes as Arrow: qid (or the set of these), kind, time, then the query's columns."""
     columns = to_arrow(changes.rows, schema, strings)
-    meta = [pa.array(changes.qid), pa.array(changes.kind), pa.array(changes.time)]
+    meta = [_whose(changes), pa.array(changes.kind), pa.array(changes.time)]
     names = ["_qid", "_kind", "_time", *(f"c{j}" for j in range(len(columns)))]
     return pack_batch(pa.RecordBatch.from_arrays([*meta, *columns], names))
+
+
+def _whose(changes: Changes) -> pa.Array:
+    """The query of each change, or its set, which is there once for all that have it."""
+    if changes.sets is None:
+        return pa.array(changes.qid)
+    offsets, items = (a.astype(np.int32) for a in (changes.sets.offsets, changes.sets.items))
+    sets = pa.ListArray.from_arrays(pa.array(offsets), pa.array(items))
+    return pa.DictionaryArray.from_arrays(pa.array(changes.qid.astype(np.int32)), sets)

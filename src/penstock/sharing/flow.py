@@ -70,6 +70,16 @@ class Found:
     def __len__(self) -> int:
         return int(self.qids.shape[0])
 
+    def heads(self) -> I64:
+        """Where each result begins that follows for one query after another."""
+        before = (self.positions[:, 1:] == self.positions[:, :-1]).all(axis=0)
+        same = np.append(False, before & (self.instants[1:] == self.instants[:-1]))
+        return np.flatnonzero(~same[: len(self)])
+
+    def take(self, index: I64) -> Found:
+        """The results at these positions."""
+        return Found(self.positions[:, index], self.instants[index], self.qids[index])
+
 
 @dataclass(frozen=True, slots=True)
 class StemInfo:

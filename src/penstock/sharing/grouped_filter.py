@@ -11,14 +11,13 @@ of conditions on several values) are answered for each, and what is found is uni
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from weakref import ref
 
 import numpy as np
 
-from penstock.delta import I8, I64, Bool, Level
-from penstock.kernels.grouped_filter import pair_up, unite_rows
+from penstock.delta import I8, I64, Bool, Level, Sets
+from penstock.kernels.grouped_filter import signed_pairs, unite
 from penstock.physical.context import Context
 from penstock.sharing.alternatives import takes_null
 from penstock.sharing.disjunct_filter import DisjunctFilter, Method, Queries
@@ -30,25 +29,6 @@ from penstock.sharing.query_table import QueryTable
 FEWEST_QUERIES = 8
 _LEAST_PAIRS = 1 << 13  # fewer are compared one by one before a filter has started
 _MOST_PAIRS = 1 << 24  # formed at once only to be counted
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Queries by row: row i is taken by ``qids[offsets[i]:offsets[i + 1]]``, ascending."""
-
-    offsets: I64
-    qids: I64
-
-    def __or__(self, other: Taken) -> Taken:
-        return Taken(*unite_rows(self.offsets, self.qids, other.offsets, other.qids))
-
-    def pairs(self, sign: I8, keyed: bool) -> tuple[I64, I64, I8]:
-        """(row, query) pairs with signs, in the order and with the signs of `match_queries`."""
-        if keyed and (sign == -2).any():
-            return pair_up(self.offsets, self.qids, sign)
-        per_row = np.diff(self.offsets)
-        rows = np.repeat(np.arange(sign.shape[0]), per_row)
-        return rows, self.qids, np.repeat(sign, per_row)
 
 
 class GroupedFilter:
@@ -114,14 +94,14 @@ class GroupedFilter:
         self, values: I64, lin: I64, sign: I8, keyed: bool, method: Method | None = None
     ) -> tuple[I64, I64, I8]:
         """All (row, query) pairs that match with their signs, as `match_queries` gives them."""
-        return self.take(values, lin, method).pairs(sign, keyed)
+        return signed_pairs(self.take(values, lin, method), sign, keyed)
 
-    def take(self, values: I64, lin: I64, method: Method | None = None) -> Taken:
+    def take(self, values: I64, lin: I64, method: Method | None = None) -> Sets:
         """The queries that take each row, of those that are not `sure` perhaps too many."""
         self._follow()
         inside = self._values(values, lin)
-        found = [Taken(*f.take(inside, values[0], method)) for f in self._filters]
-        return reduce(Taken.__or__, found)
+        found = [Sets(*f.take(inside, values[0], method)) for f in self._filters]
+        return reduce(unite, found)
 
     def sure(self, qids: I64) -> Bool:
         """Whether each of these queries takes exactly what `take` said."""
@@ -146,7 +126,7 @@ class GroupedFilter:
         for i in range(0, lin.shape[0], step):
             some = np.ascontiguousarray(values[:, i : i + step])
             counts += np.bincount(
-                self.take(some, lin[i : i + step]).qids, minlength=counts.shape[0]
+                self.take(some, lin[i : i + step]).items, minlength=counts.shape[0]
             )
         return live, counts[live]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+from penstock.delta import Emission
 from penstock.errors import NameError_
 from penstock.logical.nodes import Node
 from penstock.optimizer.emit import Emit
@@ -27,7 +28,7 @@ class TemplateInfo:
     plan: Node  # as optimised: what runs
     emits: tuple[tuple[Node, Emit], ...]  # how its keyed operators let rows leave
     params: Schema
-    at_commit: bool
+    emission: Emission
     unit_time: bool
     monotonic: bool
     longest: int | None  # the longest window; None when one is not bounded in time
@@ -55,20 +56,20 @@ class Registry:
     queries: dict[str, QueryInfo] = field(default_factory=dict)
     next_template: int = 1
     next_name: int = 1
-    _by_node: dict[tuple[Node, bool], int] = field(default_factory=dict)
+    _by_node: dict[tuple[Node, Emission], int] = field(default_factory=dict)
     _rows: dict[RowKey, int] = field(default_factory=dict)  # qid
     _members: dict[tuple[int, int], str | dict[str, None]] = field(default_factory=dict)
     _by_template: dict[int, dict[str, QueryInfo]] = field(default_factory=dict)
 
-    def find_template(self, node: Node, at_commit: bool) -> TemplateInfo | None:
-        """The template with this logical plan."""
-        key = self._by_node.get((node, at_commit))
+    def find_template(self, node: Node, emission: Emission) -> TemplateInfo | None:
+        """The template with this logical plan and way to emit."""
+        key = self._by_node.get((node, emission))
         return None if key is None else self.templates[key]
 
     def add_template(self, info: TemplateInfo) -> None:
         """Register a template."""
         self.templates[info.key] = info
-        self._by_node[info.template, info.at_commit] = info.key
+        self._by_node[info.template, info.emission] = info.key
         self.next_template = max(self.next_template, info.key + 1)
 
     def fresh_name(self, taken: Container[str] = ()) -> str:
@@ -129,7 +130,7 @@ class Registry:
     def forget_template(self, key: int) -> None:
         """Drop a template that has no queries."""
         info = self.templates.pop(key)
-        del self._by_node[info.template, info.at_commit]
+        del self._by_node[info.template, info.emission]
         self._by_template.pop(key, None)
 
     def members(self, template: int, qid: int) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.delta import Emission
 from penstock.errors import Place, SqlSyntaxError
 from penstock.sql import ddl, dml_syntax
 from penstock.sql.cursor import Cursor, Text
@@ -31,6 +32,10 @@ _CONTINUED = {
     "DELETE": "FROM",
 }
 """What may follow the first word of a statement."""
+
+_EMITS = ("EMIT CHANGES", "EMIT ON COMMIT")
+_TRAILERS = ("WITH HISTORY", *_EMITS, *(f"{emit} PER ROW" for emit in _EMITS))
+"""What may follow a SELECT."""
 
 
 def parse_script(sql: str) -> list[Statement]:
@@ -106,31 +111,35 @@ def _select(cursor: Cursor) -> Select:
     """SELECT … with the clauses that may follow it, in either order."""
     place = cursor.place()
     tokens = cursor.rest()
-    history, on_commit, kept = _trailers(Cursor(tokens, cursor.text), len(tokens))
+    clauses, kept = _trailers(Cursor(tokens, cursor.text), len(tokens))
     source = ddl.slice_of(tokens, cursor.text)
     query = parse_query(tokens[:kept], cursor.text, place)
-    return Select(query=query, history=history, on_commit=on_commit, place=place, source=source)
+    emit = clauses.get("EMIT", "")
+    return Select(
+        query=query,
+        history="WITH" in clauses,
+        emission=Emission("ON COMMIT" in emit, "PER ROW" in emit),
+        place=place,
+        source=source,
+    )
 
 
-def _trailers(cursor: Cursor, end: int) -> tuple[bool, bool, int]:
-    """Strip WITH HISTORY and EMIT … from the end: (history, on commit, tokens left)."""
-    history = emit = on_commit = False
+def _trailers(cursor: Cursor, end: int) -> tuple[dict[str, str], int]:
+    """Strip WITH HISTORY and EMIT … from the end: the clauses by first word, tokens left."""
+    found: dict[str, str] = {}
     while True:
-        for words in ("WITH HISTORY", "EMIT CHANGES", "EMIT ON COMMIT"):
-            size = len(words.split())
-            cursor.at = end - size
-            if cursor.at <= 0 or not cursor.accept(words) or cursor.at != end:
+        for words in _TRAILERS:
+            cursor.at = start = end - len(words.split())
+            if start <= 0 or not cursor.accept(words) or cursor.at != end:
                 continue
-            cursor.at = end - size
-            if (words == "WITH HISTORY" and history) or (words != "WITH HISTORY" and emit):
+            cursor.at = start
+            if words.split()[0] in found:
                 cursor.fail("the end of the statement", "write WITH HISTORY and EMIT … once")
-            history |= words == "WITH HISTORY"
-            emit |= words != "WITH HISTORY"
-            on_commit |= words == "EMIT ON COMMIT"
-            end -= size
+            found[words.split()[0]] = words
+            end = start
             break
         else:
-            return history, on_commit, end
+            return found, end
 
 
 def _show(cursor: Cursor) -> Show:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from penstock.delta import EVERY_CHANGE, Emission
 from penstock.errors import Place
 from penstock.logical.expr import Literal
 from penstock.schema import Schema
@@ -83,11 +84,11 @@ class Delete(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Select(Statement):
-    """A standing query; `on_commit` is EMIT ON COMMIT."""
+    """A standing query; `emission` is what EMIT says."""
 
     query: exp.Query
     history: bool = False
-    on_commit: bool = False
+    emission: Emission = EVERY_CHANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

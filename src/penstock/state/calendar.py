@@ -128,7 +128,11 @@ class Calendar:
     def filter(self, keep: I64) -> None:
         """Keep only the entries at these positions of `entries()`."""
         exp, words = self.entries()
-        self._rebuild(exp[keep], words[keep], self._arr("heads").shape[0] - 1)
+        self.replace(exp[keep], words[keep])
+
+    def replace(self, exp: I64, words: I64) -> None:
+        """Keep these entries instead of all others."""
+        self._rebuild(exp, words, self._arr("heads").shape[0] - 1)
 
     def _rebuild(self, exp: I64, words: I64, partitions: int) -> None:
         self._scope["heads"] = np.full(partitions + 1, -1, np.int64)

@@ -90,7 +90,7 @@ class Fifo:
             exp = np.concatenate([old_exp, exp])
             words = np.concatenate([old_words, words])
             order = np.argsort(exp, kind="stable")
-            self._replace(exp[order], words[order])
+            self.replace(exp[order], words[order])
         else:
             self._append(exp, words)
 
@@ -143,9 +143,9 @@ class Fifo:
     def filter(self, keep: I64) -> None:
         """Keep only the entries at these positions."""
         exp, words = self.entries()
-        self._replace(exp[keep], words[keep])
+        self.replace(exp[keep], words[keep])
 
-    def _replace(self, exp: I64, words: I64) -> None:
-        """Be these entries instead."""
+    def replace(self, exp: I64, words: I64) -> None:
+        """Keep these entries, oldest first, instead of all others."""
         self._arr("regs")[:] = 0
         self._append(exp, words)

@@ -21,6 +21,7 @@ from penstock.state.arena import Scope
 
 _FEW_CODES, _FEW_BYTES = 4096, 1 << 20
 _INT32_MAX = np.iinfo(np.int32).max
+_ALL_VALID = np.empty(0, np.bool_)
 
 
 class StringTable:
@@ -79,13 +80,13 @@ class StringTable:
                 out[pc.is_null(indices).to_numpy(zero_copy_only=False)] = 0
             return out
         offsets, data, valid = utf8_buffers(array)
-        return self._intern(offsets, data, valid)
+        return self.intern_bytes(offsets, data, valid)
 
     def code(self, text: str) -> int:
         """Code of one string, interning it."""
         data = _bytes(text.encode())
         offsets = np.array([0, data.shape[0]], np.int64)
-        return int(self._intern(offsets, data, np.empty(0, np.bool_))[0])
+        return int(self.intern_bytes(offsets, data)[0])
 
     def find(self, text: str) -> int:
         """Code of one string, −1 when no row holds it."""
@@ -93,7 +94,8 @@ class StringTable:
         starts, lengths, heap = self.arrays()
         return int(k.find_utf8(data, self._arr("table"), starts, lengths, heap))
 
-    def _intern(self, offsets: I64, data: U8, valid: Bool) -> I64:
+    def intern_bytes(self, offsets: I64, data: U8, valid: Bool = _ALL_VALID) -> I64:
+        """Code of each ``data[offsets[i]:offsets[i + 1]]``; an empty `valid` says that all are."""
         n = offsets.shape[0] - 1
         out = np.empty(n, np.int64)
         at = 0
@@ -127,13 +129,16 @@ class StringTable:
     # ---- codes to text -----------------------------------------------------------------
     def decode(self, codes: I64, null: Bool | None = None) -> pa.Array:
         """The strings of `codes`; large_string when they exceed 2 GiB together."""
-        starts, lengths, heap = self.arrays()
         codes = np.ascontiguousarray(codes)
         if null is not None:
             codes = np.where(null, 0, codes)
+        return utf8_array(*self.gather_bytes(codes), null)
+
+    def gather_bytes(self, codes: I64) -> tuple[I64, U8]:
+        """Offsets and bytes of the strings of `codes`, one after another."""
+        starts, lengths, heap = self.arrays()
         offsets = k.text_offsets(codes, lengths)
-        data = k.gather_utf8(codes, offsets, starts, heap)
-        return utf8_array(offsets, data, null)
+        return offsets, k.gather_utf8(codes, offsets, starts, heap)
 
     def text(self, code: int) -> str:
         """The string of one code."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
+from penstock.delta import Emission
 from penstock.errors import PenstockError, Place, SqlSyntaxError
 from penstock.schema import Field, Schema
 from penstock.sql.catalog import stream_def
@@ -109,17 +110,19 @@ def test_update_and_delete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tail", "history", "on_commit"),
+    ("tail", "history", "on_commit", "per_row"),
     [
-        ("", False, False),
-        ("WITH HISTORY", True, False),
-        ("EMIT CHANGES", False, False),
-        ("EMIT ON COMMIT", False, True),
-        ("WITH HISTORY EMIT ON COMMIT", True, True),
-        ("EMIT CHANGES WITH HISTORY", True, False),
+        ("", False, False, False),
+        ("WITH HISTORY", True, False, False),
+        ("EMIT CHANGES", False, False, False),
+        ("EMIT ON COMMIT", False, True, False),
+        ("WITH HISTORY EMIT ON COMMIT", True, True, False),
+        ("EMIT CHANGES WITH HISTORY", True, False, False),
+        ("EMIT CHANGES PER ROW", False, False, True),
+        ("emit on commit per row with history", True, True, True),
     ],
 )
-def test_views_and_selects(tail: str, history: bool, on_commit: bool) -> None:
+def test_views_and_selects(tail: str, history: bool, on_commit: bool, per_row: bool) -> None:
     body = "SELECT k, count(*) AS n FROM r [RANGE 10 MINUTES] GROUP BY k"
     view = parse_statement(f"CREATE MATERIALIZED VIEW IF NOT EXISTS hot AS {body} {tail}")
     assert isinstance(view, CreateView)
@@ -127,7 +130,8 @@ def test_views_and_selects(tail: str, history: bool, on_commit: bool) -> None:
     select = parse_statement(f"{body} {tail}")
     assert isinstance(select, Select)
     for part in (view.select, select):
-        assert (part.history, part.on_commit) == (history, on_commit)
+        assert part.history == history
+        assert part.emission == Emission(on_commit, per_row)
         assert part.source == f"{body} {tail}".strip()
 
 

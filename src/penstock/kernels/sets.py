@@ -1,0 +1,140 @@
+"""Kernels of query sets: replacements split by set, rows of equal content, lists of names.
+
+Sets lie one after another: set i is items[offsets[i] : offsets[i + 1]], ascending.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I8, I32, I64
+from penstock.kernels.jit import kernel
+from penstock.kernels.rows import hash_key
+from penstock.kernels.strings import U8
+
+
+@kernel
+def split_pairs(offsets: I64, items: I64, sign: I8) -> tuple[I64, I8, I64, I64]:
+    """Rows with their sets so that both halves of a replacement (−2, +2) have the same one.
+
+    Who is in the first set only sees a deletion, who is in the second only an insertion. Gives
+    the row, the sign, and the set of each result; rows that nobody has are left out.
+    """
+    n = sign.shape[0]
+    rows = np.empty(2 * n, np.int64)
+    signs = np.empty(2 * n, np.int8)
+    ends = np.zeros(2 * n + 1, np.int64)
+    out = np.empty(items.shape[0], np.int64)
+    at = 0
+    k = 0
+    i = 0
+    while i < n:
+        pair = sign[i] == -2
+        for part in range(4 if pair else 1):  # left behind, old and new of both, newly come
+            row = i if part < 2 else i + 1
+            begin = at
+            a, a_end = offsets[row], offsets[row + 1]
+            b, b_end = (offsets[2 * i + 1 - row], offsets[2 * i + 2 - row]) if pair else (0, 0)
+            both = part == 1 or part == 2
+            while a < a_end:
+                while b < b_end and items[b] < items[a]:
+                    b += 1
+                shared = b < b_end and items[b] == items[a]
+                if shared == both:
+                    out[at] = items[a]
+                    at += 1
+                a += 1
+            if at > begin:
+                rows[k] = row
+                signs[k] = sign[row] if both or not pair else (-1 if part == 0 else 1)
+                k += 1
+                ends[k] = at
+        i += 2 if pair else 1
+    return rows[:k], signs[:k], ends[: k + 1], out[:at]
+
+
+@kernel
+def first_equal(words: I64) -> I64:
+    """For each row of row-major `words`, the first row that is equal to it."""
+    n = words.shape[0]
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    first = np.empty(n, np.int64)
+    for i in range(n):
+        pos = hash_key(words, i) & (size - 1)
+        while table[pos] >= 0:
+            same = True
+            for c in range(words.shape[1]):
+                if words[table[pos], c] != words[i, c]:
+                    same = False
+                    break
+            if same:
+                break
+            pos = (pos + 1) & (size - 1)
+        if table[pos] < 0:
+            table[pos] = i
+        first[i] = table[pos]
+    return first
+
+
+@kernel
+def count_before(first: I64) -> I64:
+    """How many earlier rows have the same `first` (a row number)."""
+    seen = np.zeros(first.shape[0], np.int64)
+    out = np.empty(first.shape[0], np.int64)
+    for i in range(first.shape[0]):
+        out[i] = seen[first[i]]
+        seen[first[i]] += 1
+    return out
+
+
+@kernel
+def set_texts(offsets: I64, items: I64, starts: I64, text: U8) -> tuple[I64, I32, U8]:
+    """The texts of each set's items one after another: where each set begins, ends, bytes.
+
+    Text j is text[starts[j] : starts[j + 1]]; the ends count from the beginning of their set.
+    """
+    begins = np.zeros(offsets.shape[0], np.int64)
+    total = 0
+    for s in range(offsets.shape[0] - 1):
+        for k in range(offsets[s], offsets[s + 1]):
+            total += starts[items[k] + 1] - starts[items[k]]
+        begins[s + 1] = total
+    ends = np.empty(items.shape[0], np.int32)
+    data = np.empty(total, np.uint8)
+    place = 0
+    for s in range(offsets.shape[0] - 1):
+        for k in range(offsets[s], offsets[s + 1]):
+            for j in range(starts[items[k]], starts[items[k] + 1]):
+                data[place] = text[j]
+                place += 1
+            ends[k] = place - begins[s]
+    return begins, ends, data
+
+
+@kernel
+def list_texts(
+    who: I64, offsets: I64, begins: I64, ends: I32, data: U8
+) -> tuple[I32, I32, U8]:  # fmt: skip
+    """Arrow's list of strings of each row's set: offsets of lists, offsets of texts, bytes."""
+    n = who.shape[0]
+    lists = np.zeros(n + 1, np.int32)
+    size = 0
+    for i in range(n):
+        lists[i + 1] = lists[i] + (offsets[who[i] + 1] - offsets[who[i]])
+        size += begins[who[i] + 1] - begins[who[i]]
+    texts = np.empty(lists[n] + 1, np.int32)
+    out = np.empty(size, np.uint8)
+    texts[0] = 0
+    k, place = 1, 0
+    for i in range(n):
+        s = who[i]
+        for j in range(offsets[s], offsets[s + 1]):
+            texts[k] = place + ends[j]
+            k += 1
+        start, length = begins[s], begins[s + 1] - begins[s]
+        out[place : place + length] = data[start : start + length]
+        place += length
+    return lists, texts, out
