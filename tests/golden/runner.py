@@ -8,9 +8,13 @@ Sections are separated by blank lines; `#` starts a comment line. A section is o
     error CODE                                      quarantine STREAM COUNT
     CREATE …                view NAME | changes NAME | explain NAME | history NAME
                             table, (empty), lines or a SELECT
+    many NAME [history]
+    SELECT …                all NAME
+    table of parameters     table of changes with a column `query`, or (empty)
 
 Changes are `+` insert, `-` delete, `u-` and `u+` the two halves of an update; within one
-instant their order is free. EXPLAIN lines must occur in the given order.
+instant their order is free. EXPLAIN lines must occur in the given order. The queries of `many` are
+named by its column `qid`; `all` shows their changes, the names of a row's queries as a,b,c.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -86,6 +91,7 @@ class Golden:
         self.shards = shards
         self.session: Any = penstock.connect(runner="inprocess", shards=shards)
         self.queries: dict[str, Any] = {}
+        self.groups: dict[str, Any] = {}
 
     def run(self) -> None:
         """Run every section."""
@@ -126,6 +132,19 @@ class Golden:
         """Register a query with history."""
         self.queries[name] = self.session.query("\n".join(section.lines), history=True)
 
+    def do_many(self, section: Section, name: str, history: str = "") -> None:
+        """Register queries together."""
+        names, rows = table(section.lines[1:])
+        params = [dict(zip(names, row, strict=True)) for row in rows]
+        self.groups[name] = self.session.query_many(section.lines[0], params, bool(history))
+
+    def do_all(self, section: Section, name: str) -> None:
+        """The changes of queries registered together."""
+        found = self.groups[name].changes()
+        queries = found.column("_query").to_pylist()
+        texts = [q if isinstance(q, str) else ",".join(sorted(q)) for q in queries]
+        self._compare(found, section, ["query"], [texts])
+
     def do_restore(self, section: Section) -> None:
         """Snapshot, close and go on from the snapshot."""
         if self.shards is not None:
@@ -134,6 +153,9 @@ class Golden:
         image = self.session.snapshot()
         self.session.close()
         self.session = penstock.connect(runner="inprocess", snapshot=image)
+        for name, group in self.groups.items():
+            (one, *_) = (q.name for q in group if q.status != "dropped")
+            self.groups[name] = self.session[one].siblings
 
     def do_view(self, section: Section, name: str) -> None:
         """The answer at the clock."""
@@ -145,14 +167,21 @@ class Golden:
 
     def do_changes(self, section: Section, name: str) -> None:
         """The changelog since it was last looked at."""
-        found = self._query(name).changes()
+        self._compare(self._query(name).changes(), section, [], [])
+
+    @staticmethod
+    def _compare(
+        found: pa.Table, section: Section, heads: list[str], cells: list[list[str]]
+    ) -> None:
+        """Changes with their times and some more columns in front."""
         names, rows = table(section.lines)
         columns = [n for n in found.column_names if n not in META]
-        assert not names or names == ["time", "change", *columns]
+        assert not names or names == ["time", "change", *heads, *columns]
         times = found.column("_time").to_pylist()
         marks = [MARKS[k] for k in found.column("_change_type").to_pylist()]
+        front = list(zip(times, marks, *cells, strict=True))
         data = rows_of(found, skip=META)
-        seen = [(t, m, *row) for t, m, row in zip(times, marks, data, strict=True)]
+        seen = [(*before, *row) for before, row in zip(front, data, strict=True)]
         text = "\n".join("  ".join("NULL" if v is None else str(v) for v in row) for row in seen)
         assert times == sorted(times, key=lambda t: (t is not None, t)), f"out of order:\n{text}"
         assert same(bag(seen), bag(rows)), f"found:\n{text}"

@@ -64,6 +64,11 @@ class Calls:
     def _history(self, section: Section, name: str) -> None:
         self.queries.append(self.session.query("\n".join(section.lines), history=True))
 
+    def _many(self, section: Section, name: str, history: str = "") -> None:
+        names, rows = table(section.lines[1:])
+        params = [dict(zip(names, row, strict=True)) for row in rows]
+        self.queries += self.session.query_many(section.lines[0], params, bool(history))
+
     def _push(self, section: Section, stream: str) -> None:
         names, rows = table(section.lines)
         self.session.push(stream, [dict(zip(names, row, strict=True)) for row in rows])

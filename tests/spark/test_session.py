@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 import penstock
 from oracle.fold import bag, rows_of
 from penstock.errors import DataError, PenstockError, QueryFailed, StateError
+from property.crowds import seen, shown
 from spark.goldens import net
 from spark.ledger import SCHEMAS, make_input
 from spark.reading import counts, views
@@ -187,6 +189,35 @@ def test_faults_stay_local(sessions: tuple[Any, Any]) -> None:
     for found in queries:
         del found[1]
     same_answers(ps, one, queries)
+
+
+def test_many_queries_at_once_are_as_in_process(sessions: tuple[Any, Any], tmp_path: Path) -> None:
+    text = "SELECT k, n FROM p [RANGE 4] WHERE n BETWEEN $lo AND $hi EMIT CHANGES PER ROW"
+    params = [{"qid": f"from{i}", "lo": i, "hi": i + 3} for i in range(40)]
+    told: list[list[Counter[Any]]] = []
+    for session in sessions:
+        heard: list[pa.Table] = []
+        session.sql(P)
+        queries = session.query_many(text, params)
+        queries.subscribe(heard.append)
+        options = f"path '{tmp_path / str(len(told))}', whole_template 'true'"
+        session.sql(f"CREATE SINK s FROM from7 INTO json OPTIONS ({options})")
+        session.push("p", [{"k": i % 5, "n": i % 50, "ts": i // 20} for i in range(100)])
+        queries[3].drop()
+        answer = shown(queries.view())
+        session.sql("DROP SINK s")
+        queries.drop()
+        told.append([answer, seen(queries.changes()), sum(map(seen, heard), Counter())])
+    assert told[0] == told[1]
+    assert told[0][1] == told[0][2]
+    files = [[p.read_text() for p in (tmp_path / n).rglob("*.json")] for n in "01"]
+    written = [
+        Counter(
+            (str(sorted(row["_query"])), row["k"], row["n"], row["_change_type"]) for row in rows
+        )
+        for rows in ([json.loads(x) for text in some for x in text.splitlines()] for some in files)
+    ]
+    assert written[0] == written[1] != Counter()
 
 
 def test_time_moves_on_a_silent_stream(spark: SparkSession) -> None:

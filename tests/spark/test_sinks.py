@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -18,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from penstock import types as t
-from penstock.delta import BEGINNING
+from penstock.delta import BEGINNING, Sets
 from penstock.errors import DataError, NameError_, PenstockError
+from penstock.physical.changes import Changes
 from penstock.schema import Field, Schema
-from penstock.session.changelog import change_schema
+from penstock.session.changelog import Changelog
 from penstock.shards import wire
 from penstock.shards.entries import Deploy
 from penstock.shards.wire import Result
@@ -32,6 +34,8 @@ from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
 from penstock.spark.storage import Directory
 from penstock.spark.write_formats import kafka_rows
+from penstock.state.arena import Arena
+from penstock.state.strings import StringTable
 from spark.scenario import Deliveries, record, trades
 
 NAMES = ("i", "b", "f", "d", "m", "s", "day", "at", "yes")
@@ -152,7 +156,7 @@ def test_every_type_comes_back(
     (name,) = parts(tmp_path)
     assert name.startswith("part-000000000012-")
     assert name.endswith(f"-0.{format}")
-    schema = spark_schema(WIDE, False)
+    schema = spark_schema(WIDE, False, per_row=False)
     if format == "csv":
         assert plain(read_csv(tmp_path / name)) == plain(EXPECTED)
         return
@@ -164,7 +168,7 @@ def test_every_type_comes_back(
 
 def read_csv(path: Path) -> list[tuple[Any, ...]]:
     """Spark's own reader takes an empty string for NULL."""
-    columns = [*change_schema(WIDE, False)][2:]
+    columns = [*Changelog(WIDE, False).columns(many=False)][2:]
     convert = pa_csv.ConvertOptions(
         column_types={f.name: f.type for f in columns}, strings_can_be_null=True,
         quoted_strings_can_be_null=False, null_values=[""],
@@ -187,6 +191,34 @@ def test_pandas_reads_the_directory(spark: SparkSession, tmp_path: Path) -> None
     for folder, read in readers.items():
         frame = pd.concat([read(tmp_path / folder / f) for f in parts(tmp_path / folder)])
         assert list(frame.itertuples(index=False, name=None)) == expected
+
+
+@pytest.mark.parametrize("by", ["driver", "tasks"])
+def test_rows_of_many_queries_have_a_list_of_names(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    if by == "tasks":
+        monkeypatch.setattr("penstock.spark.sinks._FEW_BYTES", 0)
+    sets = Sets(np.array([0, 2, 3]), np.array([5, 6, 6]))
+    rows = np.array([[0, 0, 0], [1, 2, 3]])
+    kinds, times = np.zeros(3, np.int8), np.arange(3)
+    changes = Changes(rows, times, kinds, np.array([0, 1, 0]), sets)
+    strings = StringTable(Arena().scope("strings"))
+    result = Result("changes", 1, 3, wire.pack_changes(changes, NARROW, strings))
+    sinks = SparkSinks(spark, "ckpt")
+    whole = {"qid": None, "names": {5: "five", 6: "six"}, "per_row": True}
+    for kind in ("parquet", "json"):
+        sinks.add(spec(kind, tmp_path / kind, name=kind, **whole))
+    sinks.add(spec("parquet", tmp_path / "one", name="one", per_row=True))
+    deliver(spark, sinks, 1, result)
+    every = [(["five", "six"], 1), (["six"], 2), (["five", "six"], 3)]
+    for kind in ("parquet", "json"):
+        found = spark.read.format(kind).load(str(tmp_path / kind)).orderBy("_seq").collect()
+        assert [(row["_query"], row["k"]) for row in found] == every
+    one = pd.read_parquet(tmp_path / "one")
+    assert [(list(q), k) for q, k in zip(one["_query"], one["k"], strict=True)] == [
+        (["q"], 1), (["q"], 3),
+    ]  # fmt: skip
 
 
 def test_all_queries_of_a_template_have_their_names(

@@ -42,8 +42,8 @@ class Batch:
     def may_hold(self, one: int) -> bool:
         """Whether a query may have rows here: most batches of a drop are another's."""
         if self._ends is None:
-            empty = self.who.shape[0] == 0
-            self._ends = (0, -1) if empty else (int(self.who.min()), int(self.who.max()))
+            all_ = self.owners
+            self._ends = (int(all_.min()), int(all_.max())) if all_.shape[0] else (0, -1)
         return self._ends[0] <= one <= self._ends[1]
 
     def of(self, one: int) -> pa.Table:
@@ -71,25 +71,45 @@ class Batch:
         `owners` are by query; the last set is that of all queries beyond. With sets, a row
         stays one, of the set of its owners.
         """
-        if self.sets is not None:
-            return self._of_sets(self.sets, owners)
-        found = owners.take(np.minimum(self.who, len(owners) - 1))
-        if bool((found.sizes == 1).all()):
-            return Batch(self.number, found.items, self.table)
-        return Batch(self.number, found.items, self.table.take(pa.array(found.owners)))
-
-    def _of_sets(self, sets: Sets, owners: Sets) -> Batch:
-        found = owners.take(np.minimum(sets.items, len(owners) - 1))
-        sizes = np.bincount(np.repeat(sets.owners, found.sizes), minlength=len(sets))
-        own = Sets(start_offsets(sizes), found.items)
+        if self.sets is None:
+            found = _owned(self.who, owners)
+            rows = None if found.sizes is None else np.repeat(np.arange(len(self.who)), found.sizes)
+            return Batch(self.number, found.items, self._take(rows))
+        found = _owned(self.sets.items, owners)
+        if found.sizes is None:
+            return Batch(self.number, self.who, self.table, Sets(self.sets.offsets, found.items))
+        sizes = np.bincount(np.repeat(self.sets.owners, found.sizes), minlength=len(self.sets))
         rows = np.flatnonzero(sizes[self.who])
-        table = self.table if rows.shape == self.who.shape else self.table.take(pa.array(rows))
-        return Batch(self.number, self.who[rows], table, own)
+        own = Sets(start_offsets(sizes), found.items)
+        return Batch(self.number, self.who[rows], self._take(rows), own)
+
+    def _take(self, rows: I64 | None) -> pa.Table:
+        return self.table if rows is None else self.table.take(pa.array(rows))
 
     @property
     def owners(self) -> I64:
         """All that have some row, maybe repeatedly."""
         return self.who if self.sets is None else self.sets.items
+
+
+@dataclass(frozen=True, slots=True)
+class _Owned:
+    """The owners of some queries one after another; `sizes` None: each has one."""
+
+    items: I64
+    sizes: I64 | None
+
+
+def _owned(queries: I64, owners: Sets) -> _Owned:
+    known = np.minimum(queries, len(owners) - 1)
+    if bool((owners.sizes > 1).any()):
+        found = owners.take(known)
+        return _Owned(found.items, found.sizes)
+    only = np.full(len(owners), -1)
+    only[owners.sizes == 1] = owners.items
+    items = only[known]
+    has = items >= 0
+    return _Owned(items, None) if has.all() else _Owned(items[has], has.astype(np.int64))
 
 
 def concat_batches(parts: list[Batch]) -> Batch:

@@ -12,13 +12,16 @@ from penstock.errors import PenstockError
 from penstock.physical.changes import concat_changes
 from penstock.session.changelog import Batch, Changelog, label
 from penstock.session.query import Callback
-from penstock.session.readers import Readers
+from penstock.session.readers import Readers, all_of_batch
+from penstock.sql.statements import CreateSink
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
 
 Raised = tuple[str, Exception]
 """Whose subscriber raised what."""
+WHOLE = "whole_template"
+"""Option of a sink that takes the changes of all queries that share a plan."""
 
 
 def publish(session: Session, output: b.Output) -> None:
@@ -54,24 +57,35 @@ def complaint(errors: list[Raised]) -> PenstockError | None:
 def deliver(session: Session, batch: int, touched: set[int]) -> list[Raised]:
     """Changes of this step to every subscriber and sink; what subscribers raised."""
     errors: list[Raised] = []
-    sinks = [(create.view, sink) for create, sink in session._sinks.values()]
-    listening = {*session._subscribers, *(view for view, _ in sinks)}
-    for name in sorted(listening):
+    for name in sorted(session._subscribers):
         info = session._registry.queries.get(name)
-        if info is None or info.template not in touched:
-            continue
-        table = of_batch(session._changelogs[info.template], info.qid, name, batch)
-        if not table.num_rows:
-            continue
-        errors += tell(session, name, table)
-        for view, sink in sinks:
-            if view == name:
+        if info is not None and info.template in touched:
+            log = session._changelogs[info.template]
+            errors += tell(session, name, of_batch(log, info.qid, name, batch))
+    for create, sink in session._fed_sinks():
+        info = session._registry.queries.get(create.view)
+        if info is not None and info.template in touched:
+            log = session._changelogs[info.template]
+            one = not is_whole(create)
+            table = of_batch(log, info.qid, info.name, batch) if one else all_of_batch(log, batch)
+            if table.num_rows:
                 sink.write(table, batch)
     for readers, callback in session._listeners:
         if readers.template not in touched:
             continue
         errors += call(callback, readers.of_batch(batch), f"{len(readers)} queries")
     return errors
+
+
+def is_whole(create: CreateSink) -> bool:
+    """Whether a sink takes the changes of all queries that share a plan."""
+    given = {key.lower(): value for key, value in create.options}
+    return given.get(WHOLE, "false").lower() != "false"
+
+
+def own_options(create: CreateSink) -> dict[str, str]:
+    """The options that are for the sink itself."""
+    return {key: value for key, value in create.options if key.lower() != WHOLE}
 
 
 def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:

@@ -6,7 +6,8 @@ says how many there were and how far time has come.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,6 @@ from penstock.sql.catalog import StreamDef
 
 FRAME = "dataframe"
 """The format of a stream whose rows come from a DataFrame of the user's."""
-WHOLE = "whole_template"
-"""Option of a sink that takes the changes of all queries that share a plan."""
 _SAVE_EVERY = 500  # entries
 
 
@@ -311,9 +310,11 @@ class OnSpark(ShardedSession):
     # ---- sinks -----------------------------------------------------------------------
     def _open_sink(self, create: st.CreateSink) -> Sink:
         """A sink of a query, or (option `whole_template`) of all queries that share its plan."""
-        options = {k: v for k, v in dict(create.options).items() if k.lower() != WHOLE}
-        whole = len(options) < len(create.options) and dict(create.options)[WHOLE] != "false"
+        options, whole = delivery.own_options(create), delivery.is_whole(create)
         return self._add_sink(create.name, create.view, create.format, options, whole)
+
+    def _fed_sinks(self) -> Collection[tuple[st.CreateSink, Sink]]:
+        return ()  # Spark writes them from the frames of its batches
 
     def _add_sink(
         self, name: str, view: str, form: str | FunctionSink, options: dict[str, str], whole: bool
@@ -323,6 +324,7 @@ class OnSpark(ShardedSession):
         spec = SinkSpec(
             name, info.name, info.template, None if whole else info.qid, template.plan.schema,
             template.unit_time, form, options, lambda: self._names(info.template),
+            template.emission.per_row,
         )  # fmt: skip
         return self._spark_sinks.add(spec)
 
@@ -332,7 +334,10 @@ class OnSpark(ShardedSession):
 
     def _names(self, template: int) -> dict[int, str]:
         with self._lock:
-            return {q.qid: q.name for q in self._registry.of_template(template) if q.qid >= 0}
+            going = [gone for gone in self._leaving if gone.readers.template == template]
+            pairs = (zip(gone.qids.tolist(), gone.names, strict=True) for gone in going)
+            live = {q.qid: q.name for q in self._registry.of_template(template) if q.qid >= 0}
+            return dict(chain.from_iterable(pairs)) | live
 
     def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
         with self._open():

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import BEGINNING, I64, Bool, Sets
+from penstock.delta import BEGINNING, I64, Bool, Sets, start_offsets
 from penstock.errors import DataError
 from penstock.session.changelog import (
     Batch,
@@ -94,8 +94,8 @@ class Readers:
         parts += self._unread(running)
         self.read[running] = self.log.end
         self.aside = []
-        table = self.label(parts)
-        return in_order(table) if mixed else table
+        parts = [part for part in parts if part.table.num_rows]
+        return self.label([in_order(concat_batches(parts))] if mixed and parts else parts)
 
     def of_batch(self, number: int) -> pa.Table:
         """The changes of all readers in the last batch."""
@@ -112,9 +112,13 @@ class Readers:
         return self._label(parts, pa.schema([name, *self.log.schema.arrow()]))
 
     def _label(self, parts: list[Batch], schema: pa.Schema) -> pa.Table:
+        return label_all(parts, self.labels(), schema)
+
+    def labels(self) -> pa.Array:
+        """The names as Arrow."""
         if self._names is None:
             self._names = pa.array(self.names, pa.string())
-        return label_all(parts, self._names, schema)
+        return self._names
 
     def _unread(self, members: I64) -> list[Batch]:
         """What these readers have not read in the changelog, as theirs."""
@@ -164,14 +168,35 @@ class Readers:
         self.aside = [a for a in self.aside if a.unread.any()]
 
 
+def all_of_batch(log: Changelog, number: int) -> pa.Table:
+    """The changes of all queries of a template in the last batch."""
+    running = [(readers, readers.running()) for readers in log.readers]
+    names = pa.concat_arrays([r.labels().take(places) for r, places in running])
+    qids = np.concatenate([r.qids[places] for r, places in running])
+    owners = Sets.group(qids, np.arange(len(names)), int(qids.max(initial=-1)) + 2)
+    parts = [b.of_all(owners) for b in log.of_number(number)]
+    return label_all(parts, names, log.columns(many=True))
+
+
 def _themselves(members: Bool) -> Sets:
     """Each of the chosen as its own owner."""
     chosen = np.flatnonzero(members)
     return Sets.group(chosen, chosen, members.shape[0] + 1)
 
 
-def in_order(table: pa.Table) -> pa.Table:
-    """Changes by batch, and in it by time and place."""
-    time = pc.fill_null(table["_time"].cast(pa.int64()), BEGINNING)
-    keys = [column.to_numpy() for column in (table["_seq"], time, table["_batch"])]
-    return table.take(pa.array(np.lexsort(keys)))
+def in_order(batch: Batch) -> Batch:
+    """Changes by batch, and in it by time and place; parts of one row's set are put together."""
+    time = pc.fill_null(batch.table["_time"].cast(pa.int64()), BEGINNING).to_numpy()
+    number, seq = (batch.table[name].to_numpy() for name in ("_batch", "_seq"))
+    order = np.lexsort((seq, time, number))
+    if batch.sets is None:
+        return Batch(batch.number, batch.who[order], batch.table.take(pa.array(order)))
+    fresh = np.append(True, np.diff(number[order]) | np.diff(seq[order]))[: order.shape[0]] != 0
+    row = np.cumsum(fresh) - 1
+    sets = batch.sets.take(batch.who[order])
+    owner = row[sets.owners]
+    members = sets.items[np.lexsort((sets.items, owner))]
+    count = int(fresh.sum())
+    whole = Sets(start_offsets(np.bincount(owner, minlength=count)), members)
+    table = batch.table.take(pa.array(order[fresh]))
+    return Batch(batch.number, np.arange(count), table, whole)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time as wall_clock
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,11 @@ class Session:
 
     def _open_sink(self, create: st.CreateSink) -> Sink:
         """A sink for the changes of a query."""
-        return open_sink(create.format, dict(create.options), create.name)
+        return open_sink(create.format, delivery.own_options(create), create.name)
+
+    def _fed_sinks(self) -> Collection[tuple[st.CreateSink, Sink]]:
+        """The sinks that get their changes from this session."""
+        return self._sinks.values()
 
     def _drop_sink(self, name: str) -> None:
         """Deliver nothing more to a sink; one that has its name later is new."""

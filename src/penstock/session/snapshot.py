@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from penstock import __version__
 from penstock.engine import blocks as b
 from penstock.errors import StateError
-from penstock.inprocess.sinks import open_sink
 from penstock.logical.udf import Udf
 from penstock.session import registration
 from penstock.session.query import Query
@@ -89,8 +88,7 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
         name: Query(session, readers, at) for name, (readers, at) in snapshot.handles.items()
     }
     for create in snapshot.sinks:
-        sink = open_sink(create.format, dict(create.options), create.name)
-        session._sinks[create.name] = (create, sink)
+        session._sinks[create.name] = (create, session._open_sink(create))
 
 
 def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:

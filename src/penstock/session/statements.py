@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.engine import blocks as b
-from penstock.errors import NameError_
+from penstock.errors import DataError, NameError_
 from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.session import explain, names, registration, show, tables
 from penstock.session.compile import Compiled, compile_bound, compile_select
@@ -91,7 +91,14 @@ def _do_createsink(session: Session, statement: st.CreateSink) -> None:
         if statement.if_not_exists:
             return
         raise NameError_(f"there is already a sink called {statement.name}")
-    session._query_info(statement.view)
+    info = session._query_info(statement.view)
+    per_row = session._registry.templates[info.template].emission.per_row
+    if per_row and statement.format.lower() == "csv":
+        raise DataError(
+            f"{statement.view} emits per row, and CSV has no lists for the names of its queries",
+            code="PS-SINK-005",
+            remedy="write parquet or json, or EMIT CHANGES without PER ROW",
+        )
     session._sinks[statement.name] = (statement, session._open_sink(statement))
 
 

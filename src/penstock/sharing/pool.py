@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.delta import I64, NEVER
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import (
     alive_rows,
@@ -276,7 +276,7 @@ class Pool:
         if int(epochs.min()) < int(self.since[used].max(initial=0)):
             clear_below(chunk.bits, epochs, self.since)
         ages = chunk.instants() - view.ts[at]
-        if int(ages.max()) >= int(self.window[alias, used].min(initial=0)):
+        if int(ages.max()) >= int(self.window[alias, used].min(initial=NEVER)):
             clear_below(chunk.bits, -ages, 1 - self.window[alias])
         return _compact(chunk)
 

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from penstock.delta import I64
+from penstock.delta import I64, Sets
 from penstock.schema import Schema
 from penstock.shards import wire
-from penstock.shards.changes import block_table, numbers
+from penstock.shards.changes import NAMES, block_table, name_lists, whose
 from penstock.shards.wire import Result
 from penstock.types import Kind, SqlType, arrow_type
 
@@ -43,10 +43,10 @@ def spark_type(type_: SqlType) -> T.DataType:
     return _TYPES[type_.kind]
 
 
-def spark_schema(schema: Schema, unit_time: bool) -> T.StructType:
+def spark_schema(schema: Schema, unit_time: bool, per_row: bool) -> T.StructType:
     """The columns of a frame of changes."""
     fields = [
-        T.StructField("_query", T.StringType()),
+        T.StructField("_query", T.ArrayType(T.StringType()) if per_row else T.StringType()),
         T.StructField("_change_type", T.StringType()),
         T.StructField("_time", T.LongType() if unit_time else T.TimestampNTZType()),
         T.StructField("_batch", T.LongType()),
@@ -88,6 +88,7 @@ class Decode:
     query: str
     qid: int | None
     names: QueryNames | None = None
+    per_row: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For mapInArrow."""
@@ -98,27 +99,41 @@ class Decode:
 
     def rows(self, place: int, data: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of a block that are wanted."""
-        qids = numbers(data, "_qid")
-        rows = np.arange(len(qids)) if self.qid is None else np.flatnonzero(qids == self.qid)
+        rows, names = self._named(*whose(data))
         if not len(rows):
             return
         table = block_table(data, place, self.batch, self.schema.names, self.unit_time, rows)
-        names = (
-            pa.array([self.query]).take(pa.array(np.zeros(len(rows), np.int64)))
-            if self.names is None
-            else self.names.look_up(qids[rows])
-        )
         columns = [
             column.cast(field.type)
             for column, field in zip([names, *table.columns], self._arrow(), strict=True)
         ]
         yield from pa.Table.from_arrays(columns, schema=self._arrow()).to_batches()
 
+    def _named(self, who: I64, sets: Sets | None) -> tuple[I64, pa.Array]:
+        """The rows that are wanted, and the names of their queries."""
+        if sets is not None:
+            return self._listed(who, sets)
+        if self.names is None:
+            rows = np.flatnonzero(who == self.qid)
+            return rows, pa.array([self.query]).take(pa.array(np.zeros(len(rows), np.int64)))
+        return np.arange(len(who)), self.names.look_up(who)
+
+    def _listed(self, who: I64, sets: Sets) -> tuple[I64, pa.ChunkedArray]:
+        if self.names is None:
+            sets = sets.keep(sets.items == self.qid)
+            names, members = pa.array([self.query]), np.zeros(sets.items.shape[0], np.int64)
+        else:
+            known, members = np.unique(sets.items, return_inverse=True)
+            names = self.names.look_up(known)
+        rows = np.flatnonzero(sets.sizes[who])
+        return rows, name_lists(who[rows], Sets(sets.offsets, members), names)
+
     def _arrow(self) -> pa.Schema:
         time = pa.int64() if self.unit_time else pa.timestamp("us")
         types = [arrow_type(f.type) for f in self.schema]
         own = [pa.string() if t == pa.null() else t for t in types]
-        meta = [("_query", pa.string()), ("_change_type", pa.string()), ("_time", time)]
+        query = NAMES if self.per_row else pa.string()
+        meta = [("_query", query), ("_change_type", pa.string()), ("_time", time)]
         counters = [("_batch", pa.int64()), ("_seq", pa.int64())]
         return pa.schema([*meta, *counters, *zip(self.schema.names, own, strict=True)])
 
@@ -127,7 +142,7 @@ def change_frame(results: DataFrame, template: int, decode: Decode) -> DataFrame
     """The changes of a template in the results of a batch (`cells.RESULTS`)."""
     wanted = (F.col("kind") == "changes") & (F.col("template") == template)
     blocks = results.where(wanted).select("place", "data")
-    return blocks.mapInArrow(decode, spark_schema(decode.schema, decode.unit_time))
+    return blocks.mapInArrow(decode, spark_schema(decode.schema, decode.unit_time, decode.per_row))
 
 
 def local_frame(spark: SparkSession, blocks: Iterable[Result], decode: Decode) -> DataFrame | None:
@@ -140,4 +155,6 @@ def local_frame(spark: SparkSession, blocks: Iterable[Result], decode: Decode) -
     if not found:
         return None
     table = pa.Table.from_batches(found)
-    return spark.createDataFrame(table, spark_schema(decode.schema, decode.unit_time))
+    return spark.createDataFrame(
+        table, spark_schema(decode.schema, decode.unit_time, decode.per_row)
+    )

@@ -54,13 +54,14 @@ class SinkSpec:
     format: str | FunctionSink
     options: Mapping[str, str] = field(default_factory=dict)
     names: Names = field(default_factory=dict)
+    per_row: bool = False  # `_query` is the list of the queries that a row belongs to
 
     def decode(self, batch: int) -> Decode:
         """What makes rows of the blocks of a batch."""
         names = None
         if self.qid is None:
             names = QueryNames.of(self.names() if callable(self.names) else self.names)
-        return Decode(self.schema, self.unit_time, batch, self.query, self.qid, names)
+        return Decode(self.schema, self.unit_time, batch, self.query, self.qid, names, self.per_row)
 
 
 class _Writer(Protocol):

@@ -18,7 +18,7 @@ import pytest
 from penstock import types as t
 from penstock.errors import NameError_, StateError
 from penstock.schema import Field, Schema
-from penstock.session.changelog import change_schema
+from penstock.session.changelog import Changelog
 from penstock.session.view_store import ViewStore
 
 SCHEMA = Schema(
@@ -80,7 +80,9 @@ def changes_table(changes: list[tuple[str, Row]], batch: int) -> pa.Table:
     kinds = pa.array([kind for kind, _ in changes], pa.string())
     meta = [pa.array(["q"] * n, pa.string()), kinds, pa.nulls(n), [batch] * n, list(range(n))]
     names = ["_query", "_change_type", "_time", "_batch", "_seq", *ARROW.names]
-    return pa.table([*meta, *rows.columns], names).cast(change_schema(SCHEMA, False))
+    return pa.table([*meta, *rows.columns], names).cast(
+        Changelog(SCHEMA, False).columns(many=False)
+    )
 
 
 class Model:
