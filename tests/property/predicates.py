@@ -84,7 +84,12 @@ class Predicates:
         if choice < 0.1:
             return Call(BOOLEAN, rng.choice(["is_null", "is_not_null"]), (column,))
         if choice < 0.2:
-            items = [Literal(kind, self.value(kind)) for _ in range(rng.randint(1, 4))]  # type: ignore[arg-type]
+            known = [i for i, k in enumerate(self.params) if k == kind]
+            items = [
+                Literal(kind, self.value(kind)) if rng.random() < 0.5  # type: ignore[arg-type]
+                else Param(kind, rng.choice(known))
+                for _ in range(rng.randint(1, 4))
+            ]  # fmt: skip
             return Call(BOOLEAN, "in", (column, *items))
         if kind == STRING and choice < 0.6:
             return Call(BOOLEAN, rng.choice(["like", "starts_with"]), (column, self.constant(kind)))

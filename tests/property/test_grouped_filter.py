@@ -131,7 +131,7 @@ def _compare_terms(rng: Random) -> None:
     conjuncts = conjuncts_of(source.predicate())
     for _ in range(rng.randint(0, 2)):
         conjuncts += conjuncts_of(source.predicate())
-    parts = TemplatePredicates(conjuncts)
+    parts = TemplatePredicates(conjuncts, counting=rng.random() < 0.5)
     table = QueryTable(Arena().scope("Q"), len(source.params))
     by_cohort = rng.random() < 0.3
     grouped = GroupedFilter(

@@ -29,6 +29,7 @@ TARGETS = {  # how many of the measures have a target
     "group_by": 2,
     "join": 3,
     "live": 24,
+    "predicate_forms": 5,
     "query_many": 1,
     "template": 4,
     "window_growth": 5,

@@ -47,6 +47,7 @@ class MatchOp(Operator):
     def __init__(
         self, source: Operator, level: Level, predicates: list[Expr], queries: QueryTable,
         ctx: Context, scope: Scope, over_tables: bool, sets: SetTable | None = None,
+        counting: bool = False,
     ) -> None:  # fmt: skip
         super().__init__((source,), replace(source.edge, level=level), scope)
         self.queries = queries
@@ -54,7 +55,7 @@ class MatchOp(Operator):
         self._sets = sets if level is Level.SET else None
         self._ctx = ctx
         self._over_tables = over_tables
-        self._predicates = parts = TemplatePredicates(predicates)
+        self._predicates = parts = TemplatePredicates(predicates, counting)
         self._words = [attribute.words(ctx) for attribute in parts.attributes]
         self.attributes = len(parts.attributes)
         self.string_attributes = tuple(

@@ -47,7 +47,9 @@ class MatchCountOp(Operator):
         )
         super().__init__((source,), edge, scope)
         self._queries = queries
-        self._match = MatchOp(source, Level.QUERY, predicates, queries, ctx, scope, False)
+        self._match = MatchOp(
+            source, Level.QUERY, predicates, queries, ctx, scope, False, counting=True
+        )
         width = 2 + self._match.attributes
         self._store = choose(scope.scope("store"), source.edge, width)
         scope.array("count", 8)

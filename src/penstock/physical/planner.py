@@ -390,7 +390,7 @@ class Planner:
             return None
         parts = conjuncts(below.predicate)
         lifted = [p for p in parts if params_of(p)]
-        if not lifted or not TemplatePredicates(lifted).always_sure:
+        if not lifted or not TemplatePredicates(lifted, counting=True).always_sure:
             return None
         plain = conjunction([p for p in parts if not params_of(p)])
         source = self._build(below.input)

@@ -3,7 +3,7 @@
 A text is known by its tokens without numbers and strings. What the full way through parser and
 binder found is kept with it: the template, and which of the numbers and strings are parameters
 of it and nothing else (`Literal.at`). Those may be others, as long as they take the same types;
-all the rest must be the same: lengths of windows, LIKE patterns, what is selected. What names
+all the rest must be the same: lengths of windows, long lists, what is selected. What names
 meant when the text was bound, they must mean now. In any doubt a text goes the full way.
 """
 

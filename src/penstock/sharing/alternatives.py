@@ -8,11 +8,18 @@ A part that is no term is left out of its alternative, which is then `partial`: 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from penstock.logical.expr import COMPARISONS, Call, Expr, Literal, Param, columns_of, walk
 from penstock.sharing.pieces_leaves import is_logic
-from penstock.sharing.predicates import Term, attribute_of, clause_of, disjuncts, push_down_not
-from penstock.types import BOOLEAN
+from penstock.sharing.predicates import (
+    Term,
+    attribute_of,
+    clause_of,
+    disjuncts,
+    either,
+    push_down_not,
+)
 
 MOST_ALTERNATIVES = 8
 _NEVER_FAIL = frozenset({
@@ -45,11 +52,11 @@ def alternatives_of(conjunct: Expr) -> list[Alternative]:
 
 
 def _alternatives(expr: Expr) -> list[Alternative]:
+    if isinstance(expr, Call) and expr.fn == "or":
+        return _any(disjuncts(expr))
     attribute = attribute_of(expr)
     if attribute is not None:
         return [Alternative((Term(attribute, expr),))]
-    if isinstance(expr, Call) and expr.fn == "or":
-        return _any(disjuncts(expr))
     if isinstance(expr, Call) and expr.fn == "and":
         return _all(expr.args)
     return [Alternative((), partial=True)]
@@ -61,10 +68,7 @@ def _any(parts: list[Expr]) -> list[Alternative]:
     rest = [p for p in parts if p not in simple]
     found = [a for part in rest for a in _alternatives(part)]
     if simple:
-        joined = simple[0]
-        for part in simple[1:]:
-            joined = Call(BOOLEAN, "or", (joined, part))
-        terms = clause_of(joined)
+        terms = clause_of(either(simple))
         found += [Alternative((t,)) for t in terms] if terms else [Alternative((), True)]
     return found
 
@@ -74,6 +78,36 @@ def _all(parts: tuple[Expr, ...]) -> list[Alternative]:
     for part in parts:
         found = [a & b for a in found for b in _alternatives(part)][: MOST_ALTERNATIVES + 1]
     return found
+
+
+def refined(alternatives: list[Alternative]) -> list[Alternative]:
+    """The same, with terms of single values apart from what else they take: NULL or all.
+
+    So ``k = $p OR k IS NULL`` and ``k = $p OR $p IS NULL`` are found by their single values.
+    """
+    return [
+        Alternative(terms, alternative.partial)
+        for alternative in alternatives
+        for terms in product(*map(_refined, alternative.terms))
+    ]
+
+
+def _refined(term: Term) -> list[Term]:
+    points: list[Expr] = []
+    others: list[Expr] = []
+    for part in disjuncts(term.condition):
+        (points if takes_points(part) else others).append(part)
+    if not points or not others or not all(map(_ignores_values, others)):
+        return [term]
+    return [Term(term.attribute, either(parts)) for parts in (points, others)]
+
+
+def _ignores_values(condition: Expr) -> bool:
+    """Whether it only asks whether the value is NULL, or nothing of the row."""
+    if isinstance(condition, Call) and is_logic(condition):
+        return all(map(_ignores_values, condition.args))
+    null_test = isinstance(condition, Call) and condition.fn in ("is_null", "is_not_null")
+    return null_test or not columns_of(condition)
 
 
 def never_fails(value: Expr) -> bool:
@@ -88,6 +122,8 @@ def takes_points(condition: Expr) -> bool:
         return all(takes_points(a) for a in condition.args)
     if isinstance(condition, Call) and condition.fn == "and":
         return any(takes_points(a) for a in condition.args)
+    if isinstance(condition, Call) and is_logic(condition) and condition.fn == "coalesce":
+        return takes_points(condition.args[0])
     listed = isinstance(condition, Call) and condition.fn in ("eq", "in")
     return listed and bool(columns_of(condition)) and has_plain_constants(condition)
 

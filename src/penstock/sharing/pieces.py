@@ -168,5 +168,5 @@ def _try(leaf: Leaf, points: I64) -> Truth:
     else:
         known[:, -1] = False
     true = (inside & known) | leaf.bad
-    false = ((~inside | leaf.vague) & known) | leaf.bad
+    false = ((~inside | leaf.vague) & known & ~leaf.never_false) | leaf.bad
     return Truth(false, true) if leaf.negated else Truth(true, false)

@@ -32,9 +32,9 @@ _NOTHING = np.array([[MOST]]), np.array([[LEAST]])
 class Leaf(NamedTuple):
     """True for the values in ``[lows[i, j], highs[i, j]]``, any j, of query i; one row: of all.
 
-    `unknown` queries compare with NULL. `vague` ones may be false inside too, and `bad` ones
-    anything anywhere. `of_null` is the truth for NULL; None: unknown. If `negated`, true and false
-    change places.
+    `unknown` queries compare with NULL, `never_false` ones with NULL among others. `vague` ones
+    may be false inside too, and `bad` ones anything anywhere. `of_null` is the truth for NULL;
+    None: unknown. If `negated`, true and false change places.
     """
 
     lows: I64
@@ -42,6 +42,7 @@ class Leaf(NamedTuple):
     unknown: Bool = _NO
     vague: Bool = _NO
     bad: Bool = _NO
+    never_false: Bool = _NO
     of_null: bool | Bool | None = None
     negated: bool = False
 
@@ -89,9 +90,15 @@ def _compared(fn: str, constant: Expr, by_text: bool, params: I64, ctx: Context)
 
 def _member(expr: Call, by_text: bool, params: I64, ctx: Context) -> Leaf:
     parts = [_compared("eq", item, by_text, params, ctx) for item in expr.args[1:]]
-    lows = np.concatenate(np.broadcast_arrays(*(p.lows for p in parts)), axis=1)
-    highs = np.concatenate(np.broadcast_arrays(*(p.highs for p in parts)), axis=1)
-    return Leaf(lows, highs, vague=reduce(np.logical_or, [p.vague for p in parts]))
+    lows = [np.where(p.unknown, MOST, p.lows) for p in parts]
+    highs = [np.where(p.unknown, LEAST, p.highs) for p in parts]
+    return Leaf(
+        np.concatenate(np.broadcast_arrays(*lows), axis=1),
+        np.concatenate(np.broadcast_arrays(*highs), axis=1),
+        vague=reduce(np.logical_or, [p.vague for p in parts]),
+        bad=reduce(np.logical_or, [p.bad for p in parts]),
+        never_false=reduce(np.logical_or, [p.unknown for p in parts]),
+    )
 
 
 def _bounds(fn: str, words: I64) -> tuple[I64, I64]:

@@ -121,7 +121,7 @@ def clause_of(conjunct: Expr) -> tuple[Term, ...] | None:
     if not conditions:
         return None
     next(iter(conditions.values())).extend(anywhere)
-    return tuple(Term(attribute, _any(parts)) for attribute, parts in conditions.items())
+    return tuple(Term(attribute, either(parts)) for attribute, parts in conditions.items())
 
 
 def _is_null_test(expr: Expr) -> bool:
@@ -148,7 +148,7 @@ def _multiplied(expr: Expr) -> list[Expr]:
         choices = [[*chosen, option] for chosen in choices for option in options]
         if len(choices) > _MOST_CLAUSES:
             return [expr]
-    found = [_any(parts) for parts in choices]
+    found = [either(parts) for parts in choices]
     return found if any(clause_of(c) is not None for c in found) else [expr]
 
 
@@ -169,7 +169,8 @@ def disjuncts(expr: Expr) -> list[Expr]:
     return [expr]
 
 
-def _any(parts: list[Expr]) -> Expr:
+def either(parts: list[Expr]) -> Expr:
+    """OR of `parts`."""
     return reduce(lambda a, b: Call(BOOLEAN, "or", (a, b)), parts)
 
 

@@ -20,6 +20,7 @@ from penstock.sharing.alternatives import (
     Alternative,
     alternatives_of,
     has_plain_constants,
+    refined,
 )
 from penstock.sharing.grouped_filter_disjunct import fits
 from penstock.sharing.predicates import Attribute, Term
@@ -35,9 +36,12 @@ def is_simple(part: Expr) -> bool:
 
 
 class TemplatePredicates:
-    """Conjuncts with parameters, which queries of one template have in common."""
+    """Conjuncts with parameters, which queries of one template have in common.
 
-    def __init__(self, conjuncts: list[Expr]) -> None:
+    For `counting`, fewer alternatives are better than ones that are found sooner.
+    """
+
+    def __init__(self, conjuncts: list[Expr], counting: bool = False) -> None:
         self.conjuncts = conjuncts
         self._simple = [c for c in conjuncts if isinstance(c, Call) and is_simple(c)]
         self._indexed: dict[Expr, list[Alternative]] = {}
@@ -47,6 +51,11 @@ class TemplatePredicates:
             if some and ways * len(some) <= MOST_ALTERNATIVES:
                 ways *= len(some)
                 self._indexed[conjunct] = some
+        for conjunct, some in [] if counting else list(self._indexed.items()):
+            more = refined(some)
+            if ways // len(some) * len(more) <= MOST_ALTERNATIVES:
+                ways = ways // len(some) * len(more)
+                self._indexed[conjunct] = more
         partial = [c for c, some in self._indexed.items() if any(a.partial for a in some)]
         self.verified = conjunction([c for c in self._indexed if c not in partial])
         """Evaluated for queries that the grouped filter is not sure of."""
