@@ -94,7 +94,7 @@ def _take(grouped: GroupedFilter, values: I64) -> tuple[int, Cost]:
     lin = np.zeros(values.shape[1], np.int64)
     with timed() as cost:
         taken = grouped.take(values, lin)
-    return taken.qids.shape[0], cost
+    return taken.items.shape[0], cost
 
 
 def _evaluate(form: list[Expr], world: World) -> tuple[int, Cost]:

@@ -23,6 +23,7 @@ TARGETS = {  # how many of the measures have a target
     "cacq_fig7": 1,
     "cacq_fig9": 1,
     "cacq_filter": 6,
+    "cacq_lineage": 2,
     "cacq_state": 3,
     "distinct": 2,
     "except_": 2,

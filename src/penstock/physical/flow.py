@@ -69,11 +69,13 @@ class FlowOp(Operator):
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Results that the step brings, and for new queries those that are there."""
         found = self.flow.take(self.key, clock.now)
+        new = self._newcomers()
+        delta = self._indexed(clock, new) if self._alone else self._pooled(clock, found, new)
         for qid, reason in self.flow.faults(self.key).items():
             self._ctx.failures.add(Level.QUERY, np.array([qid]), reason)
-        new = self._newcomers()
-        if self._alone:
-            return self._indexed(clock, new)
+        return delta
+
+    def _pooled(self, clock: Clock, found: Found, new: I64) -> Delta:
         if not len(found) and not new.shape[0]:
             return Delta.empty(len(self.edge.schema))
         delta = self._delta(found)
