@@ -50,10 +50,15 @@ def seeds(base: int, chunk: int, total: int) -> range:
 
 
 def refused(name: str, work: Callable[[], object]) -> bool:
-    """Run `work`; True when the engine declined the plan, which is counted, not failed."""
+    """Run `work`; True when the engine declined the plan, which is counted, not failed.
+
+    A refusal says what to do instead; a PlanError that does not is a bug.
+    """
     try:
         work()
     except (UnsupportedError, PlanError) as refusal:
+        if not refusal.remedy:
+            raise
         refusals[refusal.message.split(":")[0][:80]] += 1
         tally[f"{name}: refused"] += 1
         return True

@@ -44,6 +44,7 @@ from penstock.physical.flow import FlowOp
 from penstock.physical.flow_block import Block, find_block
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.join import JoinOp
+from penstock.physical.keep import KeepOp
 from penstock.physical.match import MatchOp
 from penstock.physical.match_count import MatchCountOp, counts_rows
 from penstock.physical.nrr_join import NrrJoinOp
@@ -159,6 +160,7 @@ class Planner:
         key = (id(operator), level)
         if not predicates and key in self._tagged:
             return self._tagged[key]
+        operator = self._kept(operator)
         scope = self._next("match")
         match = MatchOp(
             operator, level, predicates or [], self.queries, self.ctx, scope,
@@ -168,6 +170,15 @@ class Planner:
         if not predicates:
             self._tagged[key] = match
         return match
+
+    def _kept(self, operator: Operator) -> Operator:
+        """`operator` with its live rows at hand for new queries of a cohort that is not new."""
+        edge = operator.edge
+        if edge.level is not Level.COHORT or edge.pattern is Pattern.MON or recalls(operator):
+            return operator
+        kept = KeepOp(operator, self._next("keep"))
+        self._operators.append(kept)
+        return kept
 
     def _same_level(
         self, left: Operator, right: Operator, least: Level
@@ -421,9 +432,14 @@ class Planner:
 
 
 def recalls(operator: Operator) -> bool:
-    """Whether the live output can be told from state; an unbounded scan forgets what it read."""
+    """Whether the live output can be told from state.
+
+    An unbounded scan forgets what it read, and what was received is kept by nobody.
+    """
     if isinstance(operator, ScanOp):
         return operator.edge.expiring
+    if isinstance(operator, ReceiveOp):
+        return False
     if isinstance(operator, FilterOp | ProjectOp | MatchOp | ExplodeOp | UnionOp | NrrJoinOp):
         return all(recalls(source) for source in operator.inputs)
     return True

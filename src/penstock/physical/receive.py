@@ -1,7 +1,7 @@
 """Receive: rows that level 1 sent, as the leaf of a plan in level 2 (docs/design/0004-spark.md).
 
 The rows of a step come and go within it, so there is no state: what must be remembered is
-remembered above, and rows come tagged with queries or cohorts, so nobody asks for the past.
+remembered above (by operators with state, `KeepOp`, or the view).
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ from penstock.kernels.changes import (
     mend_pairs,
     merge_changes,
     net_changes,
-    view_words,
 )
 from penstock.physical import row_sets
 from penstock.physical.changes import Changes
 from penstock.physical.expiry import choose
+from penstock.physical.keep import keep_rows, kept_rows
 from penstock.physical.operator import Operator, StringColumns
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
@@ -69,10 +69,7 @@ class ViewOp(Operator):
         if self._store is None:
             return Changes(delta.rows, delta.ts, kinds_of_signs(delta.sign), delta.lin)
         if len(delta):
-            if self.edge.negatives:
-                self._apply_signed(delta)
-            else:
-                self._store.add_rows(delta.exp, delta.lin, delta.rows)
+            keep_rows(self._store, delta, self.edge.negatives)
             self.scope["nulls_seen"][0] |= delta.nulls.any()
         gone_at, gone = self._store.take(clock.now)
         one = -1 if self._by_set else self._queries.only()
@@ -80,26 +77,11 @@ class ViewOp(Operator):
         arrived = (delta.rows, delta.ts, delta.sign, delta.lin)
         return Changes(*merge_changes(*arrived, gone_at, gone, self._store.words, one, nulls))
 
-    def _apply_signed(self, delta: Delta) -> None:
-        assert self._store is not None
-        plus = np.flatnonzero(delta.sign > 0)
-        minus = np.flatnonzero(delta.sign < 0)
-        self._store.add(delta.exp[plus], view_words(delta.rows, delta.lin, plus))
-        self._store.cancel(delta.exp[minus], view_words(delta.rows, delta.lin, minus))
-
     def contents(self, clock: Clock) -> Delta:
         """The answers at the clock."""
         if self._store is None:
             return self.inputs[0].contents(clock)
-        exp, words = self._store.entries()
-        n = exp.shape[0]
-        return Delta(
-            np.ascontiguousarray(words[:, 1:].T),
-            np.full(n, clock.now),
-            exp,
-            np.ones(n, np.int8),
-            words[:, 0].copy(),
-        )
+        return kept_rows(self._store, clock.now)
 
     def held(self, qids: I64, clock: Clock, kind: int) -> Changes:
         """Everything these queries hold, as changes of one kind at the clock."""

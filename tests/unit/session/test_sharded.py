@@ -67,6 +67,39 @@ def test_history_is_answered_from_what_the_stream_retains() -> None:
     assert total.view().to_pylist() == [{"s": 25}]
 
 
+def test_level_2_answers_from_what_it_received() -> None:
+    """Rows of a union that only pass through level 2 are read, and retracted with the query."""
+    ps = session()
+    q = ps.query(
+        "(SELECT count(*) AS n FROM r [RANGE 50] GROUP BY k) UNION ALL "
+        "(SELECT DISTINCT a + 1 FROM r [PARTITION BY k ROWS 1])"
+    )
+    ps.push("r", [{"k": k, "a": k, "ts": 1} for k in (1, 2, 2)])
+    assert sorted(q.view()["n"].to_pylist()) == [1, 2, 2, 3]
+    q.drop()
+    kinds = q.changes()["_change_type"].to_pylist()
+    assert kinds.count("insert") == kinds.count("delete") == 4
+
+
+def test_history_of_a_known_template_is_there_in_level_2() -> None:
+    ps = penstock.connect(runner="inprocess", shards=2)
+    ps.sql(f"{STREAM} RETAIN 100")
+    text = (
+        "(SELECT count(*) AS n FROM r [RANGE 50] GROUP BY k) UNION ALL "
+        "(SELECT max(a) FROM r [RANGE 50] WHERE a < {})"
+    )
+    first = ps.query(text.format(8), history=True)
+    ps.push("r", [{"k": 1, "a": 5, "ts": 1}, {"k": 2, "a": 9, "ts": 1}])
+    second = ps.query(text.format(10), history=True)
+    assert sorted(first.view()["n"].to_pylist()) == [1, 1, 5]
+    assert sorted(second.view()["n"].to_pylist()) == [1, 1, 9]
+    ps.push("r", [{"k": 2, "a": 7, "ts": 30}])
+    ps.advance("r", 51)
+    assert sorted(second.view()["n"].to_pylist()) == [1, 7]
+    first.drop()
+    assert sorted(second.view()["n"].to_pylist()) == [1, 7]
+
+
 def test_a_function_that_cannot_travel_is_refused_with_the_remedy() -> None:
     ps = session()
     with pytest.raises(PenstockError, match="does not reach the shards") as caught:

@@ -1,0 +1,76 @@
+"""Keep: the live rows of an input that does not remember them, for those above who ask.
+
+A query with history that joins a cohort which is there already needs what that cohort holds, and
+level 2 has it only if it kept it (docs/design/0004-spark.md).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I64, Clock, Delta
+from penstock.kernels.changes import view_words
+from penstock.physical.expiry import ExpiryStore, choose
+from penstock.physical.operator import Operator, StringColumns
+from penstock.state.arena import Scope
+
+
+def keep_rows(store: ExpiryStore, delta: Delta, negatives: bool) -> None:
+    """Add the +1 rows to the store as [lin, row…]; each −1 row ends the one equal to it."""
+    if not negatives:
+        store.add_rows(delta.exp, delta.lin, delta.rows)
+        return
+    plus = np.flatnonzero(delta.sign > 0)
+    minus = np.flatnonzero(delta.sign < 0)
+    store.add(delta.exp[plus], view_words(delta.rows, delta.lin, plus))
+    store.cancel(delta.exp[minus], view_words(delta.rows, delta.lin, minus))
+
+
+def kept_rows(store: ExpiryStore, now: int) -> Delta:
+    """What the store holds, as rows that come at `now`."""
+    exp, words = store.entries()
+    n = exp.shape[0]
+    rows = np.ascontiguousarray(words[:, 1:].T)
+    return Delta(rows, np.full(n, now), exp, np.ones(n, np.int8), words[:, 0].copy())
+
+
+class KeepOp(Operator):
+    """Hands its input on and remembers what of it is alive."""
+
+    name = "keep"
+
+    def __init__(self, source: Operator, scope: Scope) -> None:
+        super().__init__((source,), source.edge, scope)
+        store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema), keep=True)
+        assert store is not None
+        self._store: ExpiryStore = store
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """The rows as they came."""
+        (delta,) = inputs
+        if len(delta):
+            keep_rows(self._store, delta, self.edge.negatives)
+        self._store.take(clock.now)
+        return delta
+
+    def contents(self, clock: Clock) -> Delta:
+        """The rows kept."""
+        return kept_rows(self._store, clock.now)
+
+    def purge(self, lins: I64) -> None:
+        """Forget the rows of these queries or cohorts."""
+        _, words = self._store.entries()
+        self._store.filter(np.flatnonzero(~np.isin(words[:, 0], lins)))
+
+    def rows(self) -> int:
+        """Rows kept."""
+        return len(self._store)
+
+    def strings(self) -> list[StringColumns]:
+        """Kept rows."""
+        columns = tuple(2 + c for c in self.edge.schema.string_columns)
+        return [StringColumns(f"{self.scope.prefix}/store/words", columns)] if columns else []
+
+    def structure(self) -> str:
+        """By pattern."""
+        return self._store.structure
