@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -22,12 +23,14 @@ from property.test_many import TEMPLATES
 class _Churn:
     """A session whose queries of one template are added and dropped between pushes."""
 
-    def __init__(self, template: str, rng: Random, scenario: Scenario) -> None:
+    def __init__(
+        self, template: str, rng: Random, scenario: Scenario, shards: int | None = None
+    ) -> None:
         self.template, self.rng, self.scenario = template, rng, scenario
         self.world = scenario.world()
         self.trace = Trace(scenario, [], self.world, [], [], [])
         self.live: dict[int, Any] = {}
-        self.session = penstock.connect(runner="inprocess")
+        self.session = penstock.connect(runner="inprocess", shards=shards)
 
     def run(self) -> Trace:
         """Alternate churn and input."""
@@ -58,11 +61,14 @@ class _Churn:
             self.session.query_many(self.template, pa.Table.from_pylist(params)),
             strict=True,
         ):
-            self.live[len(self.trace.sqls)] = query
-            self.trace.sqls.append(bind(self.template, chosen))
-            self.trace.seen.append([])
-            self.trace.since.append(self.world.step)
-            self.trace.registered.append(self.world.step)
+            self._enter(query, bind(self.template, chosen), history=False)
+
+    def _enter(self, query: Any, sql: str, history: bool) -> None:
+        self.live[len(self.trace.sqls)] = query
+        self.trace.sqls.append(sql)
+        self.trace.seen.append([])
+        self.trace.since.append(None if history else self.world.step)
+        self.trace.registered.append(self.world.step)
 
     def _drop(self, index: int) -> None:
         query = self.live.pop(index)
@@ -78,6 +84,49 @@ class _Churn:
             changes = changes_of(query.changes())
             seen = Observation(self.world.step, changes, rows_of(query.view()))
             self.trace.seen[index].append(seen)
+
+
+class _Texts(_Churn):
+    """Texts of all templates come one by one, some twice, some with history, and go."""
+
+    def _add(self, count: int) -> None:
+        for _ in range(count):
+            text, history = self._text()
+            before = self._shared(text)
+            query = self.session.query(text, history=history)
+            self._enter(query, text, history)
+            shared = self._shared(text)
+            tally["texts that share a row"] += 0 < len(before) == len(shared)
+
+    def _text(self) -> tuple[str, bool]:
+        rng = self.rng
+        if self.live and rng.random() < 0.3:
+            index = rng.choice(sorted(self.live))
+            return self.trace.sqls[index], self.trace.since[index] is None
+        template = rng.choice([t for t in TEMPLATES if "ROWS" not in t])
+        chosen = {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)}
+        return bind(template, chosen), rng.random() < 0.3
+
+    def _shared(self, text: str) -> set[int]:
+        """The rows of Q that serve queries of a text."""
+        names = [q.name for i, q in self.live.items() if self.trace.sqls[i] == text]
+        return {self.session._registry.queries[name].qid for name in names}
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_texts_come_and_go(chunk: int, shards: int | None) -> None:
+    for seed in seeds(13, chunk, 3 * CHUNKS if shards is None else CHUNKS):
+        rng = Random(seed)
+        base = session(rng, {"r", "s"}, set(), 24)
+        kept = replace(base, streams=tuple(replace(s, retain=1000) for s in base.streams))
+        trace = _Texts("", rng, kept, shards).run()
+        compare(trace)
+        tally["texts that came and went"] += len(trace.sqls)
+
+
+def test_some_texts_shared_a_row() -> None:
+    assert tally["texts that share a row"] > 0
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

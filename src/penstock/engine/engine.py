@@ -92,7 +92,10 @@ class Engine:
         return self._readers.get(block.stream, set())
 
     def _take_heartbeat(self, block: b.Heartbeat, output: b.Output) -> set[int]:
-        self.sources[block.stream].advance(block.watermark)
+        source = self.sources[block.stream]
+        if block.watermark <= source.watermark:
+            return set()  # no clock moves
+        source.advance(block.watermark)
         return self._readers.get(block.stream, set())
 
     def _take_tablechange(self, block: b.TableChange, output: b.Output) -> set[int]:

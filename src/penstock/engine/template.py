@@ -59,7 +59,7 @@ class Template:
         view = self.plan.view
         for operator in self.plan.operators:
             if operator is not view:
-                out[operator] = operator.step([out[i] for i in operator.inputs], clock)
+                out[operator] = _step(operator, [out[i] for i in operator.inputs], clock)
         changes = self.no_changes() if view is None else view.changes(out[view.inputs[0]], clock)
         self.queries.settle()
         self._collect_sets()
@@ -132,6 +132,12 @@ class Template:
 
     def __hash__(self) -> int:
         return self.key
+
+
+def _step(operator: Operator, inputs: list[Delta], clock: Clock) -> Delta:
+    if inputs and not any(map(len, inputs)) and operator.idle(clock.now):
+        return Delta.empty(len(operator.edge.schema))
+    return operator.step(inputs, clock)
 
 
 @dataclass(frozen=True, slots=True)

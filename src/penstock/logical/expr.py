@@ -8,7 +8,7 @@ Everything that computes is a `Call` whose `fn` is one of the names in `FUNCTION
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.errors import Place
 from penstock.logical.frozen import Hashed, frozen
@@ -124,7 +124,7 @@ def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """Rebuild bottom-up, passing every node through `change`."""
     if isinstance(expr, Call):
         args = tuple(transform(a, change) for a in expr.args)
-        expr = replace(expr, args=args) if args != expr.args else expr
+        expr = Call(expr.type, expr.fn, args) if args != expr.args else expr
     return change(expr)
 
 
@@ -142,7 +142,7 @@ def remap(expr: Expr, index_of: Callable[[int], int]) -> Expr:
     """The same expression over columns moved by `index_of`."""
 
     def move(e: Expr) -> Expr:
-        return replace(e, index=index_of(e.index)) if isinstance(e, Column) else e
+        return Column(e.type, index_of(e.index), e.name) if isinstance(e, Column) else e
 
     return transform(expr, move)
 

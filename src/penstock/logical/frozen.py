@@ -1,4 +1,4 @@
-"""Frozen plan nodes that remember their hash.
+"""Frozen plan nodes that remember their hash, and what else they derive from their fields.
 
 Plans are compared and looked up all the time; a plain frozen dataclass would walk the whole tree
 each time. The hash is computed once per node, and unequal hashes settle a comparison.
@@ -6,10 +6,12 @@ each time. The hash is computed once per node, and unequal hashes settle a compa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Generic, Self, TypeVar, dataclass_transform, overload
 
 C = TypeVar("C", bound=type)
+T = TypeVar("T")
 
 
 class Hashed:
@@ -39,7 +41,34 @@ def frozen(cls: C) -> C:
             return False
         return compare(self, other)
 
+    def reduce(self: Any) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, name) for name in made.__match_args__)
+
+    made.__reduce__ = reduce  # what dataclasses have for slots is slow
     made.__hash__ = hash_once
     made.__eq__ = equal
     result: C = made
     return result
+
+
+class derived(Generic[T]):
+    """A property that is computed once, and kept in the slot of its name with a _ before it."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self._slot = f"_{make.__name__}"
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, node: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, node: object, owner: type) -> T: ...
+    def __get__(self, node: object | None, owner: type) -> T | Self:
+        if node is None:
+            return self
+        try:
+            known: T = getattr(node, self._slot)
+        except AttributeError:
+            known = self._make(node)
+            object.__setattr__(node, self._slot, known)
+        return known

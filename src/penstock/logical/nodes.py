@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from penstock.errors import PlanError
 from penstock.logical.expr import Agg, Expr
-from penstock.logical.frozen import Hashed, frozen
+from penstock.logical.frozen import Hashed, derived, frozen
 from penstock.schema import Field, Schema
 
 
@@ -60,26 +61,32 @@ Window = Range | Rows | Now | Unbounded
 
 
 # ---- relations -----------------------------------------------------------------------
+class Derived(Hashed):
+    """Base with room for what a node derives from its fields once."""
+
+    __slots__ = ("_inputs", "_schema")
+
+
 @frozen
-class Node(Hashed):
+class Node(Derived):
     """Base of all relation nodes; `schema` is what it yields."""
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """The output columns."""
         raise PlanError(f"{type(self).__name__} has no schema")
 
-    @property
+    @derived
     def inputs(self) -> tuple[Node, ...]:
         """Child relations, left to right."""
-        fields: tuple[str, ...] = self.__match_args__
-        return tuple(v for n in fields if isinstance(v := getattr(self, n), Node))
+        return tuple(v for v in values_of(self) if isinstance(v, Node))
 
     def with_inputs(self, *inputs: Node) -> Node:
         """The same node over other inputs."""
-        fields: tuple[str, ...] = self.__match_args__
-        names = [n for n in fields if isinstance(getattr(self, n), Node)]
-        return replace(self, **dict(zip(names, inputs, strict=True)))
+        if len(inputs) != len(self.inputs):
+            raise PlanError(f"{type(self).__name__} over {len(inputs)} inputs")
+        left = iter(inputs)
+        return type(self)(*(next(left) if isinstance(v, Node) else v for v in values_of(self)))
 
 
 @frozen
@@ -91,7 +98,7 @@ class Scan(Node):
     window: Window
     columns: tuple[int, ...]
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """The chosen columns of the stream."""
         return self.stream_schema.select(self.columns)
@@ -106,7 +113,7 @@ class TableScan(Node):
     nonretroactive: bool
     columns: tuple[int, ...]
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """The chosen columns of the table."""
         return self.table_schema.select(self.columns)
@@ -116,7 +123,7 @@ class TableScan(Node):
 class OneRow(Node):
     """The relation of one row without columns (SELECT without FROM is refused; internal use)."""
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """No columns."""
         return Schema(())
@@ -129,7 +136,7 @@ class Filter(Node):
     input: Node
     predicate: Expr
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """Unchanged."""
         return self.input.schema
@@ -147,7 +154,7 @@ class Project(Node):
         if len(self.exprs) != len(self.names):
             raise PlanError("a projection needs a name for every expression")
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """One column per expression."""
         pairs = zip(self.names, self.exprs, strict=True)
@@ -193,7 +200,7 @@ class Join(Node):
     residual: Expr | None = None
     null_safe: bool = False  # equi columns match NULL with NULL (whole-row SEMI and ANTI)
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """Left then right columns; left only for SEMI and ANTI."""
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
@@ -210,7 +217,7 @@ class GroupBy(Node):
     aggs: tuple[Agg, ...]
     names: tuple[str, ...]  # of the aggregates
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """Key columns, then aggregates."""
         keys = tuple(self.input.schema[k] for k in self.keys)
@@ -224,7 +231,7 @@ class Distinct(Node):
 
     input: Node
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """Unchanged."""
         return self.input.schema
@@ -251,7 +258,7 @@ class SetOp(Node):
         if self.left.schema.types != self.right.schema.types:
             raise PlanError(f"the two sides of {self.kind.value.upper()} have different columns")
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """The left side's columns."""
         return self.left.schema
@@ -264,7 +271,7 @@ class Windowed(Node):
     input: Node
     window: Window
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """Unchanged."""
         return self.input.schema
@@ -277,16 +284,21 @@ class Received(Node):
     channel: int
     rows: Schema
 
-    @property
+    @derived
     def schema(self) -> Schema:
         """The rows sent."""
         return self.rows
 
 
+def values_of(node: Node) -> Iterator[Any]:
+    """The values of a node's fields, as its constructor takes them."""
+    fields: tuple[str, ...] = node.__match_args__
+    return (getattr(node, name) for name in fields)
+
+
 def exprs_of(node: Node) -> Iterator[Expr]:
     """The expressions of a node itself."""
-    fields: tuple[str, ...] = node.__match_args__
-    for value in (getattr(node, name) for name in fields):
+    for value in values_of(node):
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, Agg):
                 yield from (e for e in (part.arg, part.filter) if e is not None)

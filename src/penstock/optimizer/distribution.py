@@ -34,11 +34,11 @@ class Route:
 
     stream: str
     spread: Spread
+    name: str = field(init=False, compare=False)
+    """The stream's name inside a shard; a user's stream cannot have an @ in its name."""
 
-    @property
-    def name(self) -> str:
-        """The stream's name inside a shard; a user's stream cannot have an @ in its name."""
-        return f"{self.stream}@{self.spread}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"{self.stream}@{self.spread}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.errors import PlanError
-from penstock.logical.nodes import Node
+from penstock.logical.nodes import Distinct, Join, Node, Project, TableScan, walk
 from penstock.optimizer.lower import lower
 from penstock.optimizer.merge_projections import merge_projections
 from penstock.optimizer.order_joins import order_joins
@@ -34,6 +34,15 @@ RULES: tuple[Rule, ...] = (
     prune_projection,
     merge_projections,
 )
+NEEDS: dict[Rule, frozenset[type[Node]]] = {
+    merge_projections: frozenset({Project}),
+    push_down_simple: frozenset({Project}),
+    pull_up_except: frozenset({Join}),
+    push_down_table_join: frozenset({Join, TableScan}),
+    push_down_distinct: frozenset({Distinct}),
+    order_joins: frozenset({Join}),
+}
+"""Kinds of nodes without all of which a rule changes nothing, and is not asked."""
 RULE_NAMES = frozenset(rule.__name__ for rule in RULES)
 MAX_ROUNDS = 10
 
@@ -49,10 +58,14 @@ def optimize(node: Node, stats: Stats, off: frozenset[str] = frozenset()) -> Nod
         )
     rules = [rule for rule in RULES if rule.__name__ not in off]
     node = lower(node)
+    kinds = {type(part) for part in walk(node)}
     for _ in range(MAX_ROUNDS):
         before = node
         for rule in rules:
-            node = rule(node, stats)
+            if NEEDS.get(rule, frozenset()) <= kinds:
+                changed = rule(node, stats)
+                if changed != node:
+                    node, kinds = changed, {type(part) for part in walk(changed)}
         if node == before:
             break
     return node

@@ -67,6 +67,10 @@ class StarState:
         self._keys.release(gone)
         return result.with_(ts=clock.instants(result.ts))
 
+    def idle(self, now: int) -> bool:
+        """Whether nothing ends by `now`."""
+        return not self._due.due(now)
+
     def _schedule(self, ids: I64) -> None:
         end = self._values()[ids, star.END]
         finite = end < NEVER
@@ -130,6 +134,10 @@ class DistinctOp(Operator):
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Consume the input up to the clock."""
         return self._state.step(inputs, clock)
+
+    def idle(self, now: int) -> bool:
+        """Whether no value ends by `now`."""
+        return self._state.idle(now)
 
     def contents(self, clock: Clock) -> Delta:
         """The live output rows."""

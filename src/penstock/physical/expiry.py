@@ -30,6 +30,9 @@ class ExpiryStore(Protocol):
     def take(self, until: int) -> tuple[I64, I64]:
         """As expire, giving places in `words` that stay readable until something is added."""
 
+    def due(self, until: int) -> bool:
+        """Whether an entry may expire by `until`; false is certain."""
+
     @property
     def words(self) -> I64:
         """The words of all entries, by place."""
@@ -50,6 +53,11 @@ class ExpiryStore(Protocol):
         """Keep these entries instead of all others; in order of expiry where `entries()` is."""
 
     def __len__(self) -> int: ...
+
+
+def is_due(store: ExpiryStore | None, until: int) -> bool:
+    """Whether something may expire by `until`."""
+    return store is not None and store.due(until)
 
 
 def choose(scope: Scope, edge: Edge, width: int, keep: bool = False) -> ExpiryStore | None:

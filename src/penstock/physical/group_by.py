@@ -22,7 +22,7 @@ from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.accumulators import Accumulators
 from penstock.physical.aggregates import plan_aggregates
 from penstock.physical.context import Context
-from penstock.physical.expiry import choose
+from penstock.physical.expiry import choose, is_due
 from penstock.physical.operator import Operator, StringColumns
 from penstock.schema import Schema
 from penstock.state.arena import Scope
@@ -32,7 +32,10 @@ _NO_IDS = np.empty(0, np.int64)
 
 
 class GroupByOp(Operator):
-    """Aggregates per key and lineage. `lineages` lists all registered ids of the edge's level."""
+    """Aggregates per key and lineage.
+
+    `lineages` lists all registered ids of the edge's level: the same array while they are the same.
+    """
 
     name = "group by"
 
@@ -54,6 +57,7 @@ class GroupByOp(Operator):
         self._keys = np.array(keys, np.int64)
         self._aggs = aggs
         self._lineages = lineages
+        self._seeded: I64 | None = None  # the lineages that have their rows
         self._plan = plan_aggregates(aggs, input_op.edge)
         self._groups = KeyTable(scope.scope("groups"), 2 + len(keys))
         self._store = choose(scope.scope("store"), input_op.edge, self._plan.entry_width)
@@ -85,11 +89,20 @@ class GroupByOp(Operator):
         self._forget(np.concatenate([empty, entries[sign == 0, e.GROUP]]))
         return out
 
+    def idle(self, now: int) -> bool:
+        """Whether nothing expires by `now`, and every lineage has its row."""
+        return not is_due(self._store, now) and (
+            self._keys.shape[0] > 0 or self._lineages() is self._seeded
+        )
+
     def _seeds(self) -> I64:
         """Groups of lineages that have no row yet (aggregates without keys only)."""
         if self._keys.shape[0]:
             return _NO_IDS
-        lins = np.asarray(self._lineages(), np.int64)
+        lins = self._lineages()
+        if lins is self._seeded:
+            return _NO_IDS
+        self._seeded = lins
         keys = np.zeros((lins.shape[0], 2), np.int64)
         keys[:, 0] = lins
         fresh = self._groups.find(keys) < 0

@@ -53,6 +53,10 @@ class KeepOp(Operator):
         self._store.take(clock.now)
         return delta
 
+    def idle(self, now: int) -> bool:
+        """Whether nothing expires by `now`."""
+        return not self._store.due(now)
+
     def contents(self, clock: Clock) -> Delta:
         """The rows kept."""
         return kept_rows(self._store, clock.now)

@@ -42,6 +42,13 @@ class Operator:
         """Consume one batch per input, emit the output's changes."""
         raise PlanError(f"{self.name} takes no steps")
 
+    def idle(self, now: int) -> bool:
+        """Whether a step without input up to `now` would change and emit nothing.
+
+        Only asked when no input has rows; an operator that is cheap to ask need not know.
+        """
+        return False
+
     def contents(self, clock: Clock) -> Delta:
         """The live output rows at `clock.now`."""
         raise PlanError(f"{self.name} has no contents")

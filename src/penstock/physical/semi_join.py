@@ -99,6 +99,10 @@ class SemiJoinOp(Operator):
         self._release(e.ids[:cut], e.ids[cut:])
         return delta
 
+    def idle(self, now: int) -> bool:
+        """Whether nothing expires by `now` on either side."""
+        return not any(side.due(now) for side in self._sides)
+
     def _matchable(self, delta: Delta, side: int) -> Delta:
         """Without the rows whose NULL keys keep them out of everything on this side."""
         if self._null_safe or (side == 0 and self._anti):

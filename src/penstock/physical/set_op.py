@@ -75,6 +75,10 @@ class ValueState:
         self.scope.reserve("values", self.keys.capacity)
         return streams(found[0], found[1] if len(found) == 2 else NOTHING)
 
+    def idle(self, now: int) -> bool:
+        """Whether nothing expires by `now`."""
+        return not any(side.due(now) for side in self.sides)
+
     def finish(self, out: I64, dead: I64) -> Delta:
         """The emitted rows; values that are no longer counted are forgotten."""
         delta = emitted(self.keys, out)
@@ -202,6 +206,10 @@ class SetOpOp(Operator):
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Consume both inputs up to the clock."""
         return self._state.step(inputs, clock)
+
+    def idle(self, now: int) -> bool:
+        """Whether nothing expires by `now` on either side."""
+        return self._state.idle(now)
 
     def contents(self, clock: Clock) -> Delta:
         """The live output rows."""

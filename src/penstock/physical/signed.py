@@ -13,7 +13,7 @@ import numpy as np
 from penstock.delta import I64, NEVER, Clock, Delta
 from penstock.kernels.rows import gather_rows, key_rows
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.expiry import choose
+from penstock.physical.expiry import choose, is_due
 from penstock.physical.operator import StringColumns
 from penstock.schema import Schema
 from penstock.state.arena import Scope
@@ -81,6 +81,10 @@ class SignedInput:
 
     def __len__(self) -> int:
         return 0 if self._store is None else len(self._store)
+
+    def due(self, until: int) -> bool:
+        """Whether a row may expire by `until`."""
+        return is_due(self._store, until)
 
     def apply(self, delta: Delta, ids: I64, clock: Clock) -> Arrivals:
         """Store arrivals (with their ids), take out what is retracted and what expires."""

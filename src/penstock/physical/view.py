@@ -66,7 +66,7 @@ class ViewOp(Operator):
 
     def _all_changes(self, delta: Delta, clock: Clock) -> Changes:
         """The changelog in time order, expirations first at each instant."""
-        if self._store is None:
+        if self._store is None or (len(delta) == 0 and not self._store.due(clock.now)):
             return Changes(delta.rows, delta.ts, kinds_of_signs(delta.sign), delta.lin)
         if len(delta):
             keep_rows(self._store, delta, self.edge.negatives)

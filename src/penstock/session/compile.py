@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from penstock.errors import PlanError
 from penstock.logical.expr import Literal
 from penstock.logical.nodes import Node, Range, Rows, Scan, Unbounded, Windowed, walk
-from penstock.optimizer.lower import lower
 from penstock.optimizer.lower_windows import lower_windows
 from penstock.optimizer.optimizer import optimize
 from penstock.optimizer.stats import Stats
@@ -49,7 +48,7 @@ def compile_bound(bound: Bound) -> Compiled:
 
 def optimise(template: Node, stats: Stats, off: frozenset[str]) -> Node:
     """The plan that runs."""
-    return optimize(lower(template), stats, off)
+    return optimize(template, stats, off)
 
 
 def time_unit(template: Node, catalog: MemoryCatalog) -> bool:

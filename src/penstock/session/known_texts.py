@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.delta import Emission
@@ -134,7 +133,7 @@ class KnownTexts:
         lookups = _Lookups(catalog)
         compiled = compile_select(select, lookups)
         prepared = Prepared(compiled, select.history, select.emission)
-        slots = _slots(compiled, select, masked, text)
+        slots = _slots(compiled, masked, text)
         known = _Known(prepared, slots, lookups)
         if not compiled.explicit and known.filled(masked) == prepared:
             free = {slot.token for slot in slots if slot is not None}
@@ -172,13 +171,12 @@ def _literal(token: Token) -> Literal | None:
         return None
 
 
-def _slots(
-    compiled: Compiled, select: Select, masked: list[Token], text: Text
-) -> tuple[_Slot | None, ...]:
-    """Where each parameter comes from; None where it is not one number or string alone."""
-    order = {text.place(token.start): i for i, token in enumerate(masked)}
-    found = (node.meta.get("at") for node in select.query.find_all(exp.Literal))
-    here = {id(place): order[place] for place in found if place in order}
+def _slots(compiled: Compiled, masked: list[Token], text: Text) -> tuple[_Slot | None, ...]:
+    """Where each parameter comes from; None where it is not one number or string alone.
+
+    Places are compared by identity: a view's constants have places in another text.
+    """
+    here = {id(text.place(token.start)): i for i, token in enumerate(masked)}
 
     def token_of(literal: Literal) -> int | None:
         return None if literal.at is None else here.get(id(literal.at.place))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,8 @@ from penstock.engine.admission import QUARANTINE, Admitted
 from penstock.engine.engine import Engine
 from penstock.logical.nodes import Node
 from penstock.optimizer.stats import Stats, StreamStats, TableStats
+from penstock.physical.semi_join import SemiJoinOp
+from penstock.physical.set_op import SetOpOp
 from penstock.sql.catalog import StreamDef
 
 _KEPT_TABLES = 1_000
@@ -111,14 +115,28 @@ def measured_stats(meters: dict[str, StreamMeter], engine: Engine) -> Stats:
     """What the optimiser is told: streams, tables, and negations that run already."""
     found = {name: stats for name, m in meters.items() if (stats := m.stats()) is not None}
     tables = {name: TableStats(float(len(t))) for name, t in engine.tables.items()}
-    return Stats(found, tables, premature=_premature_shares(engine))
+    return Stats(found, tables, premature=_PrematureShares(engine))
 
 
-def _premature_shares(engine: Engine) -> dict[Node, float]:
-    """Share of results that ended before their time, per negation of the running plans."""
-    return {
-        node: operator.premature_share()
-        for template in engine.templates.values()
-        for node, operator in template.plan.negations
-        if operator.rows()
-    }
+class _PrematureShares(Mapping[Node, float]):
+    """Share of results that ended before their time, per negation of the running plans.
+
+    They are looked at when they are asked for: most plans have no negation.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @cached_property
+    def _negations(self) -> dict[Node, SetOpOp | SemiJoinOp]:
+        plans = (template.plan for template in self._engine.templates.values())
+        return {n: operator for plan in plans for n, operator in plan.negations if operator.rows()}
+
+    def __getitem__(self, node: Node) -> float:
+        return self._negations[node].premature_share()
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._negations)
+
+    def __len__(self) -> int:
+        return len(self._negations)

@@ -20,9 +20,8 @@ def place(block: b.AddTemplate, engine: Engine, shards: int, deployed: Iterable[
     """How a template runs on `shards` shards beside those deployed already."""
     assert block.node is not None
     known: dict[str, set[Spread]] = {}
-    for other in deployed:
-        for route in other.plan.routes:
-            known.setdefault(route.stream, set()).add(route.spread)
+    for route in routes_in_use(deployed):
+        known.setdefault(route.stream, set()).add(route.spread)
     plan = distribute(block.node, block.key % shards, known)
     emits = _translate(block.emits, plan)
     edges = _edges(block, plan, emits, engine) if plan.sends else ()

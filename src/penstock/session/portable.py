@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
         case b.AddTemplate():
             deploy = place(block, engine, session._job.shards, session._deployed.values())
             session._deployed[block.key] = deploy
-            return [deploy]
+            return [replace(deploy, plan=replace(deploy.plan, origin={}))]
         case b.AddQueries():
             assert block.qids is not None
             assert block.since is not None

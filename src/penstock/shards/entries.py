@@ -6,6 +6,7 @@ so that each shard takes its own part of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from penstock.delta import I64, Emission
@@ -81,3 +82,28 @@ class Entry:
 
     number: int
     blocks: tuple[EntryBlock, ...]
+
+
+def steps(entries: Iterable[Entry]) -> Iterator[tuple[int, list[EntryBlock]]]:
+    """The blocks that a step takes together, and the number of their entry.
+
+    Queries that come one after another are one step, also of several entries; a new template and
+    the queries it comes with are another. All else is a step of its own.
+    """
+    adding: list[EntryBlock] = []
+    number = 0
+    for entry in entries:
+        number = entry.number
+        for block in entry.blocks:
+            if adding and not isinstance(block, AddQueries):
+                yield number, adding
+                adding = []
+            adding.append(block)
+            if not isinstance(block, AddQueries | Deploy):
+                yield number, adding
+                adding = []
+        if adding and isinstance(adding[0], Deploy):
+            yield number, adding
+            adding = []
+    if adding:
+        yield number, adding

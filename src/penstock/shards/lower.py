@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -58,24 +59,23 @@ class Lower(Shard):
     # ---- input -----------------------------------------------------------------------
     def _take_log(self, message: LogMessage) -> None:
         waiting: list[b.Block] = []
-        for data in message.entries:
-            entry: e.Entry = wire.loads(data)
-            for block in entry.blocks:
-                if isinstance(block, e.Push):
-                    waiting += self._push(block, entry.number)
-                elif isinstance(block, b.Heartbeat):
-                    waiting += self._beat(block.stream, block.watermark)
-                else:
-                    waiting = self._control(block, waiting)
+        for number, blocks in e.steps(wire.loads(data) for data in message.entries):
+            first = blocks[0]
+            if isinstance(first, e.Push):
+                waiting += self._push(first, number)
+            elif isinstance(first, b.Heartbeat):
+                waiting += self._beat(first.stream, first.watermark)
+            else:
+                self._run(waiting, ())  # rows before control are a step of their own
+                waiting = []
+                self._control(cast(list[e.Control], blocks))
         self._run(waiting, ())
 
-    def _control(self, block: e.Control, waiting: list[b.Block]) -> list[b.Block]:
-        """Rows before a control block are a step of their own."""
-        self._run(waiting, ())
-        self._run(self._take(block), (block,), always=True)
-        if isinstance(block, e.Read):
-            self._answer(block)
-        return []
+    def _control(self, blocks: list[e.Control]) -> None:
+        made = [part for block in blocks for part in self._take(block)]
+        self._run(made, tuple(blocks), always=True)
+        if isinstance(blocks[0], e.Read):
+            self._answer(blocks[0])
 
     def _push(self, push: e.Push, epoch: int) -> list[b.Block]:
         batch = wire.unpack_batch(push.rows)

@@ -9,7 +9,9 @@ row none is vacant, and the cohort that was last joined are kept beside the rows
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
+from weakref import ref
 
 import numpy as np
 
@@ -37,6 +39,8 @@ class QueryTable:
         scope.array("regs", 6)
         self.newcomers: I64 = np.empty(0, np.int64)
         self.new_cohorts: I64 = np.empty(0, np.int64)
+        self._identity: Callable[[], I64 | None] = lambda: None
+        self._live: dict[tuple[int, Level], I64] = {}
 
     def _arr(self, name: str) -> I64:
         return cast(I64, self.scope[name])
@@ -152,7 +156,17 @@ class QueryTable:
         self.new_cohorts = np.empty(0, np.int64)
 
     def live(self, level: Level) -> I64:
-        """Ids in use at a level, ascending."""
+        """Ids in use at a level, ascending: the same array until a query comes or goes."""
+        known = (self.version, level)
+        if self._identity() is not self.identity:
+            self._identity = ref(self.identity)  # weak: the arena decides when it goes
+            self._live.clear()
+        if known not in self._live:
+            self._live = {k: ids for k, ids in self._live.items() if k[0] == self.version}
+            self._live[known] = self._find_live(level)
+        return self._live[known]
+
+    def _find_live(self, level: Level) -> I64:
         regs = self._arr("regs")
         if level is Level.COHORT:
             return np.flatnonzero(self._arr("cohort_refs")[: regs[_COHORTS]] > 0)

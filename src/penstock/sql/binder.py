@@ -27,9 +27,10 @@ class Bound:
 
 def bind(query: exp.Expr, catalog: Catalog) -> Bound:
     """The plan of a query over the relations of a catalog; output names are distinct."""
-    params = Params(_parameter_names(query))
+    parameters = list(query.find_all(exp.Parameter))
+    params = Params(_names(parameters))
     node = QueryBinder(Context(catalog, params), {}).relation(query)
-    for parameter in query.find_all(exp.Parameter):
+    for parameter in parameters:
         if parameter.name not in params.types:
             raise untyped(params.reference(parameter.name), parameter)
     specs = tuple(ParamSpec(name, params.types[name]) for name in params.names)
@@ -46,15 +47,14 @@ def _refuse_reserved(query: exp.Expr, node: Node) -> None:
             raise reserved(name, next(filter(None, places), None))
 
 
-def _parameter_names(query: exp.Expr) -> list[str]:
+def _names(parameters: list[exp.Parameter]) -> list[str]:
     """Parameters by first appearance in the text, so that equal shapes number them alike."""
 
     def position(node: exp.Expr) -> tuple[int, int]:
         place = place_of(node)
         return (place.line, place.column) if place else (0, 0)
 
-    found = sorted(query.find_all(exp.Parameter), key=position)
-    return list(dict.fromkeys(node.name for node in found))
+    return list(dict.fromkeys(node.name for node in sorted(parameters, key=position)))
 
 
 def _distinctly_named(node: Node) -> Node:

@@ -21,11 +21,14 @@ class Text:
     def __init__(self, sql: str) -> None:
         self.sql = sql
         self._starts = [0, *(i + 1 for i, c in enumerate(sql) if c == "\n")]
+        self._places: dict[int, Place] = {}
 
     def place(self, offset: int) -> Place:
-        """The 1-based line and column of `offset`."""
-        line = bisect_right(self._starts, offset)
-        return Place(line, offset - self._starts[line - 1] + 1)
+        """The 1-based line and column of `offset`: one object for every place of this text."""
+        if offset not in self._places:
+            line = bisect_right(self._starts, offset)
+            self._places[offset] = Place(line, offset - self._starts[line - 1] + 1)
+        return self._places[offset]
 
 
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)

@@ -74,13 +74,13 @@ def parse_tokens(tokens: list[Token], text: Text) -> Statement:
 
 
 def _statement(cursor: Cursor) -> Statement:
+    if cursor.sees("SELECT") or cursor.sees("WITH") or cursor.sees("("):
+        return _select(cursor)
     for words, read in _READERS:
         if cursor.accept(words):
             statement = read(cursor)
             cursor.end()
             return statement
-    if cursor.sees("SELECT") or cursor.sees("WITH") or cursor.sees("("):
-        return _select(cursor)
     for word, expected in _CONTINUED.items():
         if cursor.accept(word):
             cursor.fail(expected, f"write {word} {expected}")

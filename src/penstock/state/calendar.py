@@ -90,6 +90,10 @@ class Calendar:
         self._scope.reserve("exp", blocks * self._block)
         self._scope.reserve("words", blocks * self._block)
 
+    def due(self, until: int) -> bool:
+        """Whether there are entries: which is the first, the partitions do not tell."""
+        return len(self) > 0
+
     def expire(self, until: int) -> tuple[I64, I64]:
         """Remove and return all entries with exp ≤ until, in order of (exp, insertion)."""
         exp, slots = self.take(until)

@@ -108,6 +108,11 @@ class Fifo:
         words[:, 1:] = rows.T
         self.add(exp, words)
 
+    def due(self, until: int) -> bool:
+        """Whether the oldest entry expires by `until`."""
+        regs = self._arr("regs")
+        return bool(regs[_COUNT]) and bool(self._arr("exp")[regs[_HEAD]] <= until)
+
     def expire(self, until: int) -> tuple[I64, I64]:
         """Remove and return all entries with exp ≤ until, oldest first."""
         gone = self._pop(until)

@@ -6,7 +6,7 @@ from plan_builders import PlanMaker
 
 from penstock.logical.nodes import Join, JoinKind, SetKind, SetOp, walk
 from penstock.optimizer.lower import lower
-from penstock.optimizer.optimizer import RULES, Rule, optimize
+from penstock.optimizer.optimizer import NEEDS, RULES, Rule, optimize
 from penstock.patterns.check import check_bounded
 from penstock.patterns.rules import is_nrr, pattern_of
 
@@ -27,6 +27,18 @@ def test_each_rule_keeps_every_bag(rule: Rule) -> None:
             contents = maker.contents()
             assert bag(after, contents) == bag(plan, contents), seed
     assert changed > 0  # the plans do exercise the rule
+
+
+@pytest.mark.parametrize("rule", NEEDS, ids=lambda rule: rule.__name__)
+def test_a_rule_that_is_not_asked_would_change_nothing(rule: Rule) -> None:
+    passed = 0
+    for seed in SEEDS:
+        maker = PlanMaker(seed)
+        plan, stats = lower(maker.plan(seed % 4)), maker.stats()
+        if not NEEDS[rule] <= {type(node) for node in walk(plan)}:
+            assert rule(plan, stats) == plan, seed
+            passed += 1
+    assert passed > 0
 
 
 def test_lowering_keeps_every_bag_and_leaves_what_the_engine_has() -> None:

@@ -1,0 +1,46 @@
+"""Which blocks of the log are one step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.engine import blocks as b
+from penstock.logical.nodes import OneRow
+from penstock.optimizer.distribution import Distributed
+from penstock.schema import Schema
+from penstock.shards import entries as e
+
+ADD = e.AddQueries(1, np.array([0]), b"", False, 1)
+DEPLOY = e.Deploy(1, Distributed(OneRow(), (), None, ()), Schema(()), False, (), (), ())
+DROP = b.DropQueries(1, np.array([0]))
+PUSH = e.Push("r", b"", 5)
+READ = e.Read(7, 1, np.array([0]))
+
+
+def _steps(*entries: tuple[e.EntryBlock, ...]) -> list[tuple[int, list[str]]]:
+    made = (e.Entry(number, blocks) for number, blocks in enumerate(entries, 1))
+    return [(n, [type(block).__name__ for block in blocks]) for n, blocks in e.steps(made)]
+
+
+def test_queries_that_follow_each_other_are_one_step() -> None:
+    assert _steps((ADD,), (ADD,), (ADD, ADD)) == [(3, ["AddQueries"] * 4)]
+
+
+def test_a_template_comes_with_its_queries_alone() -> None:
+    assert _steps((ADD,), (DEPLOY, ADD, ADD), (ADD,), (ADD,)) == [
+        (2, ["AddQueries"]),
+        (2, ["Deploy", "AddQueries", "AddQueries"]),
+        (4, ["AddQueries", "AddQueries"]),
+    ]
+
+
+def test_all_else_is_a_step_of_its_own() -> None:
+    assert _steps((ADD,), (DROP, READ), (PUSH,), (ADD, PUSH)) == [
+        (2, ["AddQueries"]),
+        (2, ["DropQueries"]),
+        (2, ["Read"]),
+        (3, ["Push"]),
+        (4, ["AddQueries"]),
+        (4, ["Push"]),
+    ]
+    assert _steps() == []
