@@ -25,6 +25,7 @@ from penstock.session.readers import Readers
 from penstock.session.values import literal_rows
 from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
 from penstock.state.convert import to_rows
+from penstock.state.source_log import SourceLog
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -195,6 +196,11 @@ def held(session: Session, readers: Readers, members: I64, kind: int) -> Batch:
     return batch.of_all(readers.owners(members))
 
 
+def _is_all_there(source: SourceLog, first: int | None) -> bool:
+    """Whether a stream still retains its first row; shards may have what is discarded here."""
+    return bool(source.retain) and first is not None and source.watermark - first <= source.retain
+
+
 def check_history(session: Session, compiled: Compiled) -> None:
     """Refuse history that the streams do not retain, seen from the query's clock."""
     needs = compiling.history_needs(compiled.template)
@@ -202,7 +208,7 @@ def check_history(session: Session, compiled: Compiled) -> None:
     clock = min((sources[s].watermark for s in needs), default=BEGINNING)
     for stream, need in needs.items():
         source = sources[stream]
-        if source.discarded == 0:
+        if source.discarded == 0 or _is_all_there(source, session._meters[stream].first_ts):
             continue
         behind = source.watermark - clock
         if need is not None and source.retain >= need + behind:

@@ -67,6 +67,22 @@ def test_history_is_answered_from_what_the_stream_retains() -> None:
     assert total.view().to_pylist() == [{"s": 25}]
 
 
+def test_history_of_a_stream_that_still_has_its_first_row_is_not_refused() -> None:
+    """However far behind the other stream of a join is."""
+    ps = penstock.connect(runner="inprocess", shards=2)
+    for name in ("r", "s"):
+        ps.sql(f"CREATE STREAM {name} (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts RETAIN 10")
+    ps.push("s", [{"k": 1, "a": 2, "ts": 3}])
+    join = "SELECT r.a, s.a AS b FROM r [RANGE 9] JOIN s [RANGE 9] ON r.k = s.k"
+    q = ps.query(join, history=True)
+    ps.push("r", [{"k": 1, "a": 7, "ts": 4}])
+    ps.push("s", [{"k": 2, "a": 2, "ts": 4}])
+    assert q.view().to_pylist() == [{"a": 7, "b": 2}]
+    ps.push("s", [{"k": 2, "a": 2, "ts": 14}])
+    with pytest.raises(PenstockError, match="does not retain"):
+        ps.query(join.replace("RANGE 9", "RANGE 20"), history=True)
+
+
 def test_level_2_answers_from_what_it_received() -> None:
     """Rows of a union that only pass through level 2 are read, and retracted with the query."""
     ps = session()
