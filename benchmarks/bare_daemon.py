@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark import daemon
 
+from penstock.kernels.jit import load_compiled
 from penstock.shards import wire
 from penstock.shards.lower import Lower
 from penstock.shards.messages import Counts, CrossMessage, SourceMessage
@@ -26,8 +27,8 @@ BYTES = "PENSTOCK_BARE_BYTES"
 def _pass_on(shard: Lower, messages: Iterable[Any]) -> list[CrossMessage]:
     found = list(messages)
     rows = any(isinstance(message, SourceMessage) for message in found)
-    data = os.urandom(int(os.environ.get(BYTES, "0"))) if rows else b""
-    results = (wire.Result("nothing", 0, shard.index, data),)
+    data = bytes(int(os.environ.get(BYTES, "0"))) if rows else b""
+    results = (wire.Result("changes", 0, shard.index, data),)
     if shard.index == 0:
         counts: dict[str, Counts] = {}
         for message in found:
@@ -48,5 +49,6 @@ def _take(shard: Upper, messages: Iterable[CrossMessage]) -> list[wire.Result]:
 if __name__ == "__main__":
     Lower.apply = _pass_on  # type: ignore[method-assign, assignment]
     Upper.apply = _take  # type: ignore[method-assign, assignment]
+    load_compiled()
     gc.freeze()
     daemon.manager()

@@ -18,7 +18,7 @@ CONTENDER = "benchmarks.spark_contender"
 def measure(workload: str, folder: Path) -> Result:
     """One workload: the job, the bare topology, the engine alone."""
     engine = apart(CONTENDER, workload, "engine", str(folder))
-    out = max(int(record["bytes_out"]) for record in engine["progress"])
+    out = max(int(record["result_bytes"]) for record in engine["progress"])
     bare = apart(CONTENDER, workload, "bare", str(folder), environment={BYTES: str(out // 2)})
     alone = apart(CONTENDER, workload, "alone", str(folder))
     share = engine["rate"] / bare["rate"]

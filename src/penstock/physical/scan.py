@@ -38,8 +38,8 @@ class ScanOp(Operator):
         self.node = node
         self.log = log
         self.at_commit = at_commit
-        self._columns = np.array((0, *(1 + c for c in node.columns)))
-        self._whole = node.columns == tuple(range(len(log.schema)))
+        whole = node.columns == tuple(range(len(log.schema)))
+        self._columns = None if whole else np.array((0, *(1 + c for c in node.columns)))
         scope.array("position", 1, fill=-1)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
@@ -69,18 +69,18 @@ class ScanOp(Operator):
 
     def rows_at(self, start: int, end: int) -> Delta:
         """The rows at these positions of the log with the interval of their life."""
-        rows, ts, epoch = self.log.read(start, end)
-        n = ts.shape[0]
+        words, ts, epoch = self.log.columns(start, end, self._columns)
         begin, exp = self._life(ts)
-        return Delta(self._payload(rows), begin, exp, np.ones(n, np.int8), epoch.copy())
+        sign = np.ones(ts.shape[0], np.int8)
+        return Delta(self._payload(words), begin, exp, sign, epoch.copy())
 
-    def _payload(self, rows: I64) -> I64:
-        out = np.ascontiguousarray(rows.T if self._whole else rows[:, self._columns].T)
-        if not self._whole and out[0].any():
-            nulls, out[0] = out[0].copy(), 0
+    def _payload(self, words: I64) -> I64:
+        """The bits of NULLs in the places of the columns that are read."""
+        if self._columns is not None and words[0].any():
+            nulls, words[0] = words[0].copy(), 0
             for j, c in enumerate(self.node.columns):
-                out[0] |= ((nulls >> c) & 1) << j
-        return out
+                words[0] |= ((nulls >> c) & 1) << j
+        return words
 
     def _life(self, ts: I64) -> tuple[I64, I64]:
         window = self.node.window

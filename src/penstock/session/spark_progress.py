@@ -53,17 +53,29 @@ def _received(session: OnSpark, batch: Batch) -> dict[str, int]:
     return found
 
 
+def told(batch: Batch) -> list[dict[str, Any]]:
+    """What each shard measured, by level and number."""
+    found = [wire.loads(r.data) for r in batch.results if r.kind == "shard"]
+    return sorted(found, key=lambda t: (t["level"], t["shard"]))
+
+
 def shards(batch: Batch) -> dict[str, Any]:
     """What the shards measured: totals, and the slowest shard of each level by stage."""
-    told = [wire.loads(r.data) for r in batch.results if r.kind == "shard"]
+    found = told(batch)
     stages = {
-        f"level{level}_{stage}": max((t[stage] for t in told if t["level"] == level), default=0.0)
+        f"level{level}_{stage}": max((t[stage] for t in found if t["level"] == level), default=0.0)
         for level in (1, 2)
         for stage in ("take_s", "apply_s", "save_s")
     }
     totals = {
-        name: sum(t[name] for t in told)
-        for name in ("changes_out", "state_bytes", "log_bytes", "snapshot_bytes")
+        name: sum(t[name] for t in found)
+        for name in (
+            "changes_out",
+            "result_bytes",
+            "state_bytes",
+            "log_bytes",
+            "snapshot_bytes",
+        )
     }
     return {**totals, "stages": stages}
 

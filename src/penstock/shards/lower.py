@@ -12,6 +12,7 @@ from penstock.delta import I8, I64, Bool, Delta
 from penstock.engine import blocks as b
 from penstock.optimizer.distribution import Route, Spread
 from penstock.patterns.edge import Edge
+from penstock.schema import Schema
 from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.messages import (
@@ -91,7 +92,7 @@ class Lower(Shard):
         schema = self.spec.streams[stream].schema
         found: list[b.Block] = []
         if self.spec.streams[stream].retain:
-            found.append(self._rows(stream, batch, epoch, watermark))
+            found.append(self._rows(stream, [batch], epoch, watermark))
         for name, route in self.spec.routes.items():
             if route.stream != stream or not self._gets(route):
                 continue
@@ -100,16 +101,25 @@ class Lower(Shard):
                 shards = arrow_shards(batch, schema, route.spread, self.count)
                 mine = batch.filter(pa.array(shards == self.index))
             if mine.num_rows:
-                found.append(self._rows(name, mine, epoch, watermark))
+                found.append(self._rows(name, [mine], epoch, watermark))
         return found
 
     def _gets(self, route: Route) -> bool:
         return route.spread.kind != "one" or route.spread.shard == self.index
 
-    def _rows(self, name: str, batch: pa.RecordBatch, epoch: int, watermark: int) -> b.Rows:
+    def _rows(self, name: str, batches: list[pa.RecordBatch], epoch: int, watermark: int) -> b.Rows:
         """Rows in the engine's form; columns that were not shipped are 0, and nobody looks."""
         schema = self.engine.sources[name].schema
-        rows = np.zeros((1 + len(schema), batch.num_rows), np.int64)
+        count = sum(batch.num_rows for batch in batches)
+        rows, ts = np.zeros((1 + len(schema), count), np.int64), np.empty(count, np.int64)
+        end = 0
+        for batch in batches:
+            start, end = end, end + batch.num_rows
+            self._fill(batch, schema, rows[:, start:end])
+            ts[start:end] = batch.column(wire.TIME).to_numpy()
+        return b.Rows(name, rows, ts, watermark, epoch)
+
+    def _fill(self, batch: pa.RecordBatch, schema: Schema, rows: I64) -> None:
         for j, column in enumerate(schema):
             at = batch.schema.get_field_index(column.name)
             if at < 0:
@@ -117,8 +127,6 @@ class Lower(Shard):
             null = fill_column(batch.column(at), column.type, self.engine.strings, rows[1 + j])
             if null is not None:
                 rows[0] |= null.astype(np.int64) << j
-        ts = np.array(batch.column(wire.TIME).to_numpy())
-        return b.Rows(name, rows, ts, watermark, epoch)
 
     def _beat(self, stream: str, watermark: int) -> list[b.Block]:
         """A stream's watermark, for the stream and all its routes."""
@@ -132,16 +140,18 @@ class Lower(Shard):
         for m in known:
             reached[m.stream] = max(reached.get(m.stream, m.reached), m.reached)
         pieces = [(m, piece) for m in known for piece in m.pieces]
+        routed: dict[tuple[str, str, int], list[pa.RecordBatch]] = {}
         blocks: list[b.Block] = []
         for m, piece in sorted(pieces, key=lambda found: (found[0].stream, found[1].place)):
-            watermark = reached[m.stream]
             if piece.whole is not None:
                 batch = wire.unpack_batch(piece.whole)
-                blocks += self._spread(m.stream, batch, m.epoch, watermark)
+                blocks += self._spread(m.stream, batch, m.epoch, reached[m.stream])
             for name, data in piece.routed:
                 if name in self.engine.sources:
-                    batch = wire.unpack_batch(data)
-                    blocks.append(self._rows(name, batch, m.epoch, watermark))
+                    found = routed.setdefault((name, m.stream, m.epoch), [])
+                    found.append(wire.unpack_batch(data))
+        for (name, stream, epoch), batches in routed.items():
+            blocks.append(self._rows(name, batches, epoch, reached[stream]))
         for stream, watermark in sorted(reached.items()):
             blocks += self._beat(stream, watermark)
         self._run(blocks, ())

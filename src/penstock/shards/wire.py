@@ -16,12 +16,14 @@ import pyarrow as pa
 from penstock.delta import I64, Delta
 from penstock.physical.changes import Changes
 from penstock.schema import Schema
+from penstock.shards.narrow import is_plain, narrowed, widened
 from penstock.state.convert import to_arrow, to_rows
 from penstock.state.strings import StringTable
 
 TIME = "__ts"
 """Column of event times beside the columns of a stream."""
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_PLAIN = pa.ipc.IpcWriteOptions()
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def dumps(value: Any) -> bytes:
@@ -35,9 +37,12 @@ def loads(data: bytes) -> Any:
 
 
 def pack_batch(batch: pa.RecordBatch | pa.Table) -> bytes:
-    """An Arrow batch as IPC."""
+    """An Arrow batch as IPC; integers are narrow, the rest is compressed."""
+    if isinstance(batch, pa.RecordBatch):
+        batch = narrowed(batch)
+    options = _PLAIN if is_plain(batch) else _COMPRESSED
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write(batch)
     return bytes(sink.getvalue())
 
@@ -48,7 +53,7 @@ def unpack_batch(data: bytes) -> pa.RecordBatch:
         table = reader.read_all()
     batches = table.combine_chunks().to_batches()
     if batches:
-        return batches[0]
+        return widened(batches[0])
     return pa.RecordBatch.from_arrays(
         [pa.nulls(0, f.type) for f in table.schema], table.schema.names
     )

@@ -66,6 +66,11 @@ class LiveShard:
             self.spec_nonce = secrets.token_hex(16)
         return output
 
+    @property
+    def weight(self) -> int:
+        """The most that `pack` may give, but for a few bytes."""
+        return self.arena.nbytes + len(self._pickled())
+
     def pack(self) -> Iterator[bytes]:
         """The whole state in chunks."""
         config = self._pickled()

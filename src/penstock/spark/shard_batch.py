@@ -67,6 +67,7 @@ def _apply(
         "apply_s": times[2] - times[1],
         "save_s": times[3] - times[2],
         "changes_out": live.shard.changes_out - told,
+        "result_bytes": sum(len(result.data) for result in _results(output)),
         "state_bytes": live.arena.nbytes,
         "log_bytes": 0 if whole else sum(map(len, messages)),
         "snapshot_bytes": saved.snapshot_bytes if whole else 0,
@@ -79,7 +80,8 @@ def _save(
 ) -> Head:
     """Put the new state into the store: by what led to it, or whole when that is less."""
     head = replace(head, spec=live.spec_nonce)
-    if head.weight + sum(map(len, messages)) > _limit(level, live.name.index, head):
+    weight = sum(map(len, messages))
+    if live.weight < weight or head.weight + weight > _limit(level, live.name.index, head):
         head = store.replace(head, live.pack())
     else:
         head = store.append(head, messages)
@@ -92,11 +94,17 @@ def _limit(level: Level, index: int, head: Head) -> int:
     return most + most * index // (2 * len(level.keys))
 
 
+def _results(output: Sequence[CrossMessage | wire.Result]) -> Iterator[wire.Result]:
+    """What leaves the job of what a shard brought forth."""
+    for made in output:
+        yield from (made,) if isinstance(made, wire.Result) else made.through
+
+
 def _cross(
     keys: tuple[int, ...], index: int, output: Sequence[CrossMessage], results: list[wire.Result]
 ) -> Iterator[pd.DataFrame]:
     """Blocks for level 2; results go beside them, because nobody needs to log them."""
-    through = [*results, *(r for message in output for r in message.through)]
+    through = [*results, *_results(output)]
     blocks: list[Block] = []
     for to, message in enumerate(output):
         data = pickling.dumps(replace(message, through=()))

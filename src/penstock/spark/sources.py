@@ -36,6 +36,8 @@ _TYPES: dict[Kind, t.DataType] = {
     Kind.TIMESTAMP: t.TimestampNTZType(),
 }
 _FILES = ("parquet", "json", "csv", "orc", "text")
+_CSV = {"header": "true", "enforceschema": "false"}
+"""As in process: there is a header; columns that are not as it says are an error, not a guess."""
 _JSON_VALUE = ("kafka", "socket")
 """Formats whose rows are a text `value` that holds a JSON object."""
 
@@ -70,6 +72,8 @@ def open_source(spark: SparkSession, stream: StreamDef) -> Source:
             f"stream {stream.name} needs a path", code="PS-DATA-008",
             remedy=f"FROM {kind} OPTIONS (path 'in')",
         )  # fmt: skip
+    if kind == "csv":
+        options = {**_CSV, **options}
     with _of_stream(stream.name, kind), translated():
         if kind == "parquet" and can_read(spark, options):
             return Source(found_files(spark, options), files=True)

@@ -3,10 +3,14 @@
 Rows lie in order of (ts, arrival). Rows at or before the watermark never move, because later
 rows are not older than the watermark; so a reader is a position. Positions are absolute and
 survive trimming. RETAIN keeps rows that readers are done with.
+
+Most rows are read in the step that brings them, and never again. So what comes to an empty log is
+held as it came, and only what is left at the end of the step goes into the arena.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -18,6 +22,21 @@ from penstock.state.arena import Scope
 _HEAD, _TAIL, _BASE, _WATERMARK = 0, 1, 2, 3
 
 
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """Rows of this step (column-major) in order of time, which the arena does not have."""
+
+    rows: I64
+    ts: I64
+    epoch: int | I64
+
+    def epochs(self, part: slice) -> I64:
+        """The epochs of some rows."""
+        if isinstance(self.epoch, int):
+            return np.full(self.ts[part].shape[0], self.epoch)
+        return self.epoch[part]
+
+
 class SourceLog:
     """The reordered rows of a stream and its watermark."""
 
@@ -25,6 +44,7 @@ class SourceLog:
         self.scope = scope
         self.schema = schema
         self.retain = retain
+        self._fresh: _Fresh | None = None
         scope.array("ts", 16)
         scope.array("epoch", 16)
         scope.array("rows", (16, 1 + len(schema)))
@@ -55,8 +75,14 @@ class SourceLog:
         self._arr("regs")[_BASE] += rows
 
     def __len__(self) -> int:
+        return int(self._times().shape[0])
+
+    def _times(self) -> I64:
+        """The times of all rows."""
+        if self._fresh is not None:
+            return self._fresh.ts
         regs = self._arr("regs")
-        return int(regs[_TAIL] - regs[_HEAD])
+        return self._arr("ts")[int(regs[_HEAD]) : int(regs[_TAIL])]
 
     def add(self, rows: I64, ts: I64, epoch: int | I64) -> None:
         """Insert a batch (column-major rows), keeping (ts, arrival) order."""
@@ -67,6 +93,21 @@ class SourceLog:
             order = np.argsort(ts, kind="stable")
             ts, rows = ts[order], rows[:, order]
             epoch = epoch if isinstance(epoch, int) else epoch[order]
+        self._settle()
+        if len(self) or self.retain:
+            self._insert(rows, ts, epoch)
+        else:
+            self._fresh = _Fresh(rows, ts, epoch)
+
+    def _settle(self, gone: int = 0) -> None:
+        """What was held for the step goes into the arena, but for the first rows."""
+        fresh, self._fresh = self._fresh, None
+        if fresh is not None and gone < fresh.ts.shape[0]:
+            rest = slice(gone, None)
+            self._insert(fresh.rows[:, rest], fresh.ts[rest], fresh.epochs(rest))
+
+    def _insert(self, rows: I64, ts: I64, epoch: int | I64) -> None:
+        n = ts.shape[0]
         self._room(n)
         regs = self._arr("regs")
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
@@ -98,27 +139,53 @@ class SourceLog:
 
     def position(self, ts: int, *, after: bool) -> int:
         """Absolute position of the first row with time > ts (`after`) or ≥ ts."""
-        regs = self._arr("regs")
-        head, tail = int(regs[_HEAD]), int(regs[_TAIL])
         side = "right" if after else "left"
-        found = int(np.searchsorted(self._arr("ts")[head:tail], ts, side=side))  # type: ignore[call-overload]
-        return int(regs[_BASE]) + found
+        found = int(np.searchsorted(self._times(), ts, side=side))  # type: ignore[call-overload]
+        return self.discarded + found
 
     def read(self, start: int, end: int) -> tuple[I64, I64, I64]:
         """Rows at absolute positions [start, end): (rows row-major, ts, epoch), as views."""
-        regs = self._arr("regs")
-        shift = int(regs[_HEAD] - regs[_BASE])
-        part = slice(max(start, self.discarded) + shift, max(end, self.discarded) + shift)
+        self._settle()
+        part = self._part(start, end)
         return self._arr("rows")[part], self._arr("ts")[part], self._arr("epoch")[part]
+
+    def columns(self, start: int, end: int, chosen: I64 | None) -> tuple[I64, I64, I64]:
+        """Rows at absolute positions [start, end): (chosen words column-major, ts, epoch).
+
+        They may be views, and two readers may get the same memory.
+        """
+        part = self._part(start, end)
+        if self._fresh is None:
+            rows = self._arr("rows")[part]
+            words = rows.T if chosen is None else rows[:, chosen].T
+            return np.ascontiguousarray(words), self._arr("ts")[part], self._arr("epoch")[part]
+        fresh = self._fresh
+        words = fresh.rows[:, part] if chosen is None else fresh.rows[chosen, part]
+        return np.ascontiguousarray(words), fresh.ts[part], fresh.epochs(part)
+
+    def _part(self, start: int, end: int) -> slice:
+        """Where rows at absolute positions lie."""
+        regs = self._arr("regs")
+        shift = (0 if self._fresh is not None else int(regs[_HEAD])) - int(regs[_BASE])
+        return slice(max(start, self.discarded) + shift, max(end, self.discarded) + shift)
 
     def trim(self, reader: int) -> None:
         """Discard rows before position `reader` that RETAIN does not ask for."""
+        gone = max(0, self._kept_from(reader) - self.discarded)
+        regs = self._arr("regs")
+        regs[_BASE] += gone
+        if self._fresh is not None:
+            self._settle(gone)
+        else:
+            regs[_HEAD] += gone
+            if regs[_HEAD] == regs[_TAIL]:
+                regs[_HEAD] = regs[_TAIL] = 0
+
+    def _kept_from(self, reader: int) -> int:
+        """The position of the first row that somebody may still want."""
         if self.watermark == BEGINNING:
-            return
+            return self.discarded
         keep = min(reader, self.position(self.watermark, after=True))
         if self.retain:
             keep = min(keep, self.position(self.watermark - self.retain, after=False))
-        regs = self._arr("regs")
-        gone = max(0, keep - int(regs[_BASE]))
-        regs[_HEAD] += gone
-        regs[_BASE] += gone
+        return keep

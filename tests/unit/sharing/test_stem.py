@@ -156,6 +156,7 @@ def filled(n: int, keys: int = 7) -> tuple[Arena, SourceLog]:
     rows = batch(np.random.default_rng(1), n, keys, np.arange(n))
     log.add(rows, np.arange(n), 1)
     log.advance(n)
+    log.trim(0)  # the step is over
     return arena, log
 
 
