@@ -140,3 +140,53 @@ def test_rows_of_one_time_come_in_the_order_of_their_files(
             one.push("f", table)
         assert query.view().sort_by("a") == twin.view().sort_by("a")
         assert sum(batch["rows_in"] for batch in ps.progress()) == 2 * rows
+
+
+def test_a_source_joins_a_running_job(spark: SparkSession, tmp_path: Path) -> None:
+    """The query starts again by itself; after a restart both sources go on where they were."""
+    create = "CREATE STREAM {} (k INT, ts BIGINT) TIMESTAMP BY ts"
+    join = "SELECT a.k, a.ts FROM a [RANGE 30] JOIN b_2 [RANGE 30] AS b ON a.k = b.k"
+
+    def put(number: int) -> pa.Table:
+        ts = list(range(20 * number, 20 * number + 20))
+        table = pa.table({"k": [t % 5 for t in ts], "ts": ts})
+        for stream in ("a", "b_2"):
+            (tmp_path / stream).mkdir(exist_ok=True)
+            pq.write_table(table, tmp_path / stream / f"{number}.parquet")
+        return table
+
+    def external(name: str) -> str:
+        return f"{create.format(name)} FROM parquet OPTIONS (path '{tmp_path}/{name}')"
+
+    one = penstock.connect(runner="inprocess")
+    for name in ("a", "b_2"):
+        one.sql(create.format(name))
+    checkpoint = tmp_path / "checkpoint"
+    with penstock.connect(spark=spark, shards=2, checkpoint=checkpoint) as ps:
+        table = put(0)
+        ps.sql(external("a"))
+        for session in (ps, one):
+            session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM a [RANGE 30]")
+        ps.start()
+        ps.flush()
+        one.push("a", table)
+        assert answers(ps, "n") == answers(one, "n")
+        ps.sql(external("b_2"))
+        for session in (ps, one):
+            session.sql(f"CREATE MATERIALIZED VIEW j AS {join}")
+        ps.flush()
+        one.push("b_2", table)
+        assert answers(ps, "j") == answers(one, "j")
+    table = put(1)
+    with penstock.connect(spark=spark, checkpoint=checkpoint) as ps:
+        ps.flush()
+        for name in ("a", "b_2"):
+            one.push(name, table)
+        for name in ("n", "j"):
+            assert answers(ps, name) == answers(one, name) != Counter(), name
+    one.close()
+
+
+def answers(session: Any, view: str) -> Counter[tuple[Any, ...]]:
+    table = session[view].view()
+    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -1,6 +1,6 @@
 """The directory of a job: who it belongs to, and that one driver has it.
 
-penstock.json   format, version, id, shards; external sources from the first start on
+penstock.json   format, version, id, shards; external sources as of the last start
 lock            held by the driver while it runs
 log/            the session log
 manifests/      what is fixed per batch
@@ -34,6 +34,7 @@ class Identity:
     id: str
     shards: int
     sources: tuple[str, ...] | None  # None until the job is started
+    by_name: bool = False  # whether Spark tells sources apart by name, so that more may come
 
 
 class Checkpoint:
@@ -103,18 +104,22 @@ class Checkpoint:
         staged.write_text(json.dumps(asdict(identity), indent=1))
         staged.replace(self.path / "penstock.json")
 
-    def fix_sources(self, sources: tuple[str, ...]) -> None:
-        """The external sources of the job; Spark counts them, so they stay the same."""
-        if self.identity.sources is None:
-            self.identity = replace(self.identity, sources=sources)
-            self._write(self.identity)
-        elif self.identity.sources != sources:
+    def note_sources(self, sources: tuple[str, ...], named: bool) -> None:
+        """The external sources of a start; if Spark counts them, they stay the same."""
+        known = self.identity
+        if known.sources is None:
+            known = replace(known, by_name=named)
+        elif not known.by_name and known.sources != sources:
             raise StateError(
                 f"the checkpoint {self.path} has the external streams "
-                f"{_names(self.identity.sources)}, not {_names(sources)}",
+                f"{_names(known.sources)}, not {_names(sources)}",
                 code="PS-STATE-008",
-                remedy="the set of external streams is fixed when a checkpoint is first started",
+                remedy="the set of external streams is fixed when a checkpoint is first started "
+                "with a DataFrame whose sources have no names",
             )
+        if known.sources != sources:
+            self.identity = replace(known, sources=sources)
+            self._write(self.identity)
 
     def close(self) -> None:
         """Let others have it; a temporary directory goes."""
@@ -133,6 +138,7 @@ def _read_identity(path: Path) -> Identity:
         return Identity(
             int(data["format"]), str(data["penstock"]), str(data["id"]), int(data["shards"]),
             None if data["sources"] is None else tuple(data["sources"]),
+            bool(data.get("by_name", False)),
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(

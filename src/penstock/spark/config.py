@@ -110,9 +110,10 @@ def _check_java() -> None:
         )
 
 
-def query_settings(shards: int) -> dict[str, str]:
+def query_settings(shards: int, by_name: bool = False) -> dict[str, str]:
     """Settings that the streaming query must have; it takes a copy when it starts."""
     return {
+        "spark.sql.streaming.queryEvolution.enableSourceEvolution": str(by_name).lower(),
         "spark.sql.shuffle.partitions": str(shards),
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,16 +26,18 @@ from penstock.shards import wire
 from penstock.shards.entries import Entry, EntryBlock
 from penstock.shards.intake import Intake
 from penstock.shards.job import Batch, Deliver
-from penstock.shards.session_log import SessionLog
+from penstock.shards.session_log import LogReader, SessionLog
 from penstock.spark import pickling
 from penstock.spark.cells import results_of
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.config import SparkError, query_settings, settings
 from penstock.spark.failure import translated
+from penstock.spark.log_source import batch_end
 from penstock.spark.manifest import Manifest, Manifests, Mark
 from penstock.spark.shard_processor import LOG_WEIGHT
+from penstock.spark.source_set import SourceSet
 from penstock.spark.sources import Source
-from penstock.spark.topology import Topology
+from penstock.spark.topology import LOG, Topology
 
 Intakes = Callable[[int], Mapping[str, Intake]]
 """How the rows of each external stream are taken in, as of an entry."""
@@ -92,13 +94,13 @@ class SparkJob:
     ) -> None:
         self._spark = spark
         self._deliver = deliver
-        self._sources = dict(sources or {})
         self._intakes = intakes
         self._sinks = sinks
         self._wanted = wanted
         self._trigger = trigger
         self._log_weight = log_weight
         self._checkpoint = Checkpoint(checkpoint, shards)
+        self._sources = SourceSet(self._checkpoint, dict(sources or {}))
         self.shards = self._checkpoint.identity.shards
         try:
             self._log = SessionLog(self._checkpoint.log)
@@ -116,6 +118,7 @@ class SparkJob:
         self._thread = 0  # that delivers
         self._error: Exception | None = None
         self._busy = self._stopping = False
+        self._renewal: threading.Thread | None = None
 
     def _look_for_losses(self) -> None:
         """Refuse a checkpoint of which a part has gone: to go on would give wrong answers."""
@@ -181,38 +184,69 @@ class SparkJob:
         return self._query is not None and self._error is None
 
     def add_source(self, name: str, source: Source) -> None:
-        """Read an external stream; Spark fixes the set of them when the job is first started."""
-        known = self._checkpoint.identity.sources
-        if known is not None and name not in known:
-            raise StateError(
-                f"stream {name} comes after the job was started, and Spark cannot add a source",
-                code="PS-STATE-008",
-                remedy="declare external streams before the first flush() or start(), "
-                "or use another checkpoint; push() needs no source",
-            )
-        self._sources[name] = source
+        """Read an external stream, which the next entry declares; a running query starts again."""
+        with self._changed:
+            self._sources.add(name, source, self.next_entry)
+            self._renew_if_needed()
 
     # ---- running ---------------------------------------------------------------------
     def start(self) -> None:
         """Start the query, or go on where it stopped or failed."""
         if self._error is not None:
             self.stop()
-        if self._query is not None:
-            return
-        self._checkpoint.fix_sources(tuple(sorted(self._sources)))
+        if self._query is None and self._renewal is None:
+            self._start_query()
+            with self._changed:
+                self._renew_if_needed()
+
+    def _start_query(self) -> None:
+        sources = self._sources.begin(self._next_end())
+        by_name = self._sources.by_name
         topology = Topology(
             self._arenas(), self._checkpoint.log.absolute(), self._checkpoint.manifests.absolute(),
-            self.shards, self._log_weight,
+            self.shards, self._log_weight, by_name,
         )  # fmt: skip
         self._error, self._stopping = None, False
-        with translated(), settings(self._spark, query_settings(self.shards)):
-            frame = topology.frame(self._spark, self._sources)
+        with translated(), settings(self._spark, query_settings(self.shards, by_name)):
+            frame = topology.frame(self._spark, sources)
             writer = frame.writeStream.foreachBatch(self._run).trigger(processingTime=self._trigger)
             with self._changed:
                 location = str(self._checkpoint.spark.absolute())
                 self._query = writer.option("checkpointLocation", location).start()
                 self._changed.notify_all()
         threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
+
+    def _next_end(self) -> int:
+        """The last entry of the first batch to come."""
+        first = self._mark.last + 1
+        records = LogReader(self._checkpoint.log, first).poll()
+        return batch_end({record.number: record for record in records}, first)
+
+    def _renew_if_needed(self) -> None:
+        """Start the query again, in a thread, once the shards know of all sources."""
+        if self._query is not None and self._renewal is None and self._sources.waits_for():
+            self._renewal = threading.Thread(target=self._renew, daemon=True)
+            self._renewal.start()
+
+    def _renew(self) -> None:
+        try:
+            while (entry := self._sources.waits_for()) and self._reaches(entry):
+                self._stop_query()
+                self._start_query()
+        except Exception as error:
+            self._error = self._error or error
+        finally:
+            with self._changed:
+                self._renewal = None
+                self._changed.notify_all()
+
+    def _reaches(self, entry: int) -> bool:
+        """Wait until an entry is delivered; False when the job ends before."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._delivered >= entry or self._stopping or self._error is not None
+            )
+            return self._delivered >= entry and not self._stopping and self._error is None
 
     def _arenas(self) -> str:
         """Where shards keep their arenas; the same after a restart on this machine."""
@@ -228,7 +262,7 @@ class SparkJob:
         except Exception as found:
             error = found
         with self._changed:
-            if not self._stopping:
+            if not self._stopping and self._query is query:
                 self._error = self._error or error
             self._changed.notify_all()
 
@@ -250,6 +284,9 @@ class SparkJob:
     def drain(self) -> None:
         """Return when every entry, and all that external sources have, is in the answers."""
         self.wait(self._log.last)
+        with self._changed:
+            self._changed.wait_for(lambda: self._renewal is None)
+        self._check()
         if self._sources and self._query is not None:
             with translated():
                 self._query.processAllAvailable()
@@ -261,6 +298,13 @@ class SparkJob:
 
     def stop(self) -> None:
         """Stop after the batch that runs; `start` goes on."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._renewal is None)
+        self._stop_query()
+
+    def _stop_query(self) -> None:
         query = self._query
         if query is None:
             return
@@ -364,8 +408,11 @@ class SparkJob:
     def _planned_entry(self, number: int) -> int:
         """The last entry of a batch, as Spark has written down before it runs."""
         assert self._query is not None
-        query = self._query._jsq.streamingQuery()
-        offset = query.offsetLog().get(number).get().offsets().apply(0)
+        planned = self._query._jsq.streamingQuery().offsetLog().get(number).get()
+        if planned.version() == 1:  # sources are numbered
+            offset = planned.offsets().apply(0)
+        else:
+            offset = planned.offsetsMap().getOrElse(LOG, None)
         return int(json.loads(offset.get().json())["entry"]) if offset.isDefined() else 0
 
 
@@ -384,7 +431,7 @@ class _Beats:
             self._by_entry[entry] = beats
 
     def apply(
-        self, first: int, last: int, watermarks: dict[str, int], streams: Mapping[str, Any]
+        self, first: int, last: int, watermarks: dict[str, int], streams: Container[str]
     ) -> None:
         """Move watermarks by the heartbeats of a batch, and forget them."""
         for entry in sorted(e for e in self._by_entry if e <= last):

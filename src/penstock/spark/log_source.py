@@ -6,7 +6,7 @@ no further Python worker stands between the log and the shards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,17 @@ class EntryRange(InputPartition):
     first: int
     last: int
     place: Place
+
+
+def batch_end(records: Mapping[int, Record], first: int) -> int:
+    """The last entry of the batch that begins with `first`."""
+    size, last = 0, first - 1
+    while (record := records.get(last + 1)) is not None:
+        size += record.blocks
+        if size > BATCH_BYTES and last >= first:
+            break
+        last += 1
+    return last
 
 
 class LogSource(DataSource):
@@ -76,13 +87,7 @@ class LogStream(DataSourceStreamReader):
         """The last entry of the next batch."""
         first = start["entry"] + 1
         self._find(first)
-        size, last = 0, start["entry"]
-        while (record := self._known.get(last + 1)) is not None:
-            size += record.blocks
-            if size > BATCH_BYTES and last >= first:
-                break
-            last += 1
-        return {"entry": last}
+        return {"entry": batch_end(self._known, first)}
 
     def _find(self, first: int) -> None:
         """Look for new entries; a restart begins in the middle of the log."""

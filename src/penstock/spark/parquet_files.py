@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.errors import DataError
 from penstock.schema import Field, Schema
@@ -42,10 +43,10 @@ def can_read(spark: SparkSession, options: Mapping[str, str]) -> bool:
     return str(path.getFileSystem(settings).getScheme()) == "file"
 
 
-def found_files(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+def found_files(reader: DataStreamReader, options: Mapping[str, str]) -> DataFrame:
     """Names and sizes of files as they appear."""
-    reader = spark.readStream.format("binaryFile").schema(_FOUND).options(**options)
-    return reader.load().select("path", "length")
+    files = reader.format("binaryFile").schema(_FOUND).options(**options).load()
+    return files.select("path", "length")
 
 
 def parts_of_files(files: DataFrame, keys: tuple[int, ...]) -> DataFrame:

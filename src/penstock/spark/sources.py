@@ -6,7 +6,7 @@ row. Text formats hand on what they cannot read as text (`_malformed`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -56,10 +56,38 @@ def spark_schema(schema: Schema) -> t.StructType:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A streaming frame of rows, or of names of files that hold them (`parquet_files`)."""
+    """A streaming frame of rows, or of names of files that hold them (`parquet_files`).
+
+    Spark lets sources join a running job if all have names. `under` opens the source under one; a
+    user's frame has none but those it was made with.
+    """
 
     frame: DataFrame
     files: bool = False
+    under: Callable[[str], DataFrame] | None = None
+
+    def can_be_named(self) -> bool:
+        """Whether Spark can tell the source from others by name."""
+        return self.under is not None or all(_names(self.frame))
+
+    def named(self, stream: str) -> DataFrame:
+        """The frame under the stream's name."""
+        return self.frame if self.under is None else self.under(source_name(stream))
+
+
+def source_name(stream: str) -> str:
+    """A stream's name in the letters that Spark takes."""
+    plain = (c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in stream)
+    return f"penstock_{''.join(plain)}"
+
+
+def _names(frame: DataFrame) -> Iterator[str | None]:
+    """The name of each source that a frame reads."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    for leaf in (leaves.apply(i) for i in range(leaves.size())):
+        if leaf.isStreaming():
+            name = leaf.sourceIdentifyingName().nameOpt()
+            yield str(name.get()) if name.isDefined() else None
 
 
 def open_source(spark: SparkSession, stream: StreamDef) -> Source:
@@ -75,9 +103,16 @@ def open_source(spark: SparkSession, stream: StreamDef) -> Source:
     if kind == "csv":
         options = {**_CSV, **options}
     with _of_stream(stream.name, kind), translated():
-        if kind == "parquet" and can_read(spark, options):
-            return Source(found_files(spark, options), files=True)
-        return Source(_rows(spark.readStream.format(kind).options(**options), kind, stream.schema))
+        files = kind == "parquet" and can_read(spark, options)
+
+    def opened(name: str | None) -> DataFrame:
+        with _of_stream(stream.name, kind), translated():
+            reader = spark.readStream if name is None else spark.readStream.name(name)
+            if files:
+                return found_files(reader, options)
+            return _rows(reader.format(kind).options(**options), kind, stream.schema)
+
+    return Source(opened(None), files, opened)
 
 
 def _rows(reader: DataStreamReader, kind: str, schema: Schema) -> DataFrame:

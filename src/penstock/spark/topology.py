@@ -17,6 +17,9 @@ from penstock.spark.parquet_files import parts_of_files
 from penstock.spark.shard_processor import Level, ShardProcessor
 from penstock.spark.sources import Source
 
+LOG = "log"
+"""The name of the session log among the sources."""
+
 
 @dataclass(frozen=True, slots=True)
 class Topology:
@@ -27,15 +30,19 @@ class Topology:
     manifests: Path
     shards: int
     log_weight: int
+    by_name: bool  # whether Spark tells sources apart by name, not by number
 
     def frame(self, spark: SparkSession, sources: Mapping[str, Source]) -> DataFrame:
         """Results of the batch; the log comes first, then sources by name, as Spark counts them."""
         keys = shard_keys(self.shards)
         spark.dataSource.register(LogSource)
         reader = spark.readStream.format(FORMAT).option("path", str(self.log))
+        if self.by_name:
+            reader = reader.name(LOG)
         blocks = [reader.option("keys", ",".join(map(str, keys))).load()]
         for name, source in sorted(sources.items()):
-            frame = parts_of_files(source.frame, keys) if source.files else source.frame
+            frame = source.named(name) if self.by_name else source.frame
+            frame = parts_of_files(frame, keys) if source.files else frame
             pack = Pack(name, self.manifests, keys, source.files)
             blocks.append(frame.mapInArrow(pack, BLOCKS))
         lower = self._level(reduce(DataFrame.unionByName, blocks), 1, keys, BLOCKS)

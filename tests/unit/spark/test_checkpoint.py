@@ -13,14 +13,24 @@ from penstock.spark.checkpoint import Checkpoint
 
 def test_what_it_is_stays(tmp_path: Path) -> None:
     first = Checkpoint(tmp_path, 3)
-    first.fix_sources(("a", "b"))
+    first.note_sources(("a", "b"), named=False)
     first.close()
     again = Checkpoint(tmp_path, 5)
     assert again.identity == first.identity
     assert again.identity.shards == 3
-    again.fix_sources(("a", "b"))
+    again.note_sources(("a", "b"), named=False)
     with pytest.raises(StateError, match="PS-STATE-008"):
-        again.fix_sources(("a",))
+        again.note_sources(("a",), named=True)
+    again.close()
+
+
+def test_sources_with_names_may_become_more(tmp_path: Path) -> None:
+    first = Checkpoint(tmp_path, 1)
+    first.note_sources(("a",), named=True)
+    first.note_sources(("a", "b"), named=True)
+    first.close()
+    again = Checkpoint(tmp_path, 1)
+    assert (again.identity.sources, again.identity.by_name) == (("a", "b"), True)
     again.close()
 
 
