@@ -236,14 +236,23 @@ class Engine:
     def _tidy(self, blocks: list[b.Block]) -> None:
         """Trim logs to their slowest readers, which have moved if time has."""
         if any(isinstance(block, b.Rows | b.Heartbeat) for block in blocks):
-            slowest = dict.fromkeys(self.sources, np.iinfo(np.int64).max)
-            for template in self.templates.values():
-                for stream, position in template.positions():
-                    slowest[stream] = min(slowest[stream], position)
-            for name, source in self.sources.items():
-                source.trim(slowest[name])
+            self._trim_logs()
         for table in self.tables.values():
             table.trim()
+
+    def _trim_logs(self) -> None:
+        held = [name for name, source in self.sources.items() if len(source)]
+        slowest = dict.fromkeys(held, np.iinfo(np.int64).max)
+        for template in self.templates.values() if held else ():
+            for stream, position in template.positions():
+                if stream in slowest:
+                    slowest[stream] = min(slowest[stream], position)
+        for name, position in slowest.items():
+            self.sources[name].trim(position)
+
+    def is_read(self, name: str) -> bool:
+        """Whether a template reads a stream or table."""
+        return bool(self._readers.get(name))
 
     def collect_strings(self) -> None:
         """Free strings that no state holds; only between steps, when no output holds any."""

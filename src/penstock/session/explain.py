@@ -18,11 +18,10 @@ from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
 from penstock.physical.operator import Operator
 from penstock.session.compile import Compiled, optimise
-from penstock.session.placement import place
+from penstock.session.placement import Deployed, place
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
-    from penstock.shards.entries import Deploy
     from penstock.sharing.registry import QueryInfo
 
 
@@ -92,11 +91,11 @@ def explain_select(session: Session, compiled: Compiled, emission: Emission) -> 
     head = [f"parameters: {params}"]
     if (deployed := _deployed(session)) is not None:
         shards = session._job.shards  # type: ignore[attr-defined]
-        head.append(placement(place(block, engine, shards, deployed.values()).plan, session))
+        head.append(placement(place(block, engine, shards, deployed.routes).plan, session))
     return "\n".join([*head, *tree(engine.templates[1], session)])
 
 
-def _deployed(session: Session) -> dict[int, Deploy] | None:
+def _deployed(session: Session) -> Deployed | None:
     """Plans on shards; None for a session that has none."""
     return getattr(session, "_deployed", None)
 

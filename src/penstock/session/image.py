@@ -19,6 +19,7 @@ from penstock import __version__
 from penstock.errors import StateError
 from penstock.session import registration, snapshot
 from penstock.session.inbox import Leaving
+from penstock.session.placement import Deployed
 from penstock.session.query import Query
 from penstock.session.readers import Readers
 from penstock.shards.entries import Deploy
@@ -62,7 +63,7 @@ def save(session: OnSpark, directory: Path) -> int:
         session._registry,
         session._meters,
         [create for create, _ in session._sinks.values()],
-        session._deployed,
+        dict(session._deployed),
         session._retired,
         [(g.entry, g.readers.template, g.qids, g.names) for g in session._leaving],
     )
@@ -95,7 +96,7 @@ def load(session: OnSpark, directory: Path, first: int) -> int:
             session._declare(relation)
     session._engine.apply(snapshot.build_blocks(session, image.arrays))
     session._engine.arena.restore(image.arrays)
-    session._deployed, session._retired = image.deployed, image.retired
+    session._deployed, session._retired = Deployed(image.deployed), image.retired
     for info in image.registry.templates.values():
         session._changelogs[info.key] = registration.new_log(session, info)
         _put_handles(session, info.key)

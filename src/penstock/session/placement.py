@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
@@ -16,11 +17,34 @@ from penstock.shards.entries import Deploy
 from penstock.shards.spec import route_stream
 
 
-def place(block: b.AddTemplate, engine: Engine, shards: int, deployed: Iterable[Deploy]) -> Deploy:
-    """How a template runs on `shards` shards beside those deployed already."""
+class Deployed(dict[int, Deploy]):
+    """Templates that run on the shards by key, and the routes that they read."""
+
+    def __init__(self, found: Mapping[int, Deploy] | None = None) -> None:
+        super().__init__()
+        self.routes: Counter[Route] = Counter()
+        for key, deploy in (found or {}).items():
+            self.put(key, deploy)
+
+    def put(self, key: int, deploy: Deploy) -> None:
+        """A new template."""
+        self[key] = deploy
+        self.routes.update(deploy.plan.routes)
+
+    def remove(self, key: int) -> None:
+        """A template is gone, if it was there."""
+        deploy = self.pop(key, None)
+        for route in () if deploy is None else deploy.plan.routes:
+            self.routes[route] -= 1
+            if not self.routes[route]:
+                del self.routes[route]
+
+
+def place(block: b.AddTemplate, engine: Engine, shards: int, routes: Iterable[Route]) -> Deploy:
+    """How a template runs on `shards` shards beside others, which read these routes."""
     assert block.node is not None
     known: dict[str, set[Spread]] = {}
-    for route in routes_in_use(deployed):
+    for route in routes:
         known.setdefault(route.stream, set()).add(route.spread)
     plan = distribute(block.node, block.key % shards, known)
     emits = _translate(block.emits, plan)
@@ -52,9 +76,3 @@ def _edges(
     trial.apply([*made, part])
     sends = trial.templates[block.key].plan.sends
     return tuple((send.channel, received_edge(top.edge)) for send, top in sends)
-
-
-def routes_in_use(deployed: Iterable[Deploy]) -> tuple[Route, ...]:
-    """Every route that some template reads."""
-    found = {route.name: route for one in deployed for route in one.plan.routes}
-    return tuple(found[name] for name in sorted(found))

@@ -25,8 +25,8 @@ def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
     engine = session._engine
     match block:
         case b.AddTemplate():
-            deploy = place(block, engine, session._job.shards, session._deployed.values())
-            session._deployed[block.key] = deploy
+            deploy = place(block, engine, session._job.shards, session._deployed.routes)
+            session._deployed.put(block.key, deploy)
             return [replace(deploy, plan=replace(deploy.plan, origin={}))]
         case b.AddQueries():
             assert block.qids is not None

@@ -25,6 +25,7 @@ from penstock.errors import PenstockError
 from penstock.session import dropping, feed, inbox, registration
 from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
+from penstock.session.placement import Deployed
 from penstock.session.portable import portable
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
@@ -55,7 +56,7 @@ class ShardedSession(Session):
     """Streams, tables and standing queries on the shards of a job."""
 
     def __init__(self, make_job: Callable[[Callable[[Batch], None]], Job], **options: Any) -> None:
-        self._deployed: dict[int, e.Deploy] = {}
+        self._deployed = Deployed()
         self._pending: list[e.EntryBlock] = []
         self._call: Call | None = None
         self._replayed: list[Any] | None = None
@@ -275,7 +276,7 @@ class ShardedSession(Session):
 
     def _retire(self, template: int) -> None:
         """A template has no queries any more."""
-        self._deployed.pop(template, None)
+        self._deployed.remove(template)
 
     def _retract(self, infos: list[QueryInfo]) -> None:
         """Drop queries on the shards; their last changes come when they have done it."""

@@ -203,12 +203,11 @@ class Lower(Shard):
 
     def _tidy(self) -> None:
         super()._tidy()
-        used = {s for t in self.engine.templates.values() for s in t.streams}
-        gone = self.spec.routes.keys() - used
+        gone = sorted(name for name in self.spec.routes if not self.engine.is_read(name))
         if gone:
-            for name in sorted(gone):
+            for name in gone:
                 del self.spec.routes[name]
-            self.engine.apply([b.Drop(name) for name in sorted(gone)])
+            self.engine.apply([b.Drop(name) for name in gone])
 
     # ---- the step --------------------------------------------------------------------
     def _watermarks(self) -> tuple[tuple[str, int], ...]:
@@ -219,6 +218,7 @@ class Lower(Shard):
     ) -> None:
         if not blocks and not always:
             return
+        control = tuple(block for block in control if self._is_for_level_2(block))
         output = self.engine.apply(blocks)
         self._publish(output)
         parcels: list[list[wire.Parcel]] = [[] for _ in range(self.count)]
@@ -236,6 +236,16 @@ class Lower(Shard):
             self._steps[to].append(step)
         self._step += 1
         self._tidy()
+
+    def _is_for_level_2(self, block: e.Control) -> bool:
+        """Whether a control block says something about a plan of two levels, or about all."""
+        match block:
+            case e.Deploy():
+                return bool(block.plan.sends)
+            case e.AddQueries() | b.DropQueries() | e.Read():
+                template = self.spec.templates.get(block.template)
+                return template is not None and bool(template.sends)
+        return True
 
     def _sent_edge(self, template: int, channel: int) -> Edge:
         plan = self.engine.templates[template].plan

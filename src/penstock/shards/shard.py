@@ -92,8 +92,9 @@ class Shard(ABC):
 
     def _tidy(self) -> None:
         """Forget what the engine has freed, and collect strings nobody holds."""
-        for key in self.spec.templates.keys() - self.engine.templates.keys():
-            del self.spec.templates[key]
+        if len(self.spec.templates) > len(self.engine.templates):
+            for key in self.spec.templates.keys() - self.engine.templates.keys():
+                del self.spec.templates[key]
         self.engine.collect_strings()
 
     # ---- results ---------------------------------------------------------------------

@@ -22,8 +22,12 @@ from penstock.state.strings import StringTable
 
 TIME = "__ts"
 """Column of event times beside the columns of a stream."""
+_FEW = 1 << 10
+"""So many rows, or bytes for each of them, are not worth compressing or a second thread."""
+_SMALL = pa.ipc.IpcWriteOptions(use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions()
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+_READ_SMALL = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def dumps(value: Any) -> bytes:
@@ -37,10 +41,11 @@ def loads(data: bytes) -> Any:
 
 
 def pack_batch(batch: pa.RecordBatch | pa.Table) -> bytes:
-    """An Arrow batch as IPC; integers are narrow, the rest is compressed."""
-    if isinstance(batch, pa.RecordBatch):
-        batch = narrowed(batch)
-    options = _PLAIN if is_plain(batch) else _COMPRESSED
+    """An Arrow batch as IPC; of many rows integers are narrow, and the rest is compressed."""
+    options = _SMALL
+    if batch.num_rows > _FEW:
+        batch = narrowed(batch) if isinstance(batch, pa.RecordBatch) else batch
+        options = _PLAIN if is_plain(batch) else _COMPRESSED
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write(batch)
@@ -49,14 +54,15 @@ def pack_batch(batch: pa.RecordBatch | pa.Table) -> bytes:
 
 def unpack_batch(data: bytes) -> pa.RecordBatch:
     """The batch of an IPC stream."""
-    with pa.ipc.open_stream(data) as reader:
-        table = reader.read_all()
-    batches = table.combine_chunks().to_batches()
+    options = _READ_SMALL if len(data) <= 64 * _FEW else None
+    with pa.ipc.open_stream(data, options=options) as reader:
+        batches = list(reader)
+        schema = reader.schema
+    if len(batches) > 1:
+        batches = pa.Table.from_batches(batches).combine_chunks().to_batches()
     if batches:
         return widened(batches[0])
-    return pa.RecordBatch.from_arrays(
-        [pa.nulls(0, f.type) for f in table.schema], table.schema.names
-    )
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema.names)
 
 
 def stream_batch(batch: pa.RecordBatch, ts: I64, columns: tuple[str, ...] | None) -> bytes:

@@ -6,7 +6,7 @@ snapshot is a copy of arrays, accounting is a sum, and growing is replacing one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -20,6 +20,10 @@ class Arena:
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
+        # names of `_indexed` by owner: those of `_fresh` are still to come, some may be gone
+        self._owned: dict[str, set[str]] = {}
+        self._indexed: dict[str, Array] = self._arrays
+        self._fresh: list[str] = []
 
     def scope(self, prefix: str) -> Scope:
         """A view of the arrays whose names start with ``prefix/``."""
@@ -70,6 +74,34 @@ class Arena:
         finally:
             self._arrays = kept
 
+    def names_in(self, prefix: str) -> list[str]:
+        """The names that start with ``prefix/``; below an owner, without looking at others."""
+        owner, start = _owner(prefix), f"{prefix}/"
+        names: Iterable[str] = self._arrays
+        if "/" in owner:
+            self._index()
+            names = sorted(self._owned.get(owner, ()))
+        return [name for name in names if name.startswith(start) and name in self._arrays]
+
+    def _index(self) -> None:
+        fresh: Iterable[str] = self._fresh
+        if self._indexed is not self._arrays:
+            self._owned, self._indexed, fresh = {}, self._arrays, self._arrays
+        for name in fresh:
+            self._owned.setdefault(_owner(name), set()).add(name)
+        self._fresh.clear()
+
+    def free(self, prefix: str) -> None:
+        """Release the arrays whose names start with ``prefix/``."""
+        names = self.names_in(prefix)
+        for name in names:
+            self.release(self._arrays.pop(name))
+        owner = _owner(prefix)
+        if owner in self._owned:
+            self._owned[owner].difference_update(names)
+            if not self._owned[owner]:
+                del self._owned[owner]
+
     # ---- where arrays live: what a kind of arena may change ----------------------------
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
         """A new array for this arena; what is only zero is left to the system until touched."""
@@ -81,6 +113,13 @@ class Arena:
     def extents(self, array: Array) -> list[tuple[int, int]]:
         """Byte ranges of an array of the arena outside of which it is known to be zero."""
         return [(0, array.nbytes)]
+
+
+def _owner(name: str) -> str:
+    """The first two parts of a name, such as a template or a stream."""
+    first = name.find("/")
+    second = name.find("/", first + 1)
+    return name if first < 0 or second < 0 else name[:second]
 
 
 class Scope:
@@ -104,7 +143,9 @@ class Scope:
         arrays, key = self._arena._arrays, f"{self.prefix}/{name}"
         old = arrays.get(key)
         arrays[key] = array
-        if old is not None and old is not array:
+        if old is None:
+            self._arena._fresh.append(key)
+        elif old is not array:
             self._arena.release(old)
 
     def array(
@@ -140,12 +181,10 @@ class Scope:
 
     def free(self) -> None:
         """Drop every array of this scope."""
-        arrays = self._arena._arrays
-        for name in [n for n in arrays if n.startswith(self.prefix + "/")]:
-            self._arena.release(arrays.pop(name))
+        self._arena.free(self.prefix)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays of this scope."""
-        start = self.prefix + "/"
-        return sum(a.nbytes for n, a in self._arena._arrays.items() if n.startswith(start))
+        arrays = self._arena._arrays
+        return sum(arrays[name].nbytes for name in self._arena.names_in(self.prefix))
