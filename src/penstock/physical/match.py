@@ -9,6 +9,7 @@ without: what comes from tables), at the clock.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -61,13 +62,17 @@ class MatchOp(Operator):
         self.string_attributes = tuple(
             i for i, a in enumerate(parts.attributes) if a.value.type.is_string and not a.by_text
         )
-        by_cohort = source.edge.level is Level.COHORT
-        self._filter = GroupedFilter(
-            queries, parts.preds, by_cohort, parts.attributes, parts.alternatives, ctx
-        )
         self._verified, self._called, self._scanned = (
             None if part is None else compile_expr(part, ctx)
             for part in (parts.verified, parts.called, parts.scanned)
+        )
+
+    @cached_property
+    def _filter(self) -> GroupedFilter:
+        """Made when it is needed: a flow with few queries never asks."""
+        parts, by_cohort = self._predicates, self.inputs[0].edge.level is Level.COHORT
+        return GroupedFilter(
+            self.queries, parts.preds, by_cohort, parts.attributes, parts.alternatives, self._ctx
         )
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
