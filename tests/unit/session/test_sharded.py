@@ -45,6 +45,20 @@ def test_a_query_that_fails_on_one_shard_fails_everywhere_and_others_go_on() -> 
     assert again.view().num_rows == 1
 
 
+def test_a_plan_that_breaks_in_level_1_leaves_level_2_too() -> None:
+    ps = session(2)
+    q = ps.query("SELECT sum(a) AS s FROM r [RANGE 50]")
+    cluster = ps._job.cluster  # type: ignore[attr-defined]
+    assert [len(upper.engine.templates) for upper in cluster.uppers] == [0, 1]
+    (template,) = cluster.lowers[1].engine.templates.values()
+    template.plan.operators[-1].step = None
+    ps.push("r", [{"k": k, "a": 1, "ts": 1} for k in range(8)])
+    assert q.status == "failed"
+    for shard in (*cluster.lowers, *cluster.uppers):
+        assert not shard.engine.templates
+        assert not shard.spec.templates
+
+
 def test_numbers_of_dropped_queries_are_not_mixed_up() -> None:
     ps = session(3)
     old = ps.query("SELECT k FROM r [RANGE 9] WHERE a > 1")
