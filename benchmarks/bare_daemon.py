@@ -1,8 +1,8 @@
 """Spark's Python daemon whose shards do nothing: the bare topology that Spark benchmarks compare.
 
 Sources, admission, routing, shuffle, input log, both levels and the way out are the real ones.
-An environment variable says how many bytes of results a shard of level 1 brings forth per batch,
-so that the way out has the same to carry.
+Environment variables say how many bytes of results a shard of level 1 brings forth per batch, so
+that the way out has the same to carry, and whether input is logged, as where there is much state.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Any
 
 from pyspark import daemon
 
-from penstock.kernels.jit import load_compiled
 from penstock.shards import wire
 from penstock.shards.lower import Lower
 from penstock.shards.messages import Counts, CrossMessage, SourceMessage
 from penstock.shards.upper import Upper
 from penstock.spark import log_source, pack, shard_processor  # noqa: F401
+from penstock.spark.live_shard import LiveShard
 
 BYTES = "PENSTOCK_BARE_BYTES"
+LOGS = "PENSTOCK_BARE_LOGS"
 
 
 def _pass_on(shard: Lower, messages: Iterable[Any]) -> list[CrossMessage]:
@@ -49,6 +50,7 @@ def _take(shard: Upper, messages: Iterable[CrossMessage]) -> list[wire.Result]:
 if __name__ == "__main__":
     Lower.apply = _pass_on  # type: ignore[method-assign, assignment]
     Upper.apply = _take  # type: ignore[method-assign, assignment]
-    load_compiled()
+    weight = 1 << 62 if os.environ.get(LOGS) == "1" else 0
+    LiveShard.weight = property(lambda shard: weight)  # type: ignore[method-assign, assignment]
     gc.freeze()
     daemon.manager()

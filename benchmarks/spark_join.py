@@ -9,6 +9,7 @@ from benchmarks.spark_contender import WORKLOADS
 from benchmarks.spark_pipeline import apart, with_files
 
 CONTENDER = "benchmarks.spark_contender"
+BATCHES = 5  # Spark's join takes a minute for each
 
 
 def measure(folder: Path) -> Result:
@@ -26,5 +27,5 @@ def measure(folder: Path) -> Result:
 def run() -> Result:
     """Over fresh files."""
     streams, keys, _ = WORKLOADS["join"]
-    found: Result = with_files(streams, keys, measure)
+    found: Result = with_files(streams, keys, measure, batches=BATCHES)
     return found

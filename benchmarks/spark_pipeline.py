@@ -80,7 +80,8 @@ class Passed:
     @property
     def rate(self) -> float:
         """Rows per second in the median batch of those that count."""
-        return self.rows / float(np.median(self.seconds[WARM:]))
+        first = min(WARM, len(self.seconds) // 2)
+        return self.rows / float(np.median(self.seconds[first:]))
 
 
 def pass_files(ps: Any) -> Passed:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.bare_daemon import BYTES
+from benchmarks.bare_daemon import BYTES, LOGS
 from benchmarks.pipeline import Result, at_least
 from benchmarks.spark_contender import WORKLOADS
 from benchmarks.spark_pipeline import apart, with_files
@@ -19,7 +19,9 @@ def measure(workload: str, folder: Path) -> Result:
     """One workload: the job, the bare topology, the engine alone."""
     engine = apart(CONTENDER, workload, "engine", str(folder))
     out = max(int(record["result_bytes"]) for record in engine["progress"])
-    bare = apart(CONTENDER, workload, "bare", str(folder), environment={BYTES: str(out // 2)})
+    logs = any(record["log_bytes"] > record["rows_in"] for record in engine["progress"])
+    environment = {BYTES: str(out // 2), LOGS: str(int(logs))}
+    bare = apart(CONTENDER, workload, "bare", str(folder), environment=environment)
     alone = apart(CONTENDER, workload, "alone", str(folder))
     share = engine["rate"] / bare["rate"]
     return {

@@ -143,7 +143,7 @@ def test_rows_of_one_time_come_in_the_order_of_their_files(
 
 
 def test_a_source_joins_a_running_job(spark: SparkSession, tmp_path: Path) -> None:
-    """The query starts again by itself; after a restart both sources go on where they were."""
+    """The query starts again by itself; after a kill both sources go on where they were."""
     create = "CREATE STREAM {} (k INT, ts BIGINT) TIMESTAMP BY ts"
     join = "SELECT a.k, a.ts FROM a [RANGE 30] JOIN b_2 [RANGE 30] AS b ON a.k = b.k"
 
@@ -162,23 +162,27 @@ def test_a_source_joins_a_running_job(spark: SparkSession, tmp_path: Path) -> No
     for name in ("a", "b_2"):
         one.sql(create.format(name))
     checkpoint = tmp_path / "checkpoint"
-    with penstock.connect(spark=spark, shards=2, checkpoint=checkpoint) as ps:
-        table = put(0)
-        ps.sql(external("a"))
-        for session in (ps, one):
-            session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM a [RANGE 30]")
-        ps.start()
-        ps.flush()
-        one.push("a", table)
-        assert answers(ps, "n") == answers(one, "n")
-        ps.sql(external("b_2"))
-        for session in (ps, one):
-            session.sql(f"CREATE MATERIALIZED VIEW j AS {join}")
-        ps.flush()
-        one.push("b_2", table)
-        assert answers(ps, "j") == answers(one, "j")
+    table = put(0)
+    ps: Any = penstock.connect(spark=spark, shards=2, checkpoint=checkpoint)
+    ps.sql(external("a"))
+    for session in (ps, one):
+        session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM a [RANGE 30]")
+    ps.start()
+    ps.flush()
+    one.push("a", table)
+    assert answers(ps, "n") == answers(one, "n")
+    ps.sql(external("b_2"))
+    for session in (ps, one):
+        session.sql(f"CREATE MATERIALIZED VIEW j AS {join}")
+    pq.write_table(pa.table({"k": [7, 8], "ts": [None, 3]}), tmp_path / "a" / "bad.parquet")
+    ps.flush()
+    one.push("b_2", table)
+    assert answers(ps, "j") == answers(one, "j")
+    ps._spark_job.close()  # as after a kill: nothing is saved
+    ps._views.shut()
     table = put(1)
     with penstock.connect(spark=spark, checkpoint=checkpoint) as ps:
+        assert (ps.late("a").num_rows, ps.quarantine("a").num_rows) == (1, 1)
         ps.flush()
         for name in ("a", "b_2"):
             one.push(name, table)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numba
 
@@ -22,7 +22,6 @@ F = TypeVar("F", bound=Callable[..., object])
 _PACKAGE = Path(__file__).parent.parent
 _IMPORTS = re.compile(r"^from penstock\.([\w.]+) import", re.MULTILINE)
 _CHOSEN_BY_USER = bool(numba.config.CACHE_DIR)
-_KERNELS: list[Any] = []
 
 
 @cache
@@ -70,24 +69,7 @@ def _compile(function: F, **options: bool) -> F:
 
 def kernel(function: F) -> F:
     """Compile `function` lazily, cached on disk; ``function.py_func`` is its plain twin."""
-    made = _compile(function)
-    _KERNELS.append(made)
-    return made
-
-
-def load_compiled() -> int:
-    """Load what the disk has of all kernels that are imported, and compile nothing; how many.
-
-    For a process that others are forked from: each would load them by itself.
-    """
-    loaded = 0
-    for made in _KERNELS:
-        here = made.targetctx.codegen().magic_tuple()
-        for signature, machine, *_ in made._cache._cache_file._load_index():
-            if machine == here and signature not in made.overloads:
-                made.compile(signature)
-                loaded += 1
-    return loaded
+    return _compile(function)
 
 
 def inlined(function: F) -> F:

@@ -39,6 +39,7 @@ class Image:
 
     version: str
     entry: int
+    batch: int  # the last one whose results are in the books
     last_rows: int
     arrays: dict[str, Any]
     relations: dict[str, Any]
@@ -56,6 +57,7 @@ def save(session: OnSpark, directory: Path) -> int:
     made = Image(
         __version__,
         session._job.next_entry - 1,
+        session._received,
         session._last_rows,
         session._engine.arena.snapshot(),
         session._catalog.relations,
@@ -84,7 +86,7 @@ def load(session: OnSpark, directory: Path, first: int) -> int:
             raise _unreadable(path, "it is missing")
         return 0
     image = _read(path)
-    session._last_rows = image.last_rows
+    session._last_rows, session._received = image.last_rows, image.batch
     session._catalog.relations.update(image.relations)
     session._catalog.udfs.update(image.udfs)
     session._registry = image.registry

@@ -6,7 +6,7 @@ says how many there were and how far time has come.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from penstock.errors import DataError, StateError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
 from penstock.session import delivery, feed, image, names, spark_progress
+from penstock.session.kept_out import KeptOut
 from penstock.session.session import _DAY_US
 from penstock.session.sharded import ShardedSession
 from penstock.session.view_store import ViewStore
@@ -67,7 +68,7 @@ class OnSpark(ShardedSession):
         self._retired: list[tuple[int, e.Deploy]] = []
         self._pushed: dict[int, dict[str, int]] = {}
         self._opening: dict[int, QueryInfo] = {}
-        self._saved = 0
+        self._saved = self._received = 0
         self._shards: list[dict[str, Any]] = []  # what they said in the last batch
         count = shards or max(1, int(self._spark.sparkContext.defaultParallelism))
         self._spark_sinks = SparkSinks(self._spark)
@@ -82,6 +83,7 @@ class OnSpark(ShardedSession):
         self._spark_job: SparkJob = self._job  # type: ignore[assignment]
         self._spark_sinks.checkpoint = self._spark_job.id
         self._durable = checkpoint is not None
+        self._kept_out = KeptOut(self._spark_job.path)
         self._views = ViewStore(
             self._spark_job.path / "views.duckdb" if self._durable else None, self._spark_job.id
         )
@@ -196,14 +198,21 @@ class OnSpark(ShardedSession):
 
     def _take_status(self, batch: Batch) -> None:
         """Counts, times and rows kept out of external streams."""
+        if batch.number > self._received:  # else they are in the image
+            kept_out = [result.data for result in batch.results if result.kind == "kept_out"]
+            if self._durable:
+                self._kept_out.note(batch.number, kept_out)
+            self._keep_out(kept_out)
+            self._received = batch.number
         for result in batch.results:
-            if result.kind == "kept_out":
-                stream, kind, data = wire.loads(result.data)
-                if stream in self._meters:
-                    table = pa.Table.from_batches([wire.unpack_batch(data)])
-                    self._meters[stream].keep_out(kind, table)
-            elif result.kind == "status":
+            if result.kind == "status":
                 self._take_counts(wire.loads(result.data))
+
+    def _keep_out(self, found: Iterable[bytes]) -> None:
+        for stream, kind, data in map(wire.loads, found):
+            if stream in self._meters:
+                table = pa.Table.from_batches([wire.unpack_batch(data)])
+                self._meters[stream].keep_out(kind, table)
 
     def _take_counts(self, status: dict[str, Any]) -> None:
         for stream, counts in status["counts"].items():
@@ -401,6 +410,7 @@ class OnSpark(ShardedSession):
         if self._durable:
             with self._lock:
                 self._saved = image.save(self, self._spark_job.path)
+                self._kept_out.forget(self._received)
             self._spark_job.trim(self._saved + 1)
 
     def _restore(self) -> None:
@@ -410,6 +420,9 @@ class OnSpark(ShardedSession):
         for number, call in job.calls(self._saved + 1):
             if call is not None:
                 self._replay(number, call)
+        done = job.mark.batch + 1  # batches that are not marked as done come again
+        self._keep_out(self._kept_out.since(self._received, done))
+        self._received = max(self._received, done)
         self._pushed = {n: rows for n, rows in self._pushed.items() if n > job.mark.last}
         for stream, counts in job.mark.counts.items():
             if stream in self._meters:

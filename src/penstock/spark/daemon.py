@@ -1,4 +1,4 @@
-"""Spark's Python daemon with engine and kernels loaded, so that forked workers have them."""
+"""Spark's Python daemon with the engine imported, so that forked workers have it at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import gc
 
 from pyspark import daemon
 
-from penstock.kernels.jit import load_compiled
 from penstock.spark import log_source, pack, shard_batch  # noqa: F401
 
 if __name__ == "__main__":
-    load_compiled()
     gc.freeze()  # a worker collects after every task, and need not look at what never goes
     daemon.manager()
