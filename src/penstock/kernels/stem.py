@@ -1,10 +1,11 @@
 """SteM kernels: find rows of a log by key or by range of one column (CACQ §3.3.1).
 
-A log is row-major, NULL word first; the row at position p is `rows[p - base]`. Chains run from
-newer to older rows: `head` holds the newest position of each bucket (its low 32 bits), `gap` in
-a ring by position says how far back the next one is, 0 for none. A head that is so old that its
-bits name a younger row leads into a chain of other keys, and keys are compared, so nothing is
-found there either.
+A log is row-major, NULL word first; the row at position p is `rows[p - base]`. Rows with one key
+form a chain from newer to older ones: `gap`, in a ring by position, says how far back the next one
+is, 0 for none. The newest rows of the keys of a bucket form a list, the latest first: `head` holds
+the position of the first (its low 32 bits), `skip` says how far back the next one is. So a
+probe compares keys until it has found its own, and then takes the chain as it is. A head that is
+so old that its bits name a younger row leads into a list of other keys, where none is equal.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import prefetch
 
 _AHEAD = 64  # rows whose places are asked for before they are read: the misses overlap
-_LOW = 0xFFFFFFFF
+LOW = 0xFFFFFFFF
+"""The bits of a position that `head` keeps."""
 
 
 @inlined
@@ -25,15 +27,21 @@ def _mix(h: np.uint64, word: int) -> np.uint64:
     return h ^ (h >> np.uint64(32))
 
 
+@inlined
+def hash_of_row(rows: I64, i: int, columns: I64) -> int:
+    """Of the key of a logged row, −1 when that has a NULL."""
+    h, nulls = np.uint64(0x9E3779B97F4A7C15), 0
+    for c in range(columns.shape[0]):
+        nulls |= rows[i, 0] >> columns[c]
+        h = _mix(h, rows[i, 1 + columns[c]])
+    return int(np.int64(h >> np.uint64(1))) if nulls & 1 == 0 else -1
+
+
 @kernel
 def _bucket_of_row(rows: I64, i: int, columns: I64, mask: int) -> int:
     """The bucket of a logged row, −1 when its key has a NULL."""
-    h = np.uint64(0x9E3779B97F4A7C15)
-    for c in range(columns.shape[0]):
-        if (rows[i, 0] >> columns[c]) & 1:
-            return -1
-        h = _mix(h, rows[i, 1 + columns[c]])
-    return int(np.int64(h >> np.uint64(1)) & mask)
+    h = hash_of_row(rows, i, columns)
+    return h & mask if h >= 0 else -1
 
 
 @kernel
@@ -44,23 +52,54 @@ def _bucket_of_key(keys: I64, i: int, mask: int) -> int:
     return int(np.int64(h >> np.uint64(1)) & mask)
 
 
+@inlined
+def same_key(rows: I64, row: int, key: I64, others: I64, place: int, other_key: I64) -> bool:
+    """Whether two rows, none with a NULL in it, have the same key."""
+    same = True
+    for c in range(key.shape[0]):
+        same = same and others[place, 1 + other_key[c]] == rows[row, 1 + key[c]]
+    return same
+
+
+@inlined
+def _older(position: int, back: int, first: int) -> int:
+    """The position so far back, −1 when there is none or it is not alive."""
+    return position - back if back and position - back >= first else -1
+
+
 @kernel
-def link_rows(rows: I64, start: int, first: int, columns: I64, head: I32, gap: I32) -> None:
-    """Put the rows from position `start` on into their chains; none before `first` is alive."""
-    n, buckets, ring = rows.shape[0], head.shape[0] - 1, gap.shape[0] - 1
+def link_rows(
+    rows: I64, base: int, start: int, until: int, first: int, columns: I64, head: I32, gap: I32,
+    skip: I32,
+) -> None:  # fmt: skip
+    """Put the rows at [start, until) into their chains; none before `first` is alive."""
+    buckets, ring = head.shape[0] - 1, gap.shape[0] - 1
     places = np.empty(_AHEAD, np.int64)
-    for i in range(n):
-        if i % _AHEAD == 0:
-            for j in range(i, min(i + _AHEAD, n)):
-                places[j - i] = _bucket_of_row(rows, j, columns, buckets)
-                prefetch(head, 0, max(places[j - i], 0))
-        bucket = places[i % _AHEAD]
+    for p in range(start, until):
+        if (p - start) % _AHEAD == 0:
+            top = min(p + _AHEAD, until)
+            for j in range(p, top):
+                places[j - p] = _bucket_of_row(rows, j - base, columns, buckets)
+                prefetch(head, 0, max(places[j - p], 0))
+            for j in range(p, top):
+                newest = p - ((p - int(head[max(places[j - p], 0)])) & LOW)
+                prefetch(rows, max(newest - base, 0), 1 + columns[0])
+        bucket = places[(p - start) % _AHEAD]
         if bucket < 0:
             continue
-        position = start + i
-        back = (position - int(head[bucket])) & _LOW
-        gap[position & ring] = back if position - back >= first else 0
-        head[bucket] = np.int32(position)
+        newest = _older(p, (p - int(head[bucket])) & LOW, first)
+        at, before = newest, -1
+        while at >= 0 and not same_key(rows, p - base, columns, rows, at - base, columns):
+            before, at = at, _older(at, int(skip[at & ring]), first)
+        gap[p & ring] = p - at if at >= 0 else 0
+        skip[p & ring] = p - newest if newest >= 0 else 0
+        if at >= 0:  # its key's newest row is another one now
+            after = _older(at, int(skip[at & ring]), first)
+            if before < 0:
+                skip[p & ring] = p - after if after >= 0 else 0
+            else:
+                skip[before & ring] = before - after if after >= 0 else 0
+        head[bucket] = np.int32(p)
 
 
 @kernel
@@ -92,7 +131,7 @@ def _ask(rows: I64, at: int, column: int, gap: I32, place: int) -> None:
 @kernel
 def walk_chains(
     keys: I64, null: Bool, floor: int, limit: I64,
-    rows: I64, base: int, built: int, columns: I64, head: I32, gap: I32,
+    rows: I64, base: int, built: int, columns: I64, head: I32, gap: I32, skip: I32,
 ) -> tuple[I64, I64]:  # fmt: skip
     """Positions of the rows with the key of each probe, ascending, and how many each has.
 
@@ -104,6 +143,7 @@ def walk_chains(
     counts, found = np.zeros(n, np.int64), 0
     out, hits = np.empty(n + 16, np.int64), np.empty((_AHEAD, 2), np.int64)
     probe, position = np.empty(_AHEAD, np.int64), np.empty(_AHEAD, np.int64)
+    in_chain = np.empty(_AHEAD, np.bool_)
     for start in range(0, n, _AHEAD):
         top = min(start + _AHEAD, n)
         for i in range(start, top):
@@ -111,29 +151,32 @@ def walk_chains(
             prefetch(head, 0, position[i - start])
         walking, hit = 0, 0
         for i in range(start, top):
-            at = newest - ((newest - int(head[position[i - start]])) & _LOW)
+            at = newest - ((newest - int(head[position[i - start]])) & LOW)
             if at >= floor and not (null.shape[0] and null[i]):
                 _ask(rows, at - base, columns[0], gap, at & ring)
-                probe[walking], position[walking] = i, at
+                probe[walking], position[walking], in_chain[walking] = i, at, False
                 walking += 1
         while walking:
             going = 0
             for w in range(walking):
-                i, at = probe[w], position[w]
-                same = at < limit[i]
-                for c in range(width):
-                    same = same and rows[at - base, 1 + columns[c]] == keys[c, i]
-                if same:
+                i, at, same = probe[w], position[w], in_chain[w]
+                if not same:
+                    same = True
+                    for c in range(width):
+                        same = same and rows[at - base, 1 + columns[c]] == keys[c, i]
+                if same and at < limit[i]:
                     if hit == hits.shape[0]:
                         hits = _grown(hits)
                     hits[hit, 0], hits[hit, 1] = i, at
                     counts[i] += 1
                     hit += 1
-                back = int(gap[at & ring])
+                back = int(gap[at & ring]) if same else int(skip[at & ring])
                 at -= back
                 if back and at >= floor:
-                    _ask(rows, at - base, columns[0], gap, at & ring)
-                    probe[going], position[going] = i, at
+                    prefetch(gap, 0, at & ring)
+                    if not same:
+                        prefetch(rows, at - base, 1 + columns[0])
+                    probe[going], position[going], in_chain[going] = i, at, same
                     going += 1
             walking = going
         out = _spread(hits, hit, start, counts[start:top], out, found)

@@ -15,7 +15,7 @@ from penstock.kernels.lineage import join_rows
 from penstock.kernels.rows import select_columns
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.flow_block import Block
-from penstock.physical.operator import Operator
+from penstock.physical.operator import Operator, counted
 from penstock.sharing.chunk import LogView
 from penstock.sharing.flow import Flow, Found, Member
 from penstock.sharing.pool import Conjunct
@@ -211,11 +211,6 @@ class FlowOp(Operator):
         if self._alone and self._index is not None:
             return [f"by itself: {self._index[1].how()}"]
         queries = sum(len(member.queries) for member in flow.members.values())
-        shared = f"flow of {_count(len(flow.members), 'template')}, {_count(queries, 'query')}"
-        keys = [f"{s.name} {s.key} ({_count(s.readers, 'reader')})" for s in flow.stems()]
+        shared = f"flow of {counted(len(flow.members), 'template')}, {counted(queries, 'query')}"
+        keys = [f"{s.name} {s.key} ({counted(s.readers, 'reader')})" for s in flow.stems()]
         return ["; ".join([shared, *keys]), *flow.learnt()]
-
-
-def _count(n: int, what: str) -> str:
-    plural = what.removesuffix("y") + "ies" if what.endswith("y") else what + "s"
-    return f"{n:,} {what if n == 1 else plural}"

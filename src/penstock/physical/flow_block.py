@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.delta import NEVER
 from penstock.logical.expr import Column, Expr, columns_of, conjuncts, remap
 from penstock.logical.nodes import (
     Filter,
     Join,
     JoinKind,
     Node,
-    Now,
     Project,
-    Range,
     Scan,
-    Unbounded,
 )
+from penstock.physical.scan import window_length
 from penstock.sharing.predicates import clauses_of
 from penstock.sharing.span import Place, Span, SpanBand
 
-_SHARED_FROM = 3  # streams of a join without conditions that shares SteMs
+_EDDY_FROM = 3  # streams of a join without conditions that is worth routing
 _ALIAS = 1 << 16  # columns of a place as one number
 
 
@@ -58,7 +55,7 @@ def find_block(node: Node, streams: frozenset[str]) -> Block | None:
     if part is None or {scan.stream for scan in part.scans} != streams:
         return None
     single = [p for p in part.predicates if len(_aliases(p)) <= 1]
-    if not single and len(part.scans) < _SHARED_FROM:
+    if not single and len(part.scans) < _EDDY_FROM:
         return None
     classes = _classes(part.equal)
     if classes is None:
@@ -70,7 +67,7 @@ def _flatten(node: Node, first: int) -> _Part | None:
     """The subtree as a part whose aliases count from `first`."""
     match node:
         case Scan():
-            if _window(node) is None:
+            if window_length(node) is None:
                 return None
             return _Part((node,), tuple(first * _ALIAS + c for c in node.columns))
         case Filter():
@@ -129,18 +126,6 @@ def _aliases(predicate: Expr) -> set[int]:
     return {number // _ALIAS for number in columns_of(predicate)}
 
 
-def _window(scan: Scan) -> int | None:
-    """The length of a window that starts with its row; None: of another kind."""
-    match scan.window:
-        case Range(length=length, slide=0):
-            return length
-        case Now():
-            return 1
-        case Unbounded():
-            return NEVER
-    return None
-
-
 def _classes(equal: tuple[tuple[int, int], ...]) -> list[frozenset[int]] | None:
     """Sets of equal places; None when two of one alias are in one (not a join condition)."""
     classes: list[frozenset[int]] = []
@@ -189,7 +174,7 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
     return Block(
         span,
         scans,
-        tuple(_window(scan) or 0 for scan in scans),
+        tuple(window_length(scan) or 0 for scan in scans),
         tuple(_condition(p, new) for p in part.predicates if len(_aliases(p)) <= 1),
         tuple(move(n) for n in part.output),
         tuple(remap(p, places.index) for p in above),

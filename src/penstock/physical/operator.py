@@ -79,3 +79,9 @@ class Operator:
     def notes(self) -> list[str]:
         """What else there is to say, for EXPLAIN: a line each."""
         return []
+
+
+def counted(n: int, what: str) -> str:
+    """So many of something, for EXPLAIN."""
+    plural = what.removesuffix("y") + "ies" if what.endswith("y") else what + "s"
+    return f"{n:,} {what if n == 1 else plural}"

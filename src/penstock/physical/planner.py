@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import UnionType
 
 from penstock.delta import I64, Level
 from penstock.errors import PlanError, UnsupportedError
@@ -37,7 +38,7 @@ from penstock.optimizer.emit import Emit
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.context import Context
 from penstock.physical.distinct import DistinctOp
-from penstock.physical.evaluate import compile_expr
+from penstock.physical.evaluate import Compiled, compile_expr
 from penstock.physical.explode import ExplodeOp
 from penstock.physical.filter import FilterOp
 from penstock.physical.flow import FlowOp
@@ -55,12 +56,14 @@ from penstock.physical.rows_window import RowsWindowOp
 from penstock.physical.scan import ScanOp
 from penstock.physical.semi_join import SemiJoinOp
 from penstock.physical.set_op import SetOpOp
+from penstock.physical.stem_join import StemJoinOp, joined_windows
 from penstock.physical.table_scan import TableScanOp
 from penstock.physical.union import UnionOp
 from penstock.physical.view import ViewOp
 from penstock.sharing.flows import Flows
 from penstock.sharing.query_table import QueryTable
 from penstock.sharing.template_predicates import TemplatePredicates
+from penstock.sharing.window_join import Window
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
 from penstock.state.source_log import SourceLog
@@ -76,18 +79,19 @@ class Plan:
     view: ViewOp | None
     sends: tuple[tuple[Send, Operator], ...] = ()
     scans: tuple[ScanOp, ...] = field(init=False)
-    flows: tuple[FlowOp, ...] = field(init=False)
+    flows: tuple[FlowOp | StemJoinOp, ...] = field(init=False)
     tables: tuple[TableScanOp, ...] = field(init=False)
     receivers: tuple[ReceiveOp, ...] = field(init=False)
     negations: tuple[tuple[Node, SetOpOp | SemiJoinOp], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (
+        kinds: tuple[tuple[str, type | UnionType], ...] = (
             ("scans", ScanOp),
-            ("flows", FlowOp),
+            ("flows", FlowOp | StemJoinOp),
             ("tables", TableScanOp),
             ("receivers", ReceiveOp),
-        ):
+        )
+        for name, kind in kinds:
             leaves = tuple(o for o in self.operators if isinstance(o, kind))
             object.__setattr__(self, name, leaves)
         pairs = ((node, self.operators[at]) for at, node in self.nodes.items())
@@ -331,15 +335,15 @@ class Planner:
         return self._uses[node] == 1 and not is_nonretroactive(node.right)
 
     def _plan_join(self, node: Join, columns: tuple[int, ...] | None = None) -> Operator:
+        windows = joined_windows(node)
+        if windows is not None:
+            return self._plan_stem_join(node, windows, columns)
         left, right = (self._one_query(self._build(side)) for side in (node.left, node.right))
         if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self._plan_semi(node, left, right)
         if node.kind is not JoinKind.INNER:
             raise PlanError(f"a {node.kind.value} join was not lowered")
-        parts = conjuncts(node.residual)
-        lifted = [p for p in parts if params_of(p)]
-        plain = conjunction([p for p in parts if not params_of(p)])
-        residual = None if plain is None else compile_expr(plain, self.ctx)
+        lifted, residual = self._residual(node)
         if is_table(node.right) and is_nonretroactive(node.right):
             if node.band is not None:
                 raise UnsupportedError(
@@ -360,6 +364,26 @@ class Planner:
             )  # fmt: skip
         self._add(join, node)
         return self._tag(join, self._level(node), lifted) if lifted else join
+
+    def _plan_stem_join(
+        self, node: Join, windows: tuple[Window, Window], columns: tuple[int, ...] | None
+    ) -> Operator:
+        """A join of two windows, whose rows stay in the logs of their streams."""
+        lifted, residual = self._residual(node)
+        join = StemJoinOp(
+            node, windows, residual, [self.sources[w.stream] for w in windows], self.queries,
+            self.flows, self.ctx, self._next("join"), columns,
+            explicit=node is self._shown and not lifted,
+        )  # fmt: skip
+        self._add(join, node)
+        return self._tag(join, self._level(node), lifted) if lifted else join
+
+    def _residual(self, node: Join) -> tuple[list[Expr], Compiled | None]:
+        """What a join must satisfy beside its keys: with parameters, and without."""
+        parts = conjuncts(node.residual)
+        plain = conjunction([p for p in parts if not params_of(p)])
+        lifted = [p for p in parts if params_of(p)]
+        return lifted, None if plain is None else compile_expr(plain, self.ctx)
 
     def _plan_semi(self, node: Join, left: Operator, right: Operator) -> Operator:
         if node.residual is not None or node.band is not None:

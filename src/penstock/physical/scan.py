@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Level
-from penstock.logical.nodes import Now, Range, Scan
+from penstock.logical.nodes import Now, Range, Scan, Unbounded
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator
 from penstock.state.arena import Scope
@@ -26,6 +26,18 @@ def scan_edge(node: Scan) -> Edge:
         span = None if sliding else length
         return Edge(node.schema, Pattern.WKS, Level.EPOCH, True, False, fifo=True, span=span)
     return Edge(node.schema, Pattern.MON, Level.EPOCH, False, False)
+
+
+def window_length(scan: Scan) -> int | None:
+    """The length of a window that starts with its row; None: of another kind."""
+    match scan.window:
+        case Range(length=length, slide=0):
+            return length
+        case Now():
+            return 1
+        case Unbounded():
+            return NEVER
+    return None
 
 
 class ScanOp(Operator):

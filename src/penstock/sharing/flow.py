@@ -25,8 +25,7 @@ from penstock.sharing.pool import MOST_SLOTS, Conjunct, Pool
 from penstock.sharing.probe import StemModule
 from penstock.sharing.query_table import QueryTable
 from penstock.sharing.span import Span
-from penstock.sharing.stem import Stem
-from penstock.sharing.stems import Stems
+from penstock.sharing.stems import StemInfo, Stems
 from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
 
@@ -79,15 +78,6 @@ class Found:
     def take(self, index: I64) -> Found:
         """The results at these positions."""
         return Found(self.positions[:, index], self.instants[index], self.qids[index])
-
-
-@dataclass(frozen=True, slots=True)
-class StemInfo:
-    """A SteM as EXPLAIN shows it."""
-
-    name: str
-    key: str
-    readers: int
 
 
 class Flow:
@@ -376,9 +366,7 @@ class Flow:
     def stems(self) -> list[StemInfo]:
         """The SteMs that are probed."""
         return [
-            StemInfo(module.name, f"({', '.join(_names(stem))})", self._registry.readers(stem))
-            for module in self._stems
-            for stem in module.stems.values()
+            self._registry.info(stem) for module in self._stems for stem in module.stems.values()
         ]
 
     def learnt(self) -> list[str]:
@@ -420,7 +408,3 @@ class Flow:
             least = min(position, floor)
             found[stream] = min(found.get(stream, least), least)
         return found
-
-
-def _names(stem: Stem) -> list[str]:
-    return [stem.log.schema.names[c] for c in stem.columns]

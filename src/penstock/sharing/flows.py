@@ -10,15 +10,17 @@ from penstock.sharing.eddy import Routing
 from penstock.sharing.flow import Flow
 from penstock.sharing.span import Span
 from penstock.sharing.stems import Stems
+from penstock.sharing.window_join import WindowJoins
 from penstock.state.arena import Arena
 from penstock.state.source_log import SourceLog
 
 
 class Flows:
-    """Flows by span, and the SteMs they share."""
+    """Flows by span, joins of two windows, and the SteMs they share."""
 
     def __init__(self, arena: Arena, ctx: Context, routing: Routing = "tickets") -> None:
         self.stems = Stems(arena)
+        self.joins = WindowJoins(self.stems)
         self.routing: Routing = routing
         self._scope = arena.scope("flows")
         self._ctx = ctx
@@ -42,11 +44,13 @@ class Flows:
         """The engine takes a step."""
         for flow in self._flows.values():
             flow.begin()
+        self.joins.begin()
 
     def report(self) -> dict[str, list[dict[str, object]]]:
-        """What is shared: the flows, and the SteMs with their readers."""
+        """What is shared: flows, joins of two windows, and the SteMs with their readers."""
         return {
             "flows": [flow.report() for flow in self],
+            "joins": [join.report() for join in self.joins],
             "stems": [
                 {
                     "stream": stem.scope.prefix.split("/")[1],

@@ -92,7 +92,7 @@ class Stem(ABC):
 
 
 class HashStem(Stem):
-    """Rows by the values of some columns: hash chains through a ring of positions."""
+    """Rows by the values of some columns: a chain per key through a ring of positions."""
 
     def __init__(self, scope: Scope, log: SourceLog, columns: tuple[int, ...]) -> None:
         super().__init__(scope, log, columns)
@@ -108,6 +108,10 @@ class HashStem(Stem):
     def _gap(self) -> I32:
         return cast(I32, self.scope["gap"])
 
+    @property
+    def _skip(self) -> I32:
+        return cast(I32, self.scope["skip"])
+
     def _clear(self) -> None:
         self._allot(_SMALLEST)
 
@@ -116,6 +120,7 @@ class HashStem(Stem):
         none = np.array(self.first - 1).astype(np.int32)
         self.scope["head"] = np.full(capacity, none, np.int32)
         self.scope["gap"] = np.zeros(capacity, np.int32)
+        self.scope["skip"] = np.zeros(capacity, np.int32)
 
     def _extend(self, start: int, until: int) -> None:
         first, capacity = self.first, self._gap.shape[0]
@@ -123,8 +128,9 @@ class HashStem(Stem):
         if live > capacity or capacity > max(_SMALLEST, 8 * live):
             self._allot(max(_SMALLEST, 1 << (live - 1).bit_length()))
             start = first
-        rows = self.log.read(start, until)[0]
-        link_rows(rows, start, first, self._columns, self._head, self._gap)
+        rows = self.log.read(first, until)[0]
+        chains = (self._columns, self._head, self._gap, self._skip)
+        link_rows(rows, first, start, until, first, *chains)
 
     def probe(self, keys: I64, null: Bool | None, floor: int, limit: I64) -> tuple[I64, I64]:
         """Pairs of a probe and a row with its key at floor ≤ position < limit, in this order.
@@ -143,8 +149,13 @@ class HashStem(Stem):
             self._columns,
             self._head,
             self._gap,
+            self._skip,
         )
         return np.repeat(np.arange(counts.shape[0]), counts), positions
+
+    def chains(self) -> tuple[int, I64, I32, I32, I32]:
+        """For a kernel that walks by itself: the end, the columns, heads, gaps and skips."""
+        return self.built, self._columns, self._head, self._gap, self._skip
 
     def rows(self) -> int:
         """Rows that have a place in the ring."""

@@ -67,3 +67,23 @@ def test_every_operator_line_tells_pattern_cost_and_sharing():
     assert "shared by: q1" in text
     assert "cost=" in text
     assert "queries=1" in text
+
+
+def test_joins_of_windows_say_which_stems_they_share():
+    ps = penstock.connect(runner="inprocess")
+    for name in ("r", "s"):
+        ps.sql(f"CREATE STREAM {name} (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    joined = "FROM r [RANGE {0}] JOIN s [RANGE 9] ON r.k = s.k"
+    one = ps.query(f"SELECT r.a, s.a AS b {joined.format(5)}")
+    two = ps.query(f"SELECT r.k, count(*) AS n {joined.format(5)} GROUP BY r.k")
+    three = ps.query(f"SELECT r.k {joined.format(7)}")
+    text = one.explain()
+    assert "join r [RANGE 5], s [RANGE 9] on r.k = s.k [WK] state=SteM −1 rows" in text
+    assert "join of 2 templates; stem r (k) (2 readers); stem s (k) (2 readers)" in text
+    assert "join of 1 template" in three.explain()
+    two.drop()
+    three.drop()
+    assert "join of 1 template; stem r (k) (1 reader)" in one.explain()
+    one.drop()
+    assert not ps.stats()["joins"]
+    assert not ps.stats()["stems"]

@@ -1,0 +1,219 @@
+"""The join of two windows of streams: rows stay in the logs, SteMs find them (CACQ §3.3.1).
+
+It gives what the window join of `physical/join.py` gives over two scans, in the same order, and
+keeps nothing but its place in the two logs; the SteMs serve every join on their columns
+(docs/design/0006). Below a view it tells its own deletions (docs/design/0005).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.delta import BEGINNING, I64, NEVER, Bool, Clock, Delta, Level
+from penstock.kernels.window_join import Pairs, gather_sides
+from penstock.logical.nodes import Join, JoinKind, Scan
+from penstock.physical.join import join_edge
+from penstock.physical.operator import Operator, counted
+from penstock.physical.residual import passing
+from penstock.physical.scan import describe_window, scan_edge, window_length
+from penstock.sharing.chunk import LogView
+from penstock.sharing.window_join import Stride, Window
+
+if TYPE_CHECKING:
+    from penstock.physical.context import Context
+    from penstock.physical.evaluate import Compiled
+    from penstock.sharing.flows import Flows
+    from penstock.sharing.query_table import QueryTable
+    from penstock.state.arena import Scope
+    from penstock.state.source_log import SourceLog
+
+_NOWHERE = -1
+
+
+def joined_windows(node: Join) -> tuple[Window, Window] | None:
+    """The windows of an equi-join of two streams; None when it is of another kind."""
+    left, right = node.left, node.right
+    if node.kind is not JoinKind.INNER or node.null_safe or not node.equi:
+        return None
+    if not (isinstance(left, Scan) and isinstance(right, Scan)):
+        return None
+    lengths = window_length(left), window_length(right)
+    if lengths[0] is None or lengths[1] is None:
+        return None
+    keys = [(left.columns[a], right.columns[b]) for a, b in node.equi]
+    keys.sort(key=lambda key: key if left.stream <= right.stream else key[::-1])
+    return (
+        Window(left.stream, tuple(a for a, _ in keys), lengths[0]),
+        Window(right.stream, tuple(b for _, b in keys), lengths[1]),
+    )
+
+
+@dataclass(slots=True)
+class _Traits:
+    """What is known of a log: before which positions rows have a NULL, or an epoch before `since`.
+
+    It is a cache, of no use once the arena's content is another.
+    """
+
+    nulls: int = 0
+    old: int = 0
+    since: int = 0
+    identity: I64 | None = None
+
+    def notice(self, log: SourceLog, start: int, end: int, queries: QueryTable) -> None:
+        """Look at the rows at [start, end), and at those before them where need be."""
+        since = int(queries.since(Level.EPOCH).max())
+        if self.identity is not queries.identity:
+            self.nulls, self.old, self.since, self.identity = 0, 0, since, queries.identity
+            start = log.discarded
+        self.nulls = _last(log.read(start, end)[0][:, 0] != 0, start, self.nulls)
+        if since > self.since:
+            self.since, start = since, log.discarded
+        self.old = _last(log.read(start, end)[2] < self.since, start, self.old)
+
+
+def _last(has: Bool, start: int, otherwise: int) -> int:
+    """The position after the last row, of those from `start` on, that has something."""
+    return start + has.shape[0] - int(np.argmax(has[::-1])) if has.any() else otherwise
+
+
+class StemJoinOp(Operator):
+    """Inner join of two windows on column equality, a band and a residual condition."""
+
+    name = "join"
+
+    def __init__(
+        self, node: Join, windows: tuple[Window, Window], residual: Compiled | None,
+        logs: list[SourceLog], queries: QueryTable, flows: Flows, ctx: Context, scope: Scope,
+        columns: tuple[int, ...] | None = None, explicit: bool = False,
+    ) -> None:  # fmt: skip
+        assert isinstance(node.left, Scan)
+        assert isinstance(node.right, Scan)
+        self._scans = (node.left, node.right)
+        edge = join_edge(scan_edge(node.left), scan_edge(node.right), False)
+        self._explicit = explicit and edge.expiring and residual is None
+        if self._explicit:
+            edge = replace(edge, expiring=False, negatives=True)
+        if columns is None:
+            columns = tuple(range(len(edge.schema)))
+        super().__init__((), replace(edge, schema=edge.schema.select(columns)), scope)
+        places = [(s, c) for s, scan in enumerate(self._scans) for c in scan.columns]
+        self._of_right = np.array([places[c][0] == 1 for c in columns], np.bool_)
+        self._columns = np.array([places[c][1] for c in columns], np.int64)
+        self._node, self._residual, self._ctx, self._queries = node, residual, ctx, queries
+        self._flows, self._logs, self._windows = flows, logs, windows
+        band = node.band and replace(
+            node.band,
+            left_column=node.left.columns[node.band.left_column],
+            right_column=node.right.columns[node.band.right_column],
+        )
+        self._join = flows.joins.acquire(windows, band, logs)
+        self._traits = (_Traits(), _Traits())
+        scope.array("position", 2, fill=_NOWHERE)
+        scope.array("told", 1, fill=BEGINNING)  # up to when departures were told
+
+    def close(self) -> None:
+        """The template is gone."""
+        self._flows.joins.release(self._join)
+
+    # ---- the step --------------------------------------------------------------------
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Results that come and, if it tells them, results that go."""
+        position, told = self.scope["position"], int(self.scope["told"][0])
+        first = position[0] == _NOWHERE
+        if clock.now == BEGINNING:
+            position[:] = [log.discarded for log in self._logs]
+            return Delta.empty(len(self.edge.schema))
+        starts, ends = (int(position[0]), int(position[1])), self._ends(clock.now)
+        position[:], self.scope["told"][0] = ends, clock.now
+        if first:
+            return self.contents(clock)
+        at = clock.now if clock.at_commit else BEGINNING
+        stride = Stride(starts, ends, told, clock.now, at, self._explicit)
+        return self._delta(stride, self._join.in_step(stride), clock)
+
+    def _ends(self, now: int) -> tuple[int, int]:
+        left, right = (log.position(now, after=True) for log in self._logs)
+        return left, right
+
+    def has_input(self, now: int) -> bool:
+        """Whether rows wait that a step at `now` takes."""
+        ends = np.array(self._ends(now))
+        return now != BEGINNING and bool((ends > self.scope["position"]).any())
+
+    def _delta(self, stride: Stride, pairs: Pairs, clock: Clock) -> Delta:
+        """The pairs of a stride as rows."""
+        for side in zip(self._traits, self._logs, stride.starts, stride.ends, strict=True):
+            traits, log, start, end = side
+            traits.notice(log, start, end, self._queries)
+        left, right = (LogView.of(log) for log in self._logs)
+        n = pairs.ts.shape[0]
+        nulls = self._any("nulls", stride.told)
+        rows = gather_sides(pairs, left.rows, right.rows, self._of_right, self._columns, nulls)
+        lin = np.full(n, self._traits[0].since)  # an epoch that every query sees
+        if self._any("old", stride.told):
+            lin = np.minimum(left.epoch[pairs.left], right.epoch[pairs.right])
+        if self._explicit:
+            never = np.broadcast_to(NEVER, n)
+            return Delta(rows, clock.instants(pairs.ts), never, pairs.sign, lin)
+        out = Delta(rows, pairs.ts, self._expiry([left, right], pairs), pairs.sign, lin)
+        if self._residual is None or not n:
+            return out
+        return out.take(passing(out, self._residual, self._ctx.failures, self.edge.level))
+
+    def _any(self, trait: str, told: int) -> bool:
+        """Whether a row that is in the windows after `told` may have a trait."""
+        sides = zip(self._traits, self._windows, self._logs, strict=True)
+        return any(getattr(t, trait) > window.first(log, told) for t, window, log in sides)
+
+    def _expiry(self, views: list[LogView], pairs: Pairs) -> I64:
+        exp = np.full(pairs.ts.shape[0], NEVER)
+        for window, view, at in zip(self._windows, views, (pairs.left, pairs.right), strict=True):
+            if window.length != NEVER:
+                np.minimum(exp, view.ts[at] + window.length, out=exp)
+        return exp
+
+    def contents(self, clock: Clock) -> Delta:
+        """The join of what both windows hold: rows of the right one look up those of the left."""
+        position, now = self.scope["position"], clock.now
+        if position[0] == _NOWHERE or now == BEGINNING:
+            return Delta.empty(len(self.edge.schema))
+        ends = (int(position[0]), int(position[1]))
+        first = self._windows[1].first(self._logs[1], now)
+        stride = Stride((ends[0], first), ends, now, now, now, False)
+        return self._delta(stride, self._join.pairs(stride), clock)
+
+    def needs(self, now: int) -> dict[str, int]:
+        """By stream, the first position that must stay in its log."""
+        told, found = int(self.scope["told"][0]), dict[str, int]()
+        for window, log in zip(self._windows, self._logs, strict=True):
+            first = window.first(log, told)
+            found[window.stream] = min(found.get(window.stream, first), first)
+        return found
+
+    # ---- EXPLAIN ---------------------------------------------------------------------
+    def structure(self) -> str:
+        """Rows are found by SteMs."""
+        return "SteM"
+
+    def detail(self) -> str:
+        """The windows and how they join."""
+        windows = ", ".join(f"{scan.stream} {describe_window(scan)}" for scan in self._scans)
+        left, right = ([f"{s.stream}.{n}" for n in s.schema.names] for s in self._scans)
+        parts = [f"{left[a]} = {right[b]}" for a, b in self._node.equi]
+        if (band := self._node.band) is not None:
+            low = "" if band.low is None else f"{band.low} <= "
+            high = "" if band.high is None else f" <= {band.high}"
+            parts.append(f"{low}{right[band.right_column]} - {left[band.left_column]}{high}")
+        if self._residual is not None:
+            parts.append(str(self._residual))
+        return f"{windows} on {' AND '.join(parts)}"
+
+    def notes(self) -> list[str]:
+        """Who shares the pairs and the SteMs."""
+        join = self._join
+        keys = [f"{s.name} {s.key} ({counted(s.readers, 'reader')})" for s in join.infos()]
+        return ["; ".join([f"join of {counted(join.readers, 'template')}", *keys])]
