@@ -17,7 +17,7 @@ import penstock
 from benchmarks.pipeline import MINUTE, SECOND, Cost, Result, at_least, at_most, plain, timed
 from penstock.session import Query, Session
 
-TEXTS, TEMPLATES, ROWS, BULK, STEPS = 1_000, 300, 1_000, 10_000, 20
+TEXTS, TEMPLATES, ROWS, BULK, STEPS = 1_000, 1_000, 1_000, 10_000, 20
 STANDING = (0, 100_000, 1_000_000)
 LEAST_TEXTS, LEAST_ROWS, MOST_SLOWER = 200.0, 10_000.0, 2.0
 KNOWN = f"SELECT k, a FROM r [RANGE {MINUTE}] WHERE k = {{}} AND a >= {{}}"
@@ -56,11 +56,13 @@ def _connect(shards: int | None) -> Session:
     return ps
 
 
-def _new_template(n: int) -> str:
+def new_template(n: int) -> str:
+    """A text whose template no other has."""
     return FORMS[n % len(FORMS)].format(n=n + 7, w=MINUTE + n)
 
 
-def _params(first: int, n: int) -> pa.Table:
+def params_from(first: int, n: int) -> pa.Table:
+    """Rows of parameters for `MANY`."""
     return pa.table({"key": np.arange(first, first + n), "least": np.zeros(n, np.int64)})
 
 
@@ -109,19 +111,28 @@ def _texts(shards: int | None, texts: int, steps: int, out: Result) -> None:
 
 
 def _templates(shards: int | None, templates: int, steps: int, out: Result) -> None:
-    """Texts of a template of their own each, and what a step over all of them costs."""
+    """Texts of a template of their own each, what a step over all costs, some more and drops."""
     ps, rows, number = _connect(shards), Stream(1_000), count()
     each = templates // steps
 
     def add() -> None:
         for n in (next(number) for _ in range(each)):
-            ps.query(_new_template(n))
+            ps.query(new_template(n))
 
     ps.push("s", rows.step(ROWS))
     added, _ = _between_steps(ps, rows, steps, add)
     _, full = _between_steps(ps, rows, 5, lambda: None, 100)
+    with timed() as more:
+        handles = [ps.query(new_template(next(number))) for _ in range(each)]
+    ps.push("r", rows.step(100))
+    with timed() as dropped:
+        for query in handles:
+            query.drop()
     where = f"{shards} shards: " if shards else ""
     out[f"{where}texts of new templates"] = _rate(each * steps, added, LEAST_TEXTS, "texts/s")
+    beside = f"beside {each * steps:,} templates"
+    out[f"{where}new templates {beside}"] = _rate(each, more, LEAST_TEXTS, "texts/s")
+    out[f"{where}drops of templates {beside}"] = _rate(each, dropped, LEAST_TEXTS, "drops/s")
     per = 1e3 / 5 / (each * steps)
     out[f"{where}a step of 100 rows"] = plain(full.cpu * per, full.wall * per, "ms/template")
 
@@ -129,10 +140,10 @@ def _templates(shards: int | None, templates: int, steps: int, out: Result) -> N
 def _bulk(shards: int | None, standing: int, bulk: int, out: Result) -> None:
     """Parameter rows, and single texts, beside many that stand already."""
     ps, rows = _connect(shards), Stream(1_000_000)
-    ps.query_many(MANY, _params(0, 10 + standing))
+    ps.query_many(MANY, params_from(0, 10 + standing))
     ps.push("r", rows.step(ROWS))
     with timed() as adding:
-        made = ps.query_many(MANY, _params(standing, bulk))
+        made = ps.query_many(MANY, params_from(standing, bulk))
     ps.push("r", rows.step(ROWS))
     with timed() as texts:
         singles = [ps.query(KNOWN.format(n, n)) for n in range(50)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, Clock, Delta
+from penstock.delta import I64, Bool, Clock, Delta
 from penstock.kernels.changes import view_words
 from penstock.physical.expiry import ExpiryStore, choose
 from penstock.physical.operator import Operator, StringColumns
@@ -26,12 +26,27 @@ def keep_rows(store: ExpiryStore, delta: Delta, negatives: bool) -> None:
     store.cancel(delta.exp[minus], view_words(delta.rows, delta.lin, minus))
 
 
-def kept_rows(store: ExpiryStore, now: int) -> Delta:
-    """What the store holds, as rows that come at `now`."""
+def kept_rows(store: ExpiryStore, now: int, lins: I64 | None = None) -> Delta:
+    """What the store holds (of some queries or cohorts), as rows that come at `now`."""
     exp, words = store.entries()
+    if lins is not None:
+        mine = np.flatnonzero(_is_of(words, lins))
+        exp, words = exp[mine], words[mine]
     n = exp.shape[0]
     rows = np.ascontiguousarray(words[:, 1:].T)
     return Delta(rows, np.full(n, now), exp, np.ones(n, np.int8), words[:, 0].copy())
+
+
+def forget_rows(store: ExpiryStore, lins: I64) -> None:
+    """Remove the rows of some queries or cohorts."""
+    _, words = store.entries()
+    gone = _is_of(words, lins)
+    if gone.any():
+        store.filter(np.flatnonzero(~gone))
+
+
+def _is_of(words: I64, lins: I64) -> Bool:
+    return words[:, 0] == lins[0] if lins.shape[0] == 1 else np.isin(words[:, 0], lins)
 
 
 class KeepOp(Operator):
@@ -63,8 +78,7 @@ class KeepOp(Operator):
 
     def purge(self, lins: I64) -> None:
         """Forget the rows of these queries or cohorts."""
-        _, words = self._store.entries()
-        self._store.filter(np.flatnonzero(~np.isin(words[:, 0], lins)))
+        forget_rows(self._store, lins)
 
     def rows(self) -> int:
         """Rows kept."""

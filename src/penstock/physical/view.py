@@ -19,7 +19,7 @@ from penstock.kernels.changes import (
 from penstock.physical import row_sets
 from penstock.physical.changes import Changes
 from penstock.physical.expiry import choose
-from penstock.physical.keep import keep_rows, kept_rows
+from penstock.physical.keep import forget_rows, keep_rows, kept_rows
 from penstock.physical.operator import Operator, StringColumns
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
@@ -85,7 +85,7 @@ class ViewOp(Operator):
 
     def held(self, qids: I64, clock: Clock, kind: int) -> Changes:
         """Everything these queries hold, as changes of one kind at the clock."""
-        live = self.contents(clock)
+        live = self._held_at_least(qids, clock)
         n = len(live)
         held = Changes(live.rows, np.full(n, clock.now), np.full(n, kind, np.int8), live.lin)
         if self._by_set:
@@ -94,14 +94,19 @@ class ViewOp(Operator):
             return held.with_(qid=which, sets=sets).take(kept)
         return self._shown(held.take(np.flatnonzero(np.isin(live.lin, qids))))
 
+    def _held_at_least(self, qids: I64, clock: Clock) -> Delta:
+        if self._store is None or self._by_set:
+            return self.contents(clock)
+        return kept_rows(self._store, clock.now, qids)
+
     def purge(self, lins: I64) -> None:
         """Forget the rows of these queries."""
         if self._store is None:
             return
-        exp, words = self._store.entries()
         if not self._by_set:
-            self._store.filter(np.flatnonzero(~np.isin(words[:, 0], lins)))
+            forget_rows(self._store, lins)
             return
+        exp, words = self._store.entries()
         codes = self._table.without(words[:, 0], lins)
         some = np.flatnonzero(codes)
         left = words[some]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.delta import I64, Emission
 from penstock.engine import blocks as b
 from penstock.logical.nodes import Node
@@ -88,8 +90,32 @@ def steps(entries: Iterable[Entry]) -> Iterator[tuple[int, list[EntryBlock]]]:
     """The blocks that a step takes together, and the number of their entry.
 
     Queries that come one after another are one step, also of several entries; a new template and
-    the queries it comes with are another. All else is a step of its own.
+    the queries it comes with are another. Queries of one template that go one after another are
+    one block, so that its answers are looked through once. All else is a step of its own.
     """
+    waiting: tuple[int, list[EntryBlock]] | None = None
+    for number, blocks in _plain_steps(entries):
+        joined = None if waiting is None else _join_drops(waiting[1][0], blocks[0])
+        if joined is not None:
+            waiting = number, [joined]
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = number, blocks
+    if waiting is not None:
+        yield waiting
+
+
+def _join_drops(first: EntryBlock, second: EntryBlock) -> b.DropQueries | None:
+    """Both as one, if they drop queries of one template."""
+    if not (isinstance(first, b.DropQueries) and isinstance(second, b.DropQueries)):
+        return None
+    if first.template != second.template:
+        return None
+    return b.DropQueries(first.template, np.union1d(first.qids, second.qids))
+
+
+def _plain_steps(entries: Iterable[Entry]) -> Iterator[tuple[int, list[EntryBlock]]]:
     adding: list[EntryBlock] = []
     number = 0
     for entry in entries:

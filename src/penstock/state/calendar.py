@@ -132,7 +132,7 @@ class Calendar:
     def filter(self, keep: I64) -> None:
         """Keep only the entries at these positions of `entries()`."""
         exp, words = self.entries()
-        self.replace(exp[keep], words[keep])
+        self.replace(exp[keep], words.take(keep, axis=0))
 
     def replace(self, exp: I64, words: I64) -> None:
         """Keep these entries instead of all others."""

@@ -148,7 +148,7 @@ class Fifo:
     def filter(self, keep: I64) -> None:
         """Keep only the entries at these positions."""
         exp, words = self.entries()
-        self.replace(exp[keep], words[keep])
+        self.replace(exp[keep], words.take(keep, axis=0))
 
     def replace(self, exp: I64, words: I64) -> None:
         """Keep these entries, oldest first, instead of all others."""

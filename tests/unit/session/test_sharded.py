@@ -6,6 +6,8 @@ import pytest
 
 import penstock
 from penstock.errors import PenstockError
+from penstock.session.sharded import ShardedSession
+from penstock.shards.job import LocalJob
 
 STREAM = "CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts"
 
@@ -69,6 +71,26 @@ def test_numbers_of_dropped_queries_are_not_mixed_up() -> None:
     ps.push("r", [{"k": 2, "a": 5, "ts": 2}])
     assert [c["k"] for c in old.changes().to_pylist()] == [1, 1]
     assert [c["k"] for c in new.changes().to_pylist()] == [2]
+
+
+def test_queries_dropped_together_in_a_batch_are_told_as_one_by_one() -> None:
+    texts = [f"SELECT k, count(*) AS n FROM r [RANGE 9] WHERE a > {i} GROUP BY k" for i in range(5)]
+    found = []
+    for eager in (True, False):
+        ps = ShardedSession(lambda deliver, now=eager: LocalJob(2, deliver, now))  # type: ignore[misc]
+        ps.sql(STREAM)
+        queries = [ps.query(text) for text in texts]
+        ps.push("r", [{"k": i % 3, "a": i, "ts": i} for i in range(8)])
+        ps.flush()
+        for query in queries[1:4]:
+            query.drop()
+        ps.push("r", [{"k": 7, "a": 9, "ts": 8}])
+        ps.flush()
+        changes = [q.changes().drop_columns(["_batch", "_seq"]).to_pylist() for q in queries]
+        found.append([sorted(map(str, rows)) for rows in changes])
+        deleted = [sum(r["_change_type"] == "delete" for r in rows) for rows in changes]
+        assert deleted == [0, 3, 3, 3, 0]
+    assert found[0] == found[1]
 
 
 def test_history_is_answered_from_what_the_stream_retains() -> None:

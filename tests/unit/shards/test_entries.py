@@ -44,3 +44,19 @@ def test_all_else_is_a_step_of_its_own() -> None:
         (4, ["Push"]),
     ]
     assert _steps() == []
+
+
+def test_queries_of_a_template_that_go_one_after_another_are_one_block() -> None:
+    other = b.DropQueries(2, np.array([0]))
+    drops = tuple(b.DropQueries(1, np.array(qids)) for qids in ([3], [1, 5], [2]))
+    made = (e.Entry(n, (block,)) for n, block in enumerate((*drops, other, DROP, ADD, DROP), 1))
+    found = [(n, blocks[0]) for n, blocks in e.steps(made)]
+    first = found[0][1]
+    assert isinstance(first, b.DropQueries)
+    assert first.qids.tolist() == [1, 2, 3, 5]
+    assert [type(block).__name__ for _, block in found[1:]] == [
+        "DropQueries",
+        "DropQueries",
+        "AddQueries",
+        "DropQueries",
+    ]
