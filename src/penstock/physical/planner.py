@@ -8,13 +8,13 @@ parameters become matches with Q, everything else stays below the match as long 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import UnionType
 
 from penstock.delta import I64, Level
 from penstock.errors import PlanError, UnsupportedError
-from penstock.logical.expr import Column, Expr, conjunction, conjuncts, params_of, remap
+from penstock.logical.expr import Expr, conjunction, conjuncts, params_of, remap
 from penstock.logical.nodes import (
     Distinct,
     Filter,
@@ -56,6 +56,13 @@ from penstock.physical.rows_window import RowsWindowOp
 from penstock.physical.scan import ScanOp
 from penstock.physical.semi_join import SemiJoinOp
 from penstock.physical.set_op import SetOpOp
+from penstock.physical.shapes import (
+    is_identity,
+    is_nonretroactive,
+    is_table,
+    plain_columns,
+    reaching,
+)
 from penstock.physical.stem_join import StemJoinOp, joined_windows
 from penstock.physical.table_scan import TableScanOp
 from penstock.physical.union import UnionOp
@@ -467,40 +474,3 @@ def recalls(operator: Operator) -> bool:
     if isinstance(operator, FilterOp | ProjectOp | MatchOp | ExplodeOp | UnionOp | NrrJoinOp):
         return all(recalls(source) for source in operator.inputs)
     return True
-
-
-def reaching(node: Node) -> Iterator[Node]:
-    """The nodes from whose rows to those of `node` nobody looks at lineage."""
-    yield node
-    match node:
-        case Filter() if not params_of(node.predicate):
-            yield from reaching(node.input)
-        case Project() if not any(params_of(e) for e in node.exprs):
-            yield from reaching(node.input)
-        case SetOp(kind=SetKind.UNION):
-            yield from (below for side in node.inputs for below in reaching(side))
-
-
-def is_table(node: Node) -> bool:
-    """Whether a subplan reads tables only."""
-    if isinstance(node, TableScan):
-        return True
-    return bool(node.inputs) and all(is_table(child) for child in node.inputs)
-
-
-def is_nonretroactive(node: Node) -> bool:
-    """Whether a table subplan reads a non-retroactive relation."""
-    if isinstance(node, TableScan):
-        return node.nonretroactive
-    return any(is_nonretroactive(child) for child in node.inputs)
-
-
-def plain_columns(node: Project) -> tuple[int, ...] | None:
-    """The columns a projection takes, None when it computes something."""
-    places = tuple(e.index for e in node.exprs if isinstance(e, Column))
-    return places if len(places) == len(node.exprs) else None
-
-
-def is_identity(node: Project) -> bool:
-    """Whether a projection yields the columns of its input as they are."""
-    return plain_columns(node) == tuple(range(len(node.input.schema)))
