@@ -210,6 +210,9 @@ def test_many_queries_at_once_are_as_in_process(sessions: tuple[Any, Any], tmp_p
         told.append([answer, seen(queries.changes()), sum(map(seen, heard), Counter())])
     assert told[0] == told[1]
     assert told[0][1] == told[0][2]
+    shares = [(flow["streams"], flow["templates"]) for flow in sessions[0].stats()["flows"]]
+    assert shares == []  # they are dropped, and so are their flows
+    assert {shard["level"] for shard in sessions[0].stats()["shards"]} == {1, 2}
     files = [[p.read_text() for p in (tmp_path / n).rglob("*.json")] for n in "01"]
     written = [
         Counter(

@@ -16,6 +16,7 @@ from penstock.optimizer.emit import Emit
 from penstock.patterns.edge import Edge
 from penstock.physical.changes import Changes
 from penstock.schema import Schema
+from penstock.sharing.eddy import Routing
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,13 @@ class TableChange:
     table: str
     remove: I64
     insert: I64
+
+
+@dataclass(frozen=True, slots=True)
+class SetRouting:
+    """How rows of flows that are made from here on find their way."""
+
+    routing: Routing
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,7 @@ class Drop:
 
 
 Block = (
-    Rows | Heartbeat | TableChange | AddStream | AddTable | AddUdf | AddTemplate
+    Rows | Heartbeat | TableChange | SetRouting | AddStream | AddTable | AddUdf | AddTemplate
     | AddQueries | DropQueries | Received | Drop
 )  # fmt: skip
 

@@ -102,6 +102,10 @@ class Engine:
         self.tables[block.table].replace(block.remove, block.insert)
         return self._readers.get(block.table, set())
 
+    def _take_setrouting(self, block: b.SetRouting, output: b.Output) -> set[int]:
+        self.flows.routing = block.routing
+        return set()
+
     def _take_addstream(self, block: b.AddStream, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"streams/{block.name}")
         self.sources[block.name] = SourceLog(scope, block.schema, block.retain)

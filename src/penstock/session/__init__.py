@@ -52,7 +52,7 @@ def connect(
     process: one, and with a number plans are spread as on Spark). `keep_changes` rows of
     unread changes are kept per plan. `optimizer_off` names rules to switch off ("all").
     `routing` is how rows find their way through shared filters and SteMs: "tickets" learns it,
-    "fixed", "random" and "optimal" are there for comparison (in process).
+    "fixed", "random" and "optimal" are there for comparison.
     """
     names = frozenset(rule.__name__ for rule in RULES)
     off = names if optimizer_off == "all" else frozenset(optimizer_off)
@@ -60,10 +60,12 @@ def connect(
     if runner == "spark":
         from penstock.session.on_spark import OnSpark  # a JVM's worth of imports
 
-        return OnSpark(
+        session: Session = OnSpark(
             spark=spark, master=master, shards=shards, spark_options=spark_options,
             checkpoint=directory, optimizer_off=off, keep_changes=keep_changes,
         )  # fmt: skip
+        session._route(_routing(routing))
+        return session
     if runner != "inprocess":
         raise UnsupportedError(
             f"there is no runner {runner!r}",
@@ -72,11 +74,13 @@ def connect(
         )
     if shards is not None:
         count = shards
-        return ShardedSession(
+        session = ShardedSession(
             lambda deliver: LocalJob(count, deliver), optimizer_off=off, keep_changes=keep_changes
         )
+        session._route(_routing(routing))
+        return session
     session = Session(optimizer_off=off, keep_changes=keep_changes, checkpoint=directory)
-    session._engine.flows.routing = _routing(routing)
+    session._route(_routing(routing))
     if snapshot is None and directory is not None:
         snapshot = load(directory)
     if snapshot is not None:

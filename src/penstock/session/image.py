@@ -23,6 +23,7 @@ from penstock.session.placement import Deployed
 from penstock.session.query import Query
 from penstock.session.readers import Readers
 from penstock.shards.entries import Deploy
+from penstock.sharing.eddy import Routing
 from penstock.spark.pickling import dumps
 from penstock.sql.catalog import StreamDef
 from penstock.sql.statements import CreateSink
@@ -41,6 +42,7 @@ class Image:
     entry: int
     batch: int  # the last one whose results are in the books
     last_rows: int
+    routing: Routing
     arrays: dict[str, Any]
     relations: dict[str, Any]
     udfs: dict[str, Any]
@@ -59,6 +61,7 @@ def save(session: OnSpark, directory: Path) -> int:
         session._job.next_entry - 1,
         session._received,
         session._last_rows,
+        session._engine.flows.routing,
         session._engine.arena.snapshot(),
         session._catalog.relations,
         session._catalog.udfs,
@@ -87,6 +90,7 @@ def load(session: OnSpark, directory: Path, first: int) -> int:
         return 0
     image = _read(path)
     session._last_rows, session._received = image.last_rows, image.batch
+    session._engine.flows.routing = image.routing
     session._catalog.relations.update(image.relations)
     session._catalog.udfs.update(image.udfs)
     session._registry = image.registry

@@ -69,7 +69,6 @@ class OnSpark(ShardedSession):
         self._pushed: dict[int, dict[str, int]] = {}
         self._opening: dict[int, QueryInfo] = {}
         self._saved = self._received = 0
-        self._shards: list[dict[str, Any]] = []  # what they said in the last batch
         count = shards or max(1, int(self._spark.sparkContext.defaultParallelism))
         self._spark_sinks = SparkSinks(self._spark)
 
@@ -237,13 +236,6 @@ class OnSpark(ShardedSession):
     def _note_batch(self, batch: Batch, touched: list[tuple[int, int]]) -> None:
         super()._note_batch(batch, touched)
         self._progress[-1] |= spark_progress.record(self, batch)
-        self._shards = spark_progress.told(batch)
-
-    def stats(self) -> dict[str, Any]:
-        """What the driver holds, and each shard as of the last batch."""
-        with self._open():
-            held = sum(shard["state_bytes"] for shard in self._shards)
-            return super().stats() | {"state_bytes": held, "shards": list(self._shards)}
 
     # ---- views -----------------------------------------------------------------------
     def _read_rows(self, info: QueryInfo) -> pa.Table:

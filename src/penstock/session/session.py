@@ -48,6 +48,7 @@ from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, save, take
 from penstock.session.values import parse_type
+from penstock.sharing.eddy import Routing
 from penstock.sharing.registry import QueryInfo, Registry, RowKey, TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.catalog import (
@@ -396,6 +397,11 @@ class Session:
         del self._progress[:-1000]
 
     # ---- operations ------------------------------------------------------------------
+    def _route(self, routing: Routing) -> None:
+        """How rows of flows made from here on find their way."""
+        if self._engine.flows.routing != routing:
+            self._apply([b.SetRouting(routing)])
+
     def stats(self) -> dict[str, Any]:
         """Rows and bytes per stream and operator, clocks, and counts of rows kept out."""
         with self._open():

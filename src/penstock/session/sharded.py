@@ -34,6 +34,7 @@ from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.changes import own_columns, whose
 from penstock.shards.job import Batch, Job
+from penstock.sharing.eddy import Routing
 from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.catalog import StreamDef
@@ -211,6 +212,23 @@ class ShardedSession(Session):
             TemplateInfo,
             self._note(lambda: registration.new_template(self, compiled, emission)),
         )
+
+    def stats(self) -> dict[str, Any]:
+        """What the session holds; flows, joins and SteMs are those of the shards."""
+        shards = self._job.reports()
+        found = super().stats() | {"shards": shards}
+        for what in ("flows", "joins", "stems"):
+            found[what] = [
+                {"level": shard["level"], "shard": shard["shard"], **one}
+                for shard in shards
+                for one in shard.pop(what)
+            ]
+        return found
+
+    def _route(self, routing: Routing) -> None:
+        with self._open():
+            self._begin("_route", routing)
+            super()._route(routing)
 
     # ---- rows ------------------------------------------------------------------------
     def _bring(self, stream: StreamDef, admitted: Admitted) -> None:

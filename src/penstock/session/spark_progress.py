@@ -36,7 +36,7 @@ def record(session: OnSpark, batch: Batch) -> dict[str, Any]:
         "late": sum(meter.late_rows for meter in session._meters.values()),
         "quarantined": sum(meter.quarantined for meter in session._meters.values()),
         "streams": streams,
-        **shards(batch),
+        **shards(session._job.reports()),
     }
 
 
@@ -53,15 +53,8 @@ def _received(session: OnSpark, batch: Batch) -> dict[str, int]:
     return found
 
 
-def told(batch: Batch) -> list[dict[str, Any]]:
-    """What each shard measured, by level and number."""
-    found = [wire.loads(r.data) for r in batch.results if r.kind == "shard"]
-    return sorted(found, key=lambda t: (t["level"], t["shard"]))
-
-
-def shards(batch: Batch) -> dict[str, Any]:
+def shards(found: list[dict[str, Any]]) -> dict[str, Any]:
     """What the shards measured: totals, and the slowest shard of each level by stage."""
-    found = told(batch)
     stages = {
         f"level{level}_{stage}": max((t[stage] for t in found if t["level"] == level), default=0.0)
         for level in (1, 2)

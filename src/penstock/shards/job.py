@@ -45,6 +45,9 @@ class Job(Protocol):
     def drain(self) -> None:
         """Return when every entry, and all that external sources have, is in the answers."""
 
+    def reports(self) -> list[dict[str, Any]]:
+        """What each shard shares among queries (`Shard.report`), as far as it is known."""
+
     def close(self) -> None:
         """Stop."""
 
@@ -104,6 +107,11 @@ class LocalJob:
                 self._deliver(Batch(self._batches, last, results))
         finally:
             self._running = False
+
+    def reports(self) -> list[dict[str, Any]]:
+        """What the shards share, by level and number."""
+        levels = (self.cluster.lowers, self.cluster.uppers)
+        return [shard.report() for level in levels for shard in level]
 
     def close(self) -> None:
         """Nothing runs in the background."""

@@ -8,6 +8,7 @@ output. State is the engine's arena and the `spec`, which builds the same operat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -40,10 +41,21 @@ class Shard(ABC):
         self._results: list[wire.Result] = []
         self._step = 0
 
+    def report(self) -> dict[str, Any]:
+        """Which shard it is, the bytes it holds, and what its queries share."""
+        return {
+            "level": self.level,
+            "shard": self.index,
+            "state_bytes": self.engine.arena.nbytes,
+            **self.engine.flows.report(),
+        }
+
     # ---- control ---------------------------------------------------------------------
     def _take(self, block: e.Control) -> list[b.Block]:
         """A portable block as blocks of this shard's engine; the spec follows."""
         match block:
+            case b.SetRouting():
+                self.spec.routing = block.routing
             case b.AddStream():
                 self.spec.streams[block.name] = block
             case b.AddTable():

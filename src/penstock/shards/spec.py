@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.engine import blocks as b
 from penstock.optimizer.distribution import Route
+from penstock.sharing.eddy import Routing
 
 
 @dataclass(slots=True)
@@ -18,9 +19,11 @@ class Spec:
     tables: dict[str, b.AddTable] = field(default_factory=dict)
     udfs: dict[str, b.AddUdf] = field(default_factory=dict)
     templates: dict[int, b.AddTemplate] = field(default_factory=dict)
+    routing: Routing = "tickets"
 
     def blocks(self) -> Iterator[b.Block]:
         """What builds the operators again."""
+        yield b.SetRouting(self.routing)
         yield from self.udfs.values()
         yield from self.streams.values()
         for name, route in self.routes.items():

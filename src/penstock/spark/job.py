@@ -119,6 +119,7 @@ class SparkJob:
         self._error: Exception | None = None
         self._busy = self._stopping = False
         self._renewal: threading.Thread | None = None
+        self._told: list[dict[str, Any]] = []
 
     def _look_for_losses(self) -> None:
         """Refuse a checkpoint of which a part has gone: to go on would give wrong answers."""
@@ -292,6 +293,10 @@ class SparkJob:
                 self._query.processAllAvailable()
             self._check()
 
+    def reports(self) -> list[dict[str, Any]]:
+        """What each shard measured in the last batch, and shares among queries."""
+        return [dict(told) for told in self._told]
+
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
@@ -354,6 +359,10 @@ class SparkJob:
             results = self._results(frame, number)
         ran = time.perf_counter()
         if number > self._handed:
+            self._told = sorted(
+                (wire.loads(r.data) for r in results if r.kind == "shard"),
+                key=lambda told: (told["level"], told["shard"]),
+            )
             self._hand_on(Batch(number + 1, manifest.last, results, {"run_seconds": ran - begun}))
             self._handed = number
         if number > self._mark.batch:

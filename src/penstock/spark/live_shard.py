@@ -144,7 +144,8 @@ def _restored(name: ShardName, arena: FileArena, chunks: Iterator[bytes]) -> Liv
 def _declared(spec: Spec) -> list[tuple[Any, Any]]:
     """The declarations, to be compared by identity; holding them keeps identities apart."""
     parts = (spec.streams, spec.routes, spec.tables, spec.udfs, spec.templates)
-    return [(key, _Same(value)) for part in parts for key, value in part.items()]
+    declared = [(key, _Same(value)) for part in parts for key, value in part.items()]
+    return [("routing", spec.routing), *declared]
 
 
 class _Same:

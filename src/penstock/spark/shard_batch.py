@@ -61,14 +61,12 @@ def _apply(
     times.append(time.perf_counter())
     whole = saved.log == 0
     measured = {
-        "level": level.level,
-        "shard": index,
+        **live.shard.report(),
         "take_s": times[1] - times[0],
         "apply_s": times[2] - times[1],
         "save_s": times[3] - times[2],
         "changes_out": live.shard.changes_out - told,
         "result_bytes": sum(len(result.data) for result in _results(output)),
-        "state_bytes": live.arena.nbytes,
         "log_bytes": 0 if whole else sum(map(len, messages)),
         "snapshot_bytes": saved.snapshot_bytes if whole else 0,
     }

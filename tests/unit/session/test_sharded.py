@@ -157,3 +157,22 @@ def test_a_function_that_cannot_travel_is_refused_with_the_remedy() -> None:
     with pytest.raises(PenstockError, match="does not reach the shards") as caught:
         ps.register_udf("f", lambda x: x, ["BIGINT"], "BIGINT")
     assert "top level" in caught.value.remedy
+
+
+@pytest.mark.parametrize("routing", ["tickets", "fixed", "random", "optimal"])
+def test_shards_route_as_they_are_told_and_say_what_they_share(routing: str) -> None:
+    ps = penstock.connect(runner="inprocess", shards=2, routing=routing)
+    ps.sql(STREAM)
+    queries = [ps.query(f"SELECT k FROM r [RANGE 50] WHERE a {op} 5 AND k > 1") for op in "<>"]
+    job = ps._job
+    assert isinstance(job, LocalJob)
+    for first in (0, 10):
+        ps.push("r", [{"k": i % 4, "a": i, "ts": 1} for i in range(first, first + 10)])
+        job.cluster.reload()
+    assert [q.view().num_rows for q in queries] == [2, 8]
+    ps.push("r", [{"k": 3, "a": i, "ts": 2} for i in range(8)])
+    stats = ps.stats()
+    flows = [(f["level"], f["shard"], f["streams"], f["routing"]) for f in stats["flows"]]
+    assert flows == [(1, shard, ["r@any"], routing) for shard in (0, 1)]
+    assert sum(e["rows"] for f in stats["flows"] for e in f["eddies"]) == 8
+    assert [(s["level"], s["shard"]) for s in stats["shards"]] == [(1, 0), (1, 1), (2, 0), (2, 1)]
