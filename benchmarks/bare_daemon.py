@@ -2,7 +2,8 @@
 
 Sources, admission, routing, shuffle, input log, both levels and the way out are the real ones.
 Environment variables say how many bytes of results a shard of level 1 brings forth per batch, so
-that the way out has the same to carry, and whether input is logged, as where there is much state.
+that the way out has the same to carry (changes are narrow numbers, which do not compress, and
+neither do these), and whether input is logged, as where there is much state.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from pyspark import daemon
@@ -19,16 +21,22 @@ from penstock.shards.lower import Lower
 from penstock.shards.messages import Counts, CrossMessage, SourceMessage
 from penstock.shards.upper import Upper
 from penstock.spark import log_source, pack, shard_processor  # noqa: F401
+from penstock.spark.daemon import keep_memory
 from penstock.spark.live_shard import LiveShard
 
 BYTES = "PENSTOCK_BARE_BYTES"
 LOGS = "PENSTOCK_BARE_LOGS"
 
 
+@cache
+def _results() -> bytes:
+    return os.urandom(int(os.environ.get(BYTES, "0")))
+
+
 def _pass_on(shard: Lower, messages: Iterable[Any]) -> list[CrossMessage]:
     found = list(messages)
     rows = any(isinstance(message, SourceMessage) for message in found)
-    data = bytes(int(os.environ.get(BYTES, "0"))) if rows else b""
+    data = _results() if rows else b""
     results = (wire.Result("changes", 0, shard.index, data),)
     if shard.index == 0:
         counts: dict[str, Counts] = {}
@@ -52,5 +60,6 @@ if __name__ == "__main__":
     Upper.apply = _take  # type: ignore[method-assign, assignment]
     weight = 1 << 62 if os.environ.get(LOGS) == "1" else 0
     LiveShard.weight = property(lambda shard: weight)  # type: ignore[method-assign, assignment]
+    keep_memory()
     gc.freeze()
     daemon.manager()

@@ -263,6 +263,11 @@ class Engine:
         if self.strings.should_collect():
             self.strings.collect(self._marks())
 
+    def shrink(self) -> None:
+        """Give up room that logs have for rows to come; only between steps."""
+        for source in self.sources.values():
+            source.shrink()
+
     def _marks(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which string codes some state may still hold (conservative)."""
         marks = np.zeros(self.strings.capacity, np.bool_)

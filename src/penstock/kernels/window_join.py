@@ -17,11 +17,12 @@ import numpy as np
 from penstock.delta import I8, I64, NEVER, Bool
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.join import FLOAT_BAND, I32, Test, partner_range, take
-from penstock.kernels.memory import prefetch
+from penstock.kernels.memory import AHEAD, prefetch
 from penstock.kernels.stem import LOW, hash_of_row, same_key
 
 _BLOCK = 64  # moves that are looked up together
 _STEPS = 16  # that they take in turn
+_HASH = 0x7FFFFFFF
 
 
 class Indexed(NamedTuple):
@@ -61,10 +62,10 @@ class Moves(NamedTuple):
     SteM by `hashed`, the hash of the key.
     """
 
-    row: I64
-    first: I64
-    fresh: I64
-    hashed: I64
+    row: I32
+    first: I32
+    fresh: I32
+    hashed: I32
 
 
 class Line(NamedTuple):
@@ -76,13 +77,13 @@ class Line(NamedTuple):
 
 
 class Lined(NamedTuple):
-    """Moves by side, their common line, and by side the next older fresh row of each."""
+    """Moves by side, their common line, and by side of each fresh row hash and next older one."""
 
     line: Line
     left: Moves
     right: Moves
-    left_older: I32
-    right_older: I32
+    left_links: I32
+    right_links: I32
 
 
 @kernel
@@ -94,9 +95,27 @@ def _buckets(rows: int) -> I32:
     return np.full(n, -1, np.int32)
 
 
+@kernel
+def _hashes(rows: I64, first: int, end: int, key: I64) -> I32:
+    """31 bits of hash for the key of each row at [first, end), −1 for a NULL in it; some more."""
+    hashes = np.zeros(end - first + AHEAD, np.int32)
+    for row in range(first, end):
+        hashed = hash_of_row(rows, row, key)
+        hashes[row - first] = hashed & _HASH if hashed >= 0 else -1
+    return hashes
+
+
 @inlined
-def _move(moves: I64, n: int, row: int, first: int, fresh: int, hashed: int) -> None:
+def _move(moves: I32, n: int, row: int, first: int, fresh: int, hashed: int) -> None:
     moves[0, n], moves[1, n], moves[2, n], moves[3, n] = row, first, fresh, hashed
+
+
+@inlined
+def _link(head: I32, links: I32, at: int, row: int, hashed: int) -> None:
+    """Put a fresh row, the one at `at` of these, before its chain."""
+    bucket = hashed & (head.shape[0] - 1)
+    links[at, 0], links[at, 1] = hashed, head[bucket]
+    head[bucket] = row
 
 
 @kernel
@@ -109,15 +128,15 @@ def line_up(
     there. Departures are listed only if it `tells`.
     """
     # Arrays are taken out of their tuples once: in the loop that would count references.
-    l_rows, l_ts, l_key, r_rows, r_ts, r_key = (
-        left.rows, left.ts, left.columns, right.rows, right.ts, right.columns
-    )  # fmt: skip
+    l_ts, r_ts, l_base, r_base = left.ts, right.ts, left.first, right.first
     l_start, l_end, l_length, l_first = left.start, left.end, left.length, left.first
     r_start, r_end, r_length, r_first = right.start, right.end, right.length, right.first
-    l_head, l_older = _buckets(l_end - l_start), np.empty(l_end - l_start, np.int32)
-    r_head, r_older = _buckets(r_end - r_start), np.empty(r_end - r_start, np.int32)
+    l_hash = _hashes(left.rows, l_base, l_end, left.columns)
+    r_hash = _hashes(right.rows, r_base, r_end, right.columns)
+    l_head, l_links = _buckets(l_end - l_start), np.empty((l_end - l_start, 2), np.int32)
+    r_head, r_links = _buckets(r_end - r_start), np.empty((r_end - r_start, 2), np.int32)
     l_mask, r_mask = l_head.shape[0] - 1, r_head.shape[0] - 1
-    lefts, rights = np.empty((4, room[0]), np.int64), np.empty((4, room[1]), np.int64)
+    lefts, rights = np.empty((4, room[0]), np.int32), np.empty((4, room[1]), np.int32)
     of_right, ts = np.empty(sum(room), np.bool_), np.empty(sum(room), np.int64)
     sign = np.empty(sum(room), np.int8)
     l_next, r_next, nl, nr = l_start, r_start, 0, 0
@@ -133,26 +152,32 @@ def line_up(
         is_left, hashed = l_out <= r_out if leaves else l_in <= r_in, -1
         if is_left:
             row = l_first if leaves else l_next
+            later = l_hash[row - l_base + AHEAD]
+            prefetch(r_head, 0, later & r_mask)
+            if not leaves:
+                prefetch(l_head, 0, later & l_mask)
             if not leaves or (tells and row < l_next):
-                hashed = hash_of_row(l_rows, row, l_key)
+                hashed = int(l_hash[row - l_base])
             if hashed >= 0:
                 _move(lefts, nl, row, r_first, r_head[hashed & r_mask], hashed)
                 nl += 1
                 if not leaves:
-                    l_older[row - l_start] = l_head[hashed & l_mask]
-                    l_head[hashed & l_mask] = row
+                    _link(l_head, l_links, row - l_start, row, hashed)
             l_first += leaves
             l_next = max(l_next + (not leaves), l_first)
         else:
             row = r_first if leaves else r_next
+            later = r_hash[row - r_base + AHEAD]
+            prefetch(l_head, 0, later & l_mask)
+            if not leaves:
+                prefetch(r_head, 0, later & r_mask)
             if not leaves or (tells and row < r_next):
-                hashed = hash_of_row(r_rows, row, r_key)
+                hashed = int(r_hash[row - r_base])
             if hashed >= 0:
                 _move(rights, nr, row, l_first, l_head[hashed & l_mask], hashed)
                 nr += 1
                 if not leaves:
-                    r_older[row - r_start] = r_head[hashed & r_mask]
-                    r_head[hashed & r_mask] = row
+                    _link(r_head, r_links, row - r_start, row, hashed)
             r_first += leaves
             r_next = max(r_next + (not leaves), r_first)
         if hashed >= 0:
@@ -161,7 +186,7 @@ def line_up(
     line = Line(of_right[: nl + nr], ts[: nl + nr], sign[: nl + nr])
     l_moves = Moves(lefts[0, :nl], lefts[1, :nl], lefts[2, :nl], lefts[3, :nl])
     r_moves = Moves(rights[0, :nr], rights[1, :nr], rights[2, :nr], rights[3, :nr])
-    return Lined(line, l_moves, r_moves, l_older, r_older)
+    return Lined(line, l_moves, r_moves, l_links, r_links)
 
 
 class _Found(NamedTuple):
@@ -221,11 +246,11 @@ def _look_up(
 
 @kernel
 def _append(
-    moves: Moves, begin: int, end: int, own: Indexed, other: Indexed, older: I32, found: _Found,
+    moves: Moves, begin: int, end: int, own: Indexed, other: Indexed, links: I32, found: _Found,
     counts: I64, out: I32, n: int,
 ) -> int:  # fmt: skip
     """Write all partners of the moves at [begin, end) to `out`; the new n, −1 when it is full."""
-    moved, firsts, fresh, _ = moves
+    moved, firsts, fresh, hashes = moves
     rows, key, theirs, their_key = own.rows, own.columns, other.rows, other.columns
     gap, base, start, ring, room = (
         other.gap, other.base, other.start, other.gap.shape[0] - 1, out.shape[0]
@@ -233,12 +258,13 @@ def _append(
     some, count, rest, _ = found
     for e in range(begin, end):
         first, before, i = firsts[e], n, e - begin
-        at, row, place = fresh[e], moved[e], rest[i]
+        at, row, place = int(fresh[e]), moved[e], rest[i]
         while at >= first and n < room:
-            if same_key(rows, row, key, theirs, at, their_key):
+            hashed, older = links[at - start, 0], links[at - start, 1]
+            if hashed == hashes[e] and same_key(rows, row, key, theirs, at, their_key):
                 out[n] = at
                 n += 1
-            at = int(older[at - start])
+            at = int(older)
         if at >= first or n + count[i] > room:
             return -1
         for j in range(count[i]):
@@ -257,6 +283,22 @@ def _append(
 
 
 @kernel
+def _ask_for_fresh(
+    moves: Moves, begin: int, end: int, other: Indexed, links: I32
+) -> None:  # fmt: skip
+    """Ask for the first fresh rows that the moves at [begin, end) look at."""
+    _, firsts, fresh, hashes = moves
+    theirs, start = other.rows, other.start
+    for e in range(begin, end):
+        if fresh[e] >= firsts[e]:
+            prefetch(links, fresh[e] - start, 0)
+    for e in range(begin, end):
+        at = fresh[e]
+        if at >= firsts[e] and links[at - start, 0] == hashes[e]:
+            prefetch(theirs, at, 1)
+
+
+@kernel
 def _twice(array: I32) -> I32:
     new = np.empty(2 * array.shape[0], np.int32)
     new[: array.shape[0]] = array
@@ -264,7 +306,7 @@ def _twice(array: I32) -> I32:
 
 
 @kernel
-def find_partners(moves: Moves, own: Indexed, other: Indexed, older: I32) -> tuple[I64, I32]:
+def find_partners(moves: Moves, own: Indexed, other: Indexed, links: I32) -> tuple[I64, I32]:
     """How many partners each move of a side has, and their places, newest first."""
     m = moves.row.shape[0]
     found = _Found(np.empty((_BLOCK, _STEPS + 1), np.int32), np.empty(_BLOCK, np.int64),
@@ -272,18 +314,22 @@ def find_partners(moves: Moves, own: Indexed, other: Indexed, older: I32) -> tup
     counts, out, n = np.empty(m, np.int64), np.empty(4 * m + 64, np.int32), 0
     for begin in range(0, m, _BLOCK):
         end = min(begin + _BLOCK, m)
-        _look_up(moves, begin, end, own, other, found)
-        after = _append(moves, begin, end, own, other, older, found, counts, out, n)
+        _ask_for_fresh(moves, begin, end, other, links)
+        if moves.first[begin] < other.start:
+            _look_up(moves, begin, end, own, other, found)
+        else:  # nobody of earlier steps is in the window any more
+            found.number[:], found.rest[:] = 0, -1
+        after = _append(moves, begin, end, own, other, links, found, counts, out, n)
         while after < 0:
             out = _twice(out)
-            after = _append(moves, begin, end, own, other, older, found, counts, out, n)
+            after = _append(moves, begin, end, own, other, links, found, counts, out, n)
         n = after
     return counts, out[:n]
 
 
 @kernel
 def merge_pairs(
-    line: Line, left: I64, right: I64, counts: tuple[I64, I64], partners: tuple[I32, I32]
+    line: Line, left: I32, right: I32, counts: tuple[I64, I64], partners: tuple[I32, I32]
 ) -> Pairs:
     """The pairs of all moves, in the order of the line; `left` and `right` are the moved rows."""
     (l_counts, r_counts), (l_partners, r_partners) = counts, partners

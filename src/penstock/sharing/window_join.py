@@ -164,8 +164,8 @@ def _pairs(left: Indexed, right: Indexed, stride: Stride) -> Pairs:
     gone = (_leaving(left, stride.now), _leaving(right, stride.now)) if stride.tells else (0, 0)
     room = come[0] + gone[0], come[1] + gone[1]
     lined = line_up(left, right, stride.at, stride.now, stride.tells, room)
-    l_counts, l_partners = find_partners(lined.left, left, right, lined.right_older)
-    r_counts, r_partners = find_partners(lined.right, right, left, lined.left_older)
+    l_counts, l_partners = find_partners(lined.left, left, right, lined.right_links)
+    r_counts, r_partners = find_partners(lined.right, right, left, lined.left_links)
     rows = lined.left.row, lined.right.row
     return merge_pairs(lined.line, *rows, (l_counts, r_counts), (l_partners, r_partners))
 

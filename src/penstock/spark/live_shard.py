@@ -73,6 +73,7 @@ class LiveShard:
 
     def pack(self) -> Iterator[bytes]:
         """The whole state in chunks."""
+        self.shard.engine.shrink()
         config = self._pickled()
         data = _LENGTH.pack(len(config)) + config
         return chain((data[at : at + PIECE] for at in range(0, len(data), PIECE)), pack(self.arena))

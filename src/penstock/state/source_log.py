@@ -129,13 +129,22 @@ class SourceLog:
         need = tail + n
         if head and need > self._arr("ts").shape[0]:
             live = tail - head
-            need = 2 * (live + n)  # moving down pays for as many again
+            need = live + max(live, n)  # moving down pays for as many again
             for name in ("ts", "epoch", "rows"):
                 array = self._arr(name)
                 array[:live] = array[head:tail].copy()
             regs[_HEAD], regs[_TAIL] = 0, live
         for name in ("ts", "epoch", "rows"):
             self.scope.reserve(name, need)
+
+    def shrink(self) -> None:
+        """Give up the room that no row takes, as before the state is written down."""
+        self._settle()
+        regs = self._arr("regs")
+        head, tail = int(regs[_HEAD]), int(regs[_TAIL])
+        for name in ("ts", "epoch", "rows"):
+            self.scope[name] = self._arr(name)[head:tail].copy()
+        regs[_HEAD], regs[_TAIL] = 0, tail - head
 
     def position(self, ts: int, *, after: bool) -> int:
         """Absolute position of the first row with time > ts (`after`) or ≥ ts."""

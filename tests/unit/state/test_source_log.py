@@ -76,6 +76,8 @@ def test_as_a_sorted_list(seed: int, retain: int) -> None:
         reader = min(total, reader + int(rng.integers(0, 8)))
         log.trim(reader)
         twin.trim(reader, watermark, retain)
+        if rng.random() < 0.2:
+            log.shrink()
         assert (log.discarded, len(log)) == (twin.gone, len(twin.rows))
         same(log, twin, twin.gone, total, by_row=bool(rng.random() < 0.5))
 
@@ -99,3 +101,18 @@ def test_what_is_left_after_its_step_is_in_the_arena() -> None:
     log.trim(6)
     other = SourceLog(arena.scope("s"), SCHEMA, 0)
     assert other.read(6, 10)[1].tolist() == [6, 7, 8, 9]
+
+
+def test_room_follows_what_is_held_and_comes() -> None:
+    _, log = new_log()
+    for step in range(20):  # steps of 1,000 rows, 300 of which stay for the next one
+        log.add(batch(0, 1_000), step * 1_000 + np.arange(1_000), step)
+        log.advance((step + 1) * 1_000)
+        log.trim((step + 1) * 1_000 - 300)
+        assert log.scope["rows"].shape[0] <= 2 * 1_300
+    log.shrink()
+    assert log.scope["rows"].shape[0] == 300
+    log.add(batch(0, 10), np.full(10, 20_001), 20)
+    assert log.read(log.discarded, log.discarded + 310)[1].tolist() == [
+        *range(19_700, 20_000), *([20_001] * 10),
+    ]  # fmt: skip
