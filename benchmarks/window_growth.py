@@ -30,11 +30,13 @@ SHORT, LONG = 6, 600  # seconds
 TARGET = 1.3
 DISTINCT = "SELECT DISTINCT k FROM r [RANGE {}]"
 GROUP_BY = "SELECT k, count(*) AS n, sum(a) AS total, max(a) AS top FROM r [RANGE {}] GROUP BY k"
+JOIN = "SELECT r.k, r.a, s.a AS b FROM r [RANGE {0}] JOIN r [RANGE {0}] s ON r.k = s.k"
 QUERIES = {  # the last of each kind has a state that grows with the window
-    "DISTINCT, 10,000 values": (10_000, DISTINCT),
-    "DISTINCT, 10,000,000 values": (10_000_000, DISTINCT),
-    "GROUP BY, 1,000 keys": (1_000, GROUP_BY),
-    "GROUP BY, 100,000 keys": (100_000, GROUP_BY),
+    "DISTINCT, 10,000 values": (10_000, DISTINCT, TARGET),
+    "DISTINCT, 10,000,000 values": (10_000_000, DISTINCT, TARGET),
+    "GROUP BY, 1,000 keys": (1_000, GROUP_BY, TARGET),
+    "GROUP BY, 100,000 keys": (100_000, GROUP_BY, TARGET),
+    "JOIN, 10,000,000 keys": (10_000_000, JOIN, 2.0),
 }
 
 
@@ -48,7 +50,7 @@ def after_filling(sql: str, filling: Batches, rest: Batches) -> tuple[int, Cost]
     return changes, cost
 
 
-def growth(sql: str, values: int, scale: float) -> Result:
+def growth(values: int, sql: str, target: float, scale: float) -> Result:
     """Nanoseconds per row under both windows, and their ratio."""
     fill, counted = int(RATE * LONG * scale), int(TIMED * scale)
     seconds = LONG * (fill + counted) // fill
@@ -68,7 +70,7 @@ def growth(sql: str, values: int, scale: float) -> Result:
     for name, (changes, _) in runs.items():
         out[f"{name}, changes per row"] = round(changes / counted, 2)
     short, long = (cost for _, cost in runs.values())
-    out["growth"] = at_most(long.cpu / short.cpu, long.wall / short.wall, TARGET)
+    out["growth"] = at_most(long.cpu / short.cpu, long.wall / short.wall, target)
     return out
 
 
@@ -84,8 +86,8 @@ def state(rows: int, values: int) -> tuple[int, int]:
 
 def run(scale: float = 1.0) -> Result:
     out: Result = {}
-    for name, (values, sql) in QUERIES.items():
-        for part, measure in growth(sql, values, scale).items():
+    for name, query in QUERIES.items():
+        for part, measure in growth(*query, scale).items():
             out[f"{name}: {part}"] = measure
     rows, values = int(RATE * LONG * scale), int(10_000 * scale)
     few, many = state(rows // 10, values), state(rows, values)

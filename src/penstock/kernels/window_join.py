@@ -96,12 +96,15 @@ def _buckets(rows: int) -> I32:
 
 
 @kernel
-def _hashes(rows: I64, first: int, end: int, key: I64) -> I32:
-    """31 bits of hash for the key of each row at [first, end), −1 for a NULL in it; some more."""
-    hashes = np.zeros(end - first + AHEAD, np.int32)
-    for row in range(first, end):
-        hashed = hash_of_row(rows, row, key)
-        hashes[row - first] = hashed & _HASH if hashed >= 0 else -1
+def _hashes(rows: I64, key: I64, first: int, gone: int, start: int, end: int) -> I32:
+    """31 bits of hash of the key of the rows at [first, first + gone), then those at [start, end).
+
+    It is −1 when there is a NULL in the key. Whoever asks ahead finds a few more.
+    """
+    hashes = np.zeros(gone + end - start + AHEAD, np.int32)
+    for i in range(gone + end - start):
+        hashed = hash_of_row(rows, first + i if i < gone else start + i - gone, key)
+        hashes[i] = hashed & _HASH if hashed >= 0 else -1
     return hashes
 
 
@@ -131,8 +134,10 @@ def line_up(
     l_ts, r_ts, l_base, r_base = left.ts, right.ts, left.first, right.first
     l_start, l_end, l_length, l_first = left.start, left.end, left.length, left.first
     r_start, r_end, r_length, r_first = right.start, right.end, right.length, right.first
-    l_hash = _hashes(left.rows, l_base, l_end, left.columns)
-    r_hash = _hashes(right.rows, r_base, r_end, right.columns)
+    l_gone = max(0, min(room[0] - (l_end - l_start), l_start - l_base))
+    r_gone = max(0, min(room[1] - (r_end - r_start), r_start - r_base))
+    l_hash = _hashes(left.rows, left.columns, l_base, l_gone, l_start, l_end)
+    r_hash = _hashes(right.rows, right.columns, r_base, r_gone, r_start, r_end)
     l_head, l_links = _buckets(l_end - l_start), np.empty((l_end - l_start, 2), np.int32)
     r_head, r_links = _buckets(r_end - r_start), np.empty((r_end - r_start, 2), np.int32)
     l_mask, r_mask = l_head.shape[0] - 1, r_head.shape[0] - 1
@@ -152,12 +157,11 @@ def line_up(
         is_left, hashed = l_out <= r_out if leaves else l_in <= r_in, -1
         if is_left:
             row = l_first if leaves else l_next
-            later = l_hash[row - l_base + AHEAD]
-            prefetch(r_head, 0, later & r_mask)
-            if not leaves:
-                prefetch(l_head, 0, later & l_mask)
             if not leaves or (tells and row < l_next):
-                hashed = int(l_hash[row - l_base])
+                i = row - l_base if row < l_start else row - l_start + l_gone
+                hashed, later = int(l_hash[i]), l_hash[i + AHEAD]
+                prefetch(r_head, 0, later & r_mask)
+                prefetch(l_head, 0, later & l_mask)
             if hashed >= 0:
                 _move(lefts, nl, row, r_first, r_head[hashed & r_mask], hashed)
                 nl += 1
@@ -167,12 +171,11 @@ def line_up(
             l_next = max(l_next + (not leaves), l_first)
         else:
             row = r_first if leaves else r_next
-            later = r_hash[row - r_base + AHEAD]
-            prefetch(l_head, 0, later & l_mask)
-            if not leaves:
-                prefetch(r_head, 0, later & r_mask)
             if not leaves or (tells and row < r_next):
-                hashed = int(r_hash[row - r_base])
+                i = row - r_base if row < r_start else row - r_start + r_gone
+                hashed, later = int(r_hash[i]), r_hash[i + AHEAD]
+                prefetch(l_head, 0, later & l_mask)
+                prefetch(r_head, 0, later & r_mask)
             if hashed >= 0:
                 _move(rights, nr, row, l_first, l_head[hashed & l_mask], hashed)
                 nr += 1

@@ -164,17 +164,17 @@ class Scope:
         old = self[name]
         if old.shape[0] >= length:
             return old
-        capacity = max(length, 2 * old.shape[0], 16)
-        used = old.shape[0]
+        capacity, kept = max(length, 2 * old.shape[0], 16), slice(0, old.shape[0])
         del old
-        return self._resize(name, used, capacity, fill)
+        return self.renew(name, kept, capacity, fill)
 
-    def _resize(self, name: str, used: int, capacity: int, fill: int) -> Array:
+    def renew(self, name: str, kept: slice, capacity: int, fill: int = 0) -> Array:
+        """The array `name` anew: what it keeps, then `fill` to the capacity."""
         old = self._arena._arrays.pop(f"{self.prefix}/{name}")
-        new = self._arena.zeros((capacity, *old.shape[1:]), old.dtype)
-        new[:used] = old
+        new, n = self._arena.zeros((capacity, *old.shape[1:]), old.dtype), kept.stop - kept.start
+        new[:n] = old[kept]
         if fill:
-            new[used:] = fill
+            new[n:] = fill
         self[name] = new
         self._arena.release(old)
         return new

@@ -20,6 +20,7 @@ from penstock.schema import Schema
 from penstock.state.arena import Scope
 
 _HEAD, _TAIL, _BASE, _WATERMARK = 0, 1, 2, 3
+_ARRAYS = ("ts", "epoch", "rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +120,33 @@ class SourceLog:
         if tail > head and ts[0] < times[tail - 1]:
             start = head + int(np.searchsorted(times[head:tail], ts[0], side="right"))
             order = start + np.argsort(times[start : tail + n], kind="stable")
-            for name in ("ts", "epoch", "rows"):
+            for name in _ARRAYS:
                 array = self._arr(name)
                 array[start : tail + n] = array[order]
 
     def _room(self, n: int) -> None:
+        """Room for so many more: rows move down when that pays for as many again, else anew."""
         regs = self._arr("regs")
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
-        need = tail + n
-        if head and need > self._arr("ts").shape[0]:
-            live = tail - head
-            need = live + max(live, n)  # moving down pays for as many again
-            for name in ("ts", "epoch", "rows"):
+        live, capacity = tail - head, self._arr("ts").shape[0]
+        need = live + max(live, n, 16)
+        if tail + n <= capacity:
+            return
+        for name in _ARRAYS:
+            if need <= capacity:
                 array = self._arr(name)
-                array[:live] = array[head:tail].copy()
-            regs[_HEAD], regs[_TAIL] = 0, live
-        for name in ("ts", "epoch", "rows"):
-            self.scope.reserve(name, need)
+                array[:live] = array[head:tail]
+            else:
+                self.scope.renew(name, slice(head, tail), need + need // 8)
+        regs[_HEAD], regs[_TAIL] = 0, live
 
     def shrink(self) -> None:
         """Give up the room that no row takes, as before the state is written down."""
         self._settle()
         regs = self._arr("regs")
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
-        for name in ("ts", "epoch", "rows"):
-            self.scope[name] = self._arr(name)[head:tail].copy()
+        for name in _ARRAYS:
+            self.scope.renew(name, slice(head, tail), tail - head)
         regs[_HEAD], regs[_TAIL] = 0, tail - head
 
     def position(self, ts: int, *, after: bool) -> int:
