@@ -142,6 +142,22 @@ def test_rows_of_one_time_come_in_the_order_of_their_files(
         assert sum(batch["rows_in"] for batch in ps.progress()) == 2 * rows
 
 
+def test_sources_of_one_shard_do_not_mix(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads both in one task when nothing else is in the batch."""
+    with penstock.connect(spark=spark, shards=1) as ps:
+        for name in "rs":
+            (tmp_path / name).mkdir()
+            for n in (0, 1, 2):
+                table = pa.table({"k": [n] * 5, "ts": range(5 * n, 5 * n + 5)})
+                pq.write_table(table, tmp_path / name / f"{n}.parquet")
+            options = f"(path '{tmp_path}/{name}', maxFilesPerTrigger '1')"
+            create = f"CREATE STREAM {name} (k INT, ts BIGINT) TIMESTAMP BY ts"
+            ps.sql(f"{create} FROM parquet OPTIONS {options}")
+        queries = [ps.query(f"SELECT count(*) AS n FROM {name} [RANGE 100]") for name in "rs"]
+        ps.flush()
+        assert [query.view()["n"].to_pylist() for query in queries] == [[15], [15]]
+
+
 def test_a_source_joins_a_running_job(spark: SparkSession, tmp_path: Path) -> None:
     """The query starts again by itself; after a kill both sources go on where they were."""
     create = "CREATE STREAM {} (k INT, ts BIGINT) TIMESTAMP BY ts"

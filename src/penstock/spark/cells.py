@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pyarrow as pa
 
+from penstock.errors import StateError
+
 if TYPE_CHECKING:
     from penstock.shards.wire import Result
 
@@ -49,8 +51,11 @@ def joined(frames: Iterable[pd.DataFrame]) -> tuple[list[bytes], list[bytes]]:
             pieces.append((int(part), bytes(data)))
     messages: list[bytes] = []
     results: list[bytes] = []
-    for (_, passing), pieces in sorted(found.items()):
-        whole = [data for _, data in sorted(pieces)]
+    for (origin, passing), pieces in sorted(found.items()):
+        pieces.sort(key=lambda piece: piece[0])
+        if [part for part, _ in pieces] != list(range(len(pieces))):
+            raise StateError(f"blocks of origin {origin} are not one sequence of parts")
+        whole = [data for _, data in pieces]
         (results if passing else messages).append(whole[0] if len(whole) == 1 else b"".join(whole))
     return messages, results
 

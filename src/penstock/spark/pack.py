@@ -24,9 +24,15 @@ _BATCH = "streaming.sql.batchId"
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A function for `mapInArrow` over rows, or over parts of files (`parquet_files`)."""
+    """A function for `mapInArrow` over rows, or over parts of files (`parquet_files`).
+
+    Its stream is the one at `number` of so many `sources`: Spark may give a task partitions of
+    several, so that the number of the task alone does not tell who sent a block.
+    """
 
     stream: str
+    number: int
+    sources: int
     manifests: Path
     keys: tuple[int, ...]
     files: bool = False
@@ -45,11 +51,12 @@ class Pack:
             self._parts(found, intake, task), self.stream, intake,
             manifest.moment(self.stream), count,
         )  # fmt: skip
+        origin = task * self.sources + self.number
         for key, message in zip(self.keys, messages, strict=True):
-            for block in parts(key, False, task, wire.dumps(message)):
+            for block in parts(key, False, origin, wire.dumps(message)):
                 yield block_batch([block])
         if kept_out:
-            for block in parts(self.keys[task % count], True, task, wire.dumps(kept_out)):
+            for block in parts(self.keys[task % count], True, origin, wire.dumps(kept_out)):
                 yield block_batch([block])
 
     def _parts(self, found: list[pa.RecordBatch], intake: Intake, task: int) -> Iterable[Part]:

@@ -40,10 +40,10 @@ class Topology:
         if self.by_name:
             reader = reader.name(LOG)
         blocks = [reader.option("keys", ",".join(map(str, keys))).load()]
-        for name, source in sorted(sources.items()):
+        for number, (name, source) in enumerate(sorted(sources.items())):
             frame = source.named(name) if self.by_name else source.frame
             frame = parts_of_files(frame, keys) if source.files else frame
-            pack = Pack(name, self.manifests, keys, source.files)
+            pack = Pack(name, number, len(sources), self.manifests, keys, source.files)
             blocks.append(frame.mapInArrow(pack, BLOCKS))
         lower = self._level(reduce(DataFrame.unionByName, blocks), 1, keys, BLOCKS)
         return self._level(lower, 2, keys, RESULTS)

@@ -7,6 +7,7 @@ import random
 import pandas as pd
 import pytest
 
+from penstock.errors import StateError
 from penstock.spark import cells
 from penstock.spark.cells import block_batch, block_frame, joined, parts
 
@@ -21,6 +22,13 @@ def test_parts_are_joined(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     random.Random(seed).shuffle(blocks)
     frames: list[pd.DataFrame] = [block_frame(blocks[:2]), block_batch(blocks[2:]).to_pandas()]
     assert joined(frames) == ([b"log", b"c" * 25], [b"r" * 10, b"d" * 11])
+
+
+@pytest.mark.parametrize("origins", [(3, 3), (4,)])
+def test_parts_that_are_twice_or_missing_are_refused(origins: tuple[int, ...]) -> None:
+    blocks = [(7, False, origin, 1 if origins == (4,) else 0, b"x") for origin in origins]
+    with pytest.raises(StateError, match="not one sequence"):
+        joined([block_frame(blocks)])
 
 
 def test_nothing_gives_nothing() -> None:
