@@ -7,6 +7,7 @@ operators). Prints a line of JSON: rows per second and facts.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -59,7 +60,8 @@ def register(ps: Any, workload: str) -> list[Any]:
 
 
 def engine(workload: str, folder: Path, cores: int, bare: bool) -> Passed:
-    """The job on local Spark."""
+    """The job on local Spark; Java has no more cores either."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     streams, _, _ = WORKLOADS[workload]
     options = {"spark.python.daemon.module": "benchmarks.bare_daemon"} if bare else {}
     ps = open_session(folder, streams, cores, spark_options=options)

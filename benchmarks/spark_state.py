@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.pipeline import Result, at_least, at_most
+from benchmarks.spark_contender import WORKLOADS
 from benchmarks.spark_pipeline import apart, open_session, pass_files, with_files
 
 WINDOWS = (10, 600)  # seconds
@@ -27,22 +28,9 @@ def written(folder: Path, window: int) -> dict[str, float]:
     return {"written": float(np.mean(sizes)), "state": batches[-1]["state_bytes"]}
 
 
-def rate(folder: Path, cores: int) -> dict[str, float]:
-    """Rows per second of a grouped window on so many cores and shards; Java has no more either."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    ps = open_session(folder, ("r",), cores)
-    ps.query(
-        "SELECT k, count(*) AS n, sum(a) AS s, max(b) AS m "
-        "FROM r [RANGE 60 SECONDS] GROUP BY k EMIT ON COMMIT"
-    )
-    passed = pass_files(ps)
-    ps.close()
-    return {"rate": passed.rate}
-
-
 def measure(folder: Path) -> Result:
     """Both windows over the same files."""
-    short, long = (apart(__name__, "written", str(folder), str(w)) for w in WINDOWS)
+    short, long = (apart(__name__, str(folder), str(w)) for w in WINDOWS)
     growth = long["written"] / short["written"]
     return {
         "rows per batch": ROWS,
@@ -54,24 +42,28 @@ def measure(folder: Path) -> Result:
     }
 
 
-def speed_up(folder: Path) -> Result:
+def speed_up(workload: str, folder: Path) -> Result:
     """Two shards on two cores beside one on one."""
-    one, two = (apart(__name__, "rate", str(folder), str(n))["rate"] for n in (1, 2))
+    one, two = (
+        apart("benchmarks.spark_contender", workload, "engine", str(folder), str(n))["rate"]
+        for n in (1, 2)
+    )
     ratio = float(np.divide(two, one))
     return {
-        "one shard on one core, M rows/s": round(one / 1e6, 3),
-        "two shards on two cores, M rows/s": round(two / 1e6, 3),
-        "speed-up": at_least(ratio, ratio, 1.7, "×"),
+        f"{workload}: one shard on one core, M rows/s": round(one / 1e6, 3),
+        f"{workload}: two shards on two cores, M rows/s": round(two / 1e6, 3),
+        f"{workload}: speed-up": at_least(ratio, ratio, 1.7, "×"),
     }
 
 
 def run() -> Result:
     """Over fresh files."""
     found: Result = with_files(("r",), 1_000, measure, ROWS, BATCHES)
-    return found | with_files(("r",), 1_000, speed_up)
+    for workload in ("group_by", "filters", "join"):
+        streams, keys, _ = WORKLOADS[workload]
+        found |= with_files(streams, keys, partial(speed_up, workload))
+    return found
 
 
 if __name__ == "__main__":
-    kind, folder_, number = sys.argv[1:4]
-    result = {"written": written, "rate": rate}[kind](Path(folder_), int(number))
-    print(json.dumps(result))
+    print(json.dumps(written(Path(sys.argv[1]), int(sys.argv[2]))))
