@@ -9,15 +9,18 @@ from __future__ import annotations
 import sys
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import penstock
 from penstock.cli import demo
 from penstock.inprocess.demo_traffic import LINKS, Traffic
-from penstock.session import Session
+from penstock.session import Queries, Query, Session
 
 _SCRIPT = """
-CREATE STREAM r (k INT, a BIGINT, x DOUBLE, name STRING, ts BIGINT) TIMESTAMP BY ts DELAY 2;
-CREATE STREAM s (k INT, a BIGINT, x DOUBLE, name STRING, ts BIGINT) TIMESTAMP BY ts;
+CREATE STREAM r (k INT, a BIGINT, x DOUBLE, name STRING, ts BIGINT)
+  TIMESTAMP BY ts DELAY 2 RETAIN 50;
+CREATE STREAM s (k INT, a BIGINT, x DOUBLE, name STRING, ts BIGINT) TIMESTAMP BY ts RETAIN 50;
+CREATE STREAM u (k INT, ts BIGINT) TIMESTAMP BY ts RETAIN 50;
 CREATE TABLE t (k INT, label STRING);
 CREATE TABLE n (k INT, label STRING) NONRETROACTIVE;
 INSERT INTO t VALUES (1, 'one'), (2, 'two');
@@ -45,19 +48,50 @@ _QUERIES = (
     " GROUP BY r.k",
     "SELECT k, count(*) AS n FROM r [RANGE 5] GROUP BY k EMIT ON COMMIT",
     "SELECT DISTINCT r.name FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k",
+    "SELECT max(a) AS m, min(name) AS f, max(x) AS e FROM r [UNBOUNDED]",
+    "SELECT a * 2 - k AS b, substr(name, 1, 1) AS n, length(name) AS l FROM r [RANGE 5]"
+    " WHERE name > 'aa' AND strpos(name, lower(name)) < 9 AND name LIKE '%b%'",
+    "SELECT k FROM r [RANGE 5] WHERE (a > 3 OR x < 0.5) AND (name LIKE 'a%' OR k IS NULL)",
+    "SELECT k FROM r [RANGE 5] WHERE warm_up(a, 3)",
+    "SELECT r.k, s.a FROM r [RANGE 5] JOIN s [RANGE 9] ON s.a - r.a BETWEEN -1 AND 1 WHERE r.k = 1",
+    "SELECT r.k FROM r [RANGE 5], s [RANGE 9], s [RANGE 3] AS u WHERE r.k = s.k AND s.a = u.a",
+    "SELECT k FROM r [RANGE 5] WHERE NOT EXISTS (SELECT 1 FROM s [RANGE 3] WHERE s.k = r.k)",
+    "SELECT e.k, s.a FROM (SELECT k FROM r [RANGE 5] INTERSECT SELECT k FROM s [RANGE 3]) e"
+    " JOIN s [RANGE 3] ON e.k = s.k",
+    "SELECT CASE WHEN name = 'a' THEN 1 ELSE 0 END AS c, name < lower(name) AS d,"
+    " name IN ('x', 'y') AS i FROM r [RANGE 5]",
+    "SELECT e.k, label FROM (SELECT k FROM r [RANGE 5] EXCEPT SELECT k FROM s [RANGE 3]) e"
+    " JOIN n ON e.k = n.k",
 )
+_LATE = (  # over negations of which it is known by then that few of their results end early
+    "SELECT e.k FROM (SELECT k FROM r [RANGE 5] EXCEPT ALL SELECT k FROM s [RANGE 3]) e"
+    " JOIN u [RANGE 3] ON e.k = u.k",
+    "SELECT e.k FROM (SELECT k FROM r [RANGE 5] WHERE NOT EXISTS"
+    " (SELECT 1 FROM s [RANGE 3] WHERE s.k = r.k)) e JOIN u [RANGE 3] ON e.k = u.k",
+)
+_OVERFLOW = "SELECT (k + 9223372036854775800) * a AS b FROM r [RANGE 5]"  # it fails
 _MANY = (
     "SELECT k, a FROM r [RANGE 5] WHERE a BETWEEN $a AND $b",
     "SELECT k, a FROM r [RANGE 5] WHERE k = $k AND name <> $n AND a > $a",
     "SELECT k, x FROM r [RANGE 5] WHERE x < $x",
     "SELECT name, count(*) AS n FROM r [RANGE 5] WHERE name = $n GROUP BY name",
+    "SELECT a FROM r [RANGE 5] WHERE a < $a EMIT CHANGES PER ROW",
+    "SELECT k, count(*) AS n FROM r [RANGE 5] WHERE k = $k GROUP BY k EMIT CHANGES PER ROW",
+    "SELECT count(*) AS n FROM r [RANGE 5] WHERE a > $a EMIT ON COMMIT",
+    "SELECT k FROM r [RANGE 5] WHERE name LIKE $n OR a IN ($a, $b)",
+    "SELECT r.k, s.a FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k WHERE r.a > $a",
+    "SELECT a, n FROM (SELECT a, count(*) AS n FROM r [RANGE 5] GROUP BY a) g WHERE n > $a"
+    " EMIT CHANGES PER ROW",
+    "SELECT a, n FROM (SELECT a, sum(k) AS n FROM r [RANGE 5] GROUP BY a) g WHERE n > $k",
 )
+_ROWS = 1_300  # of parameters: more than a flow takes of one template
 _PARAMS = pa.table(
     {
-        "a": range(300), "b": range(3, 303), "k": [i % 3 for i in range(300)],
-        "x": [i / 9 for i in range(300)], "n": ["abcdef"[i % 6] for i in range(300)],
+        "a": range(_ROWS), "b": range(3, _ROWS + 3), "k": [i % 3 for i in range(_ROWS)],
+        "x": [i / 9 for i in range(_ROWS)], "n": ["abcdef"[i % 6] for i in range(_ROWS)],
     }
 )  # fmt: skip
+_TEXTS = 9_000
 
 
 def main() -> None:
@@ -65,6 +99,7 @@ def main() -> None:
     for shards in (None, 2):
         with penstock.connect(runner="inprocess", shards=shards) as session:
             _run(session, "kernels" if shards is None else "kernels of shards")
+            _renew_texts(session)
     with penstock.connect(runner="inprocess", shards=2) as session:
         tallies = demo.register(session, 1_000, dict.fromkeys(LINKS, ""))
         for link, rows in Traffic(rows=24_000).batches(12_000):
@@ -77,26 +112,56 @@ def main() -> None:
 
 def _run(session: Session, what: str) -> None:
     session.sql(_SCRIPT)
-    queries = []
+    session.register_udf("warm_up", _exceeds, ["BIGINT", "BIGINT"], "BOOLEAN")
+    session.query(_OVERFLOW)
+    queries: list[Query | Queries] = []
     for at, text in enumerate(_QUERIES):
         queries.append(session.query(text))
         if sys.stderr.isatty():
             print(f"\rcompiling {what} {at + 1}/{len(_QUERIES)}", end="", file=sys.stderr)
-    for text in _MANY:
-        wanted = [name for name in _PARAMS.column_names if f"${name}" in text]
-        queries += session.query_many(text, _PARAMS.select(wanted))
+    queries += _many(session, _PARAMS.slice(0, _ROWS - 9))
     for turn in range(1, 4):
-        rows = [
-            {"k": i % 3, "a": i, "x": i / 7, "name": "abc"[i % 3], "ts": 4 * turn + i % 6}
-            for i in range(6 if turn < 3 else 60)  # many enough for the filter of many queries
-        ]
-        session.push("r", rows)
-        session.push("s", rows)
+        count = 6 if turn < 3 else 60  # many enough for the filter of many queries
+        session.push("r", _rows(turn, count, 0))
+        session.push("s", _rows(turn, count, 3 if turn < 3 else 1))
+        session.push("u", [{"k": 1, "ts": 4 * turn}])
+        if turn == 2:
+            queries += [session.query(text) for text in _LATE]
+            queries += _many(session, _PARAMS.slice(_ROWS - 9))
+    queries += [session.query(text, history=True) for text in _LATE]
     session.advance(ts=40)
     for query in queries:
         query.view()
         query.changes()
         query.drop()
+
+
+def _many(session: Session, params: pa.Table) -> list[Queries]:
+    found = []
+    for text in _MANY:
+        wanted = [name for name in params.column_names if f"${name}" in text]
+        found.append(session.query_many(text, params.select(wanted)))
+    return found
+
+
+def _renew_texts(session: Session) -> None:
+    """Strings that come and go, enough for those of the past to be collected."""
+    query = session.query("SELECT DISTINCT name FROM r [RANGE 1]")
+    for ts in range(41, 47):
+        texts = [f"{ts} {i}" for i in range(_TEXTS)]
+        session.push("r", pa.table({"name": texts, "ts": [ts] * _TEXTS}))
+    query.changes()
+
+
+def _rows(turn: int, count: int, shift: int) -> list[dict[str, object]]:
+    return [
+        {"k": i % 3 + shift, "a": i, "x": i / 7, "name": "abc"[i % 3], "ts": 4 * turn + i % 6}
+        for i in range(count)
+    ]
+
+
+def _exceeds(a: pa.Array, b: pa.Array) -> pa.Array:
+    return pc.greater(a, b)
 
 
 if __name__ == "__main__":
