@@ -1,5 +1,5 @@
 # Every target does its own set-up in .venv; `make` alone lists them.
-# PYTEST_ARGS="-n 2 -x" goes to pytest, PROFILE=nightly to the property tests.
+# PYTEST_ARGS="-x -k join" goes to pytest, PROFILE=nightly to the property tests.
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -9,6 +9,8 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 PYTEST := $(BIN)/python -m pytest $(PYTEST_ARGS)
+# a process per core; what runs on Spark has the cores to itself
+MANY  := -n logical --dist worksteal -q
 # for what runs on Spark: the Java that was found; empty when there is none
 JAVA  := JAVA_HOME="$$(tools/find-java 2>/dev/null || true)"
 
@@ -57,15 +59,15 @@ types: setup ## mypy --strict on src/
 
 unit: setup ## unit tests
 	@echo "==> unit tests"
-	@$(PYTEST) tests/unit $(wildcard tests/oracle) --ignore=tests/unit/test_docs.py
+	@$(PYTEST) $(MANY) tests/unit $(wildcard tests/oracle) --ignore=tests/unit/test_docs.py
 
 golden: setup ## golden files: schema, timed input, SQL, expected changelog, EXPLAIN
 	@echo "==> golden tests"
-	@if [[ -d tests/golden ]]; then $(PYTEST) tests/golden; else echo "none yet"; fi
+	@if [[ -d tests/golden ]]; then $(PYTEST) $(MANY) tests/golden; else echo "none yet"; fi
 
 property: setup ## random plans and streams against DuckDB (PROFILE=ci|nightly)
 	@echo "==> property tests"
-	@if [[ -d tests/property ]]; then PENSTOCK_PROFILE=$(or $(PROFILE),ci) $(PYTEST) tests/property; else echo "none yet"; fi
+	@if [[ -d tests/property ]]; then PENSTOCK_PROFILE=$(or $(PROFILE),ci) $(PYTEST) $(MANY) tests/property; else echo "none yet"; fi
 
 spark: setup ## tests on a real, local Spark (needs Java)
 	@echo "==> Spark tests"
