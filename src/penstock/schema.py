@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from penstock.errors import PlanError
+from penstock.frozen import Derived, Hashed, frozen
 from penstock.types import SqlType, arrow_type
 
 MAX_COLUMNS = 62
 """One 64-bit word per row holds its NULL bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+@frozen
+class Field(Hashed):
     """One column."""
 
     name: str
     type: SqlType
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class _Columns(Derived):
+    """What a schema derives once: names and types in order, the columns of string codes."""
+
+    __slots__ = ("names", "string_columns", "types")
+    names: tuple[str, ...]
+    types: tuple[SqlType, ...]
+    string_columns: tuple[int, ...]
+
+
+@frozen
+class Schema(_Columns):
     """The columns of a stream, table or plan edge. Names may repeat inside a plan."""
 
     fields: tuple[Field, ...]
@@ -47,20 +56,14 @@ class Schema:
     def __add__(self, other: Schema) -> Schema:
         return Schema(self.fields + other.fields)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Column names in order."""
-        return tuple(f.name for f in self.fields)
+    def _names(self) -> tuple[str, ...]:
+        return tuple([f.name for f in self.fields])
 
-    @property
-    def types(self) -> tuple[SqlType, ...]:
-        """Column types in order."""
-        return tuple(f.type for f in self.fields)
+    def _types(self) -> tuple[SqlType, ...]:
+        return tuple([f.type for f in self.fields])
 
-    @property
-    def string_columns(self) -> tuple[int, ...]:
-        """Indices of the columns that hold string codes."""
-        return tuple(i for i, f in enumerate(self.fields) if f.type.is_string)
+    def _string_columns(self) -> tuple[int, ...]:
+        return tuple([i for i, f in enumerate(self.fields) if f.type.is_string])
 
     def select(self, indices: tuple[int, ...]) -> Schema:
         """The schema of the chosen columns."""

@@ -8,11 +8,11 @@ scaled decimals and string codes as int64, FLOAT and DOUBLE as the bits of a flo
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from penstock.errors import TypeError_
+from penstock.frozen import Hashed, frozen
 
 
 class Kind(enum.Enum):
@@ -31,8 +31,8 @@ class Kind(enum.Enum):
     NULL = "NULL"  # the type of a bare NULL
 
 
-@dataclass(frozen=True, slots=True)
-class SqlType:
+@frozen
+class SqlType(Hashed):
     """A SQL type; `precision` and `scale` matter for DECIMAL only."""
 
     kind: Kind

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.errors import Place
-from penstock.logical.frozen import Hashed, frozen
+from penstock.frozen import Hashed, frozen
 from penstock.types import BOOLEAN, SqlType
 
 Value = bool | int | float | str | None

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import PlanError
+from penstock.frozen import Derived, frozen
 from penstock.logical.expr import Agg, Expr
-from penstock.logical.frozen import Hashed, derived, frozen
 from penstock.schema import Field, Schema
 
 
@@ -61,32 +61,30 @@ Window = Range | Rows | Now | Unbounded
 
 
 # ---- relations -----------------------------------------------------------------------
-class Derived(Hashed):
-    """Base with room for what a node derives from its fields once."""
+class Relation(Derived):
+    """What every node derives once: the columns it yields, its child relations left to right."""
 
-    __slots__ = ("_inputs", "_schema")
+    __slots__ = ("inputs", "schema")
+    inputs: tuple[Node, ...]
+    schema: Schema
 
 
 @frozen
-class Node(Derived):
-    """Base of all relation nodes; `schema` is what it yields."""
+class Node(Relation):
+    """Base of all relation nodes."""
 
-    @derived
-    def schema(self) -> Schema:
-        """The output columns."""
+    def _schema(self) -> Schema:
         raise PlanError(f"{type(self).__name__} has no schema")
 
-    @derived
-    def inputs(self) -> tuple[Node, ...]:
-        """Child relations, left to right."""
-        return tuple(v for v in values_of(self) if isinstance(v, Node))
+    def _inputs(self) -> tuple[Node, ...]:
+        return tuple([v for v in values_of(self) if isinstance(v, Node)])
 
     def with_inputs(self, *inputs: Node) -> Node:
         """The same node over other inputs."""
         if len(inputs) != len(self.inputs):
             raise PlanError(f"{type(self).__name__} over {len(inputs)} inputs")
         left = iter(inputs)
-        return type(self)(*(next(left) if isinstance(v, Node) else v for v in values_of(self)))
+        return type(self)(*[next(left) if isinstance(v, Node) else v for v in values_of(self)])
 
 
 @frozen
@@ -98,9 +96,7 @@ class Scan(Node):
     window: Window
     columns: tuple[int, ...]
 
-    @derived
-    def schema(self) -> Schema:
-        """The chosen columns of the stream."""
+    def _schema(self) -> Schema:
         return self.stream_schema.select(self.columns)
 
 
@@ -113,9 +109,7 @@ class TableScan(Node):
     nonretroactive: bool
     columns: tuple[int, ...]
 
-    @derived
-    def schema(self) -> Schema:
-        """The chosen columns of the table."""
+    def _schema(self) -> Schema:
         return self.table_schema.select(self.columns)
 
 
@@ -123,9 +117,7 @@ class TableScan(Node):
 class OneRow(Node):
     """The relation of one row without columns (SELECT without FROM is refused; internal use)."""
 
-    @derived
-    def schema(self) -> Schema:
-        """No columns."""
+    def _schema(self) -> Schema:
         return Schema(())
 
 
@@ -136,9 +128,7 @@ class Filter(Node):
     input: Node
     predicate: Expr
 
-    @derived
-    def schema(self) -> Schema:
-        """Unchanged."""
+    def _schema(self) -> Schema:
         return self.input.schema
 
 
@@ -154,9 +144,7 @@ class Project(Node):
         if len(self.exprs) != len(self.names):
             raise PlanError("a projection needs a name for every expression")
 
-    @derived
-    def schema(self) -> Schema:
-        """One column per expression."""
+    def _schema(self) -> Schema:
         pairs = zip(self.names, self.exprs, strict=True)
         return Schema(tuple(Field(n, e.type) for n, e in pairs))
 
@@ -200,9 +188,7 @@ class Join(Node):
     residual: Expr | None = None
     null_safe: bool = False  # equi columns match NULL with NULL (whole-row SEMI and ANTI)
 
-    @derived
-    def schema(self) -> Schema:
-        """Left then right columns; left only for SEMI and ANTI."""
+    def _schema(self) -> Schema:
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self.left.schema
         return self.left.schema + self.right.schema
@@ -217,9 +203,7 @@ class GroupBy(Node):
     aggs: tuple[Agg, ...]
     names: tuple[str, ...]  # of the aggregates
 
-    @derived
-    def schema(self) -> Schema:
-        """Key columns, then aggregates."""
+    def _schema(self) -> Schema:
         keys = tuple(self.input.schema[k] for k in self.keys)
         pairs = zip(self.names, self.aggs, strict=True)
         return Schema(keys + tuple(Field(n, a.type) for n, a in pairs))
@@ -231,9 +215,7 @@ class Distinct(Node):
 
     input: Node
 
-    @derived
-    def schema(self) -> Schema:
-        """Unchanged."""
+    def _schema(self) -> Schema:
         return self.input.schema
 
 
@@ -258,9 +240,7 @@ class SetOp(Node):
         if self.left.schema.types != self.right.schema.types:
             raise PlanError(f"the two sides of {self.kind.value.upper()} have different columns")
 
-    @derived
-    def schema(self) -> Schema:
-        """The left side's columns."""
+    def _schema(self) -> Schema:
         return self.left.schema
 
 
@@ -271,9 +251,7 @@ class Windowed(Node):
     input: Node
     window: Window
 
-    @derived
-    def schema(self) -> Schema:
-        """Unchanged."""
+    def _schema(self) -> Schema:
         return self.input.schema
 
 
@@ -284,16 +262,14 @@ class Received(Node):
     channel: int
     rows: Schema
 
-    @derived
-    def schema(self) -> Schema:
-        """The rows sent."""
+    def _schema(self) -> Schema:
         return self.rows
 
 
-def values_of(node: Node) -> Iterator[Any]:
+def values_of(node: Node) -> list[Any]:
     """The values of a node's fields, as its constructor takes them."""
     fields: tuple[str, ...] = node.__match_args__
-    return (getattr(node, name) for name in fields)
+    return [getattr(node, name) for name in fields]
 
 
 def exprs_of(node: Node) -> Iterator[Expr]:

@@ -23,12 +23,12 @@ from penstock.logical.nodes import (
     Window,
     Windowed,
 )
+from penstock.optimizer.rewrite import over
 
 
 def lower_windows(node: Node) -> Node:
     """`node` without time windows over subplans."""
-    if node.inputs:
-        node = node.with_inputs(*(lower_windows(child) for child in node.inputs))
+    node = over(node, [lower_windows(child) for child in node.inputs])
     if isinstance(node, Windowed) and not isinstance(node.window, Rows):
         return _put(node.input, node.window)
     return node

@@ -43,6 +43,7 @@ NEEDS: dict[Rule, frozenset[type[Node]]] = {
     order_joins: frozenset({Join}),
 }
 """Kinds of nodes without all of which a rule changes nothing, and is not asked."""
+_NOTHING: frozenset[type[Node]] = frozenset()
 RULE_NAMES = frozenset(rule.__name__ for rule in RULES)
 MAX_ROUNDS = 10
 
@@ -59,13 +60,17 @@ def optimize(node: Node, stats: Stats, off: frozenset[str] = frozenset()) -> Nod
     rules = [rule for rule in RULES if rule.__name__ not in off]
     node = lower(node)
     kinds = {type(part) for part in walk(node)}
-    for _ in range(MAX_ROUNDS):
-        before = node
-        for rule in rules:
-            if NEEDS.get(rule, frozenset()) <= kinds:
-                changed = rule(node, stats)
-                if changed != node:
-                    node, kinds = changed, {type(part) for part in walk(changed)}
-        if node == before:
+    settled: set[Rule] = set()  # what has nothing to do in the plan as it is
+    for rule in rules * MAX_ROUNDS:
+        if len(settled) == len(set(rules)):
             break
+        if rule in settled or not NEEDS.get(rule, _NOTHING) <= kinds:
+            settled.add(rule)
+            continue
+        changed = rule(node, stats)
+        if changed == node:
+            settled.add(rule)
+        else:
+            node, kinds = changed, {type(part) for part in walk(changed)}
+            settled.clear()
     return node

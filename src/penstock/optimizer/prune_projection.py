@@ -140,7 +140,10 @@ def _agg_columns(agg: Agg) -> Columns:
 
 # ---- the narrowed plan ---------------------------------------------------------------
 class _Narrowing:
-    """Rebuilds each distinct node once, telling which of its old columns it still yields."""
+    """Rebuilds each distinct node once, telling which of its old columns it still yields.
+
+    A node of which all is needed is returned as it is.
+    """
 
     def __init__(self, needs: dict[Node, Columns], whole: frozenset[Node]) -> None:
         self.needs = needs
@@ -162,12 +165,18 @@ class _Narrowing:
         needed = tuple(sorted(self.needs[node]))
         match node:
             case Scan() | TableScan():
+                if len(needed) == len(node.columns):
+                    return node, needed
                 return replace(node, columns=tuple(node.columns[i] for i in needed)), needed
             case Filter():
                 source, kept = self.of(node.input)
+                if source is node.input:
+                    return node, kept
                 return Filter(source, remap(node.predicate, kept.index)), kept
             case Project():
                 source, kept = self.of(node.input)
+                if source is node.input and len(needed) == len(node.exprs):
+                    return node, needed
                 exprs = tuple(remap(node.exprs[i], kept.index) for i in needed)
                 return Project(source, exprs, tuple(node.names[i] for i in needed)), needed
             case GroupBy():
@@ -188,6 +197,8 @@ class _Narrowing:
         source, kept = self.of(node.input)
         keys = len(node.keys)
         stay = [i for i in range(len(node.aggs)) if i + keys in self.needs[node]]
+        if source is node.input and len(stay) == len(node.aggs):
+            return node, tuple(range(width(node)))
         aggs = tuple(_moved_agg(node.aggs[i], kept) for i in stay)
         plan = GroupBy(
             source,
@@ -199,6 +210,8 @@ class _Narrowing:
 
     def _windowed(self, node: Windowed) -> tuple[Node, Kept]:
         source, kept = self.of(node.input)
+        if source is node.input:
+            return node, kept
         window = node.window
         if isinstance(window, Rows):
             window = replace(window, partition=tuple(kept.index(p) for p in window.partition))
@@ -214,6 +227,8 @@ class _Narrowing:
             for side, read in zip(node.inputs, reads, strict=True)
         ]
         left, right = (self.exactly(s, w) for s, w in zip(node.inputs, wanted, strict=True))
+        if left is node.left and right is node.right:
+            return node, tuple(range(width(node)))
         at = [{old: new for new, old in enumerate(sorted(w))} for w in wanted]
         plan = rebase_join(node, left, right, at[0], at[1])
         if node.kind in (JoinKind.SEMI, JoinKind.ANTI):

@@ -25,21 +25,23 @@ Change = Callable[[Node], Node]
 
 def bottom_up(node: Node, change: Change) -> Node:
     """Rebuild the plan from its leaves, passing every node through `change` once."""
-    done: dict[Node, Node] = {}
+    done: dict[int, Node] = {}  # by id: `node` holds on to all its parts
 
     def visit(part: Node) -> Node:
-        if part not in done:
-            done[part] = change(over(part, [visit(child) for child in part.inputs]))
-        return done[part]
+        known = done.get(id(part))
+        if known is None:
+            known = done[id(part)] = change(over(part, [visit(child) for child in part.inputs]))
+        return known
 
     return visit(node)
 
 
 def over(node: Node, inputs: Sequence[Node]) -> Node:
     """`node` over `inputs`; the same object when they are the ones it has."""
-    if all(a is b for a, b in zip(node.inputs, inputs, strict=True)):
-        return node
-    return node.with_inputs(*inputs)
+    for old, new in zip(node.inputs, inputs, strict=True):
+        if old is not new:
+            return node.with_inputs(*inputs)
+    return node
 
 
 def width(node: Node) -> int:

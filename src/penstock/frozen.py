@@ -1,0 +1,83 @@
+"""Frozen values: quick to pickle; and plan nodes that remember what they derive from their fields.
+
+Plans are compared and looked up all the time, and go to every shard. A plain frozen dataclass
+would walk the whole tree for each hash, and is pickled by a loop over descriptions of its
+fields. Here the hash is computed once, and unequal hashes settle a comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False)
+def record(cls: C) -> C:
+    """A frozen dataclass with slots that is pickled as a call of its constructor."""
+    made: Any = dataclass(frozen=True, slots=True)(cls)
+    names: tuple[str, ...] = made.__match_args__
+    several = attrgetter(*names) if len(names) > 1 else None
+
+    def reduce(self: Any) -> tuple[Any, ...]:
+        if several is None:
+            return type(self), tuple(getattr(self, name) for name in names)
+        return type(self), several(self)
+
+    made.__reduce__ = reduce
+    result: C = made
+    return result
+
+
+class Hashed:
+    """Base with room for the hash; it is no field, so it is neither copied nor pickled."""
+
+    __slots__ = ("_hash",)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False)
+def frozen(cls: C) -> C:
+    """A record (a subclass of Hashed) whose hash is computed once."""
+    made: Any = record(cls)
+    walk, compare = made.__hash__, made.__eq__
+
+    def hash_once(self: Any) -> int:
+        try:
+            known: int = self._hash
+        except AttributeError:
+            known = walk(self)
+            object.__setattr__(self, "_hash", known)
+        return known
+
+    def equal(self: Any, other: object) -> Any:
+        if self is other:
+            return True
+        if type(self) is not type(other) or hash_once(self) != hash_once(other):
+            return False
+        return compare(self, other)
+
+    made.__hash__ = hash_once
+    made.__eq__ = equal
+    result: C = made
+    return result
+
+
+class Derived(Hashed):
+    """Base of nodes that derive more from their fields: the subclass names it in `__slots__`.
+
+    What is in a slot called `x` is made by the method `_x`, when it is first asked for; from then
+    on reading it costs no more than reading a field.
+    """
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # or every name would be one
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            made = getattr(self, f"_{name}")()
+            object.__setattr__(self, name, made)
+            return made
