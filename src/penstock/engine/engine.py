@@ -72,8 +72,9 @@ class Engine:
         due: set[int] = set()
         for block in blocks:
             due |= self._take(block, output)
-        for key in sorted(due & self.templates.keys()):
-            self._run(self.templates[key], output)
+        for key in sorted(due):
+            if key in self.templates:
+                self._run(self.templates[key], output)
         self._tidy(blocks)
         return output
 

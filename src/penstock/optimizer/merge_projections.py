@@ -40,6 +40,6 @@ def _cheap(outer: Project, inner: Project) -> bool:
 
 
 def _is_identity(node: Project) -> bool:
-    if node.schema != node.input.schema:
+    if not all(isinstance(e, Column) and e.index == i for i, e in enumerate(node.exprs)):
         return False
-    return all(isinstance(e, Column) and e.index == i for i, e in enumerate(node.exprs))
+    return node.schema == node.input.schema

@@ -24,6 +24,7 @@ from penstock.optimizer.stats import Stats
 Rule = Callable[[Node, Stats], Node]
 
 RULES: tuple[Rule, ...] = (
+    prune_projection,
     push_down_filter,
     merge_projections,
     push_down_simple,
@@ -31,8 +32,6 @@ RULES: tuple[Rule, ...] = (
     push_down_table_join,
     push_down_distinct,
     order_joins,
-    prune_projection,
-    merge_projections,
 )
 NEEDS: dict[Rule, frozenset[type[Node]]] = {
     merge_projections: frozenset({Project}),
@@ -62,7 +61,7 @@ def optimize(node: Node, stats: Stats, off: frozenset[str] = frozenset()) -> Nod
     kinds = {type(part) for part in walk(node)}
     settled: set[Rule] = set()  # what has nothing to do in the plan as it is
     for rule in rules * MAX_ROUNDS:
-        if len(settled) == len(set(rules)):
+        if len(settled) == len(rules):
             break
         if rule in settled or not NEEDS.get(rule, _NOTHING) <= kinds:
             settled.add(rule)

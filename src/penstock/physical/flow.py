@@ -6,6 +6,8 @@ by the grouped filter of its own template.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from penstock.state.arena import Scope
     from penstock.state.sets import SetTable
 
+MakeIndex = Callable[[], "tuple[ScanOp, MatchOp]"]
+
 
 def flow_edge(block: Block, level: Level) -> Edge:
     """One stream: its window's pattern; a join: rule 3 of Golab & Özsu §5.2."""
@@ -49,17 +53,17 @@ class FlowOp(Operator):
 
     def __init__(
         self, key: int, block: Block, flow: Flow, flows: Flows, queries: QueryTable,
-        ctx: Context, scope: Scope, index: tuple[ScanOp, MatchOp] | None,
+        ctx: Context, scope: Scope, make_index: MakeIndex | None,
         sets: SetTable | None = None,
     ) -> None:  # fmt: skip
         super().__init__((), flow_edge(block, Level.QUERY if sets is None else Level.SET), scope)
         self._sets = sets
         self.key, self.block, self.flow = key, block, flow
-        self._flows, self._queries, self._ctx, self._index = flows, queries, ctx, index
+        self._flows, self._queries, self._ctx, self._make_index = flows, queries, ctx, make_index
         self._windows: I64 = np.array(block.windows, np.int64)
         conjuncts = tuple(Conjunct.of(alias, p) for alias, p in block.conditions)
         scope.array("stepped", 1)
-        flow.add(key, Member(queries, conjuncts, self._windows, index is not None))
+        flow.add(key, Member(queries, conjuncts, self._windows, make_index is not None))
 
     def close(self) -> None:
         """The template is gone."""
@@ -76,14 +80,14 @@ class FlowOp(Operator):
         return delta
 
     def _pooled(self, clock: Clock, found: Found, new: I64) -> Delta:
-        if not len(found) and not new.shape[0]:
-            return Delta.empty(len(self.edge.schema))
         delta = self._delta(found)
         if clock.at_commit:
             delta = self._at_commit(delta, clock)
         if not new.shape[0]:
             return delta
         below = self._delta(self.flow.newcomers(self.key, clock.now, new))
+        if not len(below):
+            return delta
         return merge([below, delta], len(self.edge.schema))
 
     def _newcomers(self) -> I64:
@@ -104,6 +108,8 @@ class FlowOp(Operator):
         return alive.with_(ts=np.full(len(alive), clock.now))
 
     def _delta(self, found: Found) -> Delta:
+        if not len(found):
+            return Delta.empty(len(self.edge.schema))
         if self._sets is None:
             return self._rows(found, found.qids)
         heads = found.heads()
@@ -142,8 +148,13 @@ class FlowOp(Operator):
     def _alone(self) -> bool:
         return self.flow.members[self.key].alone
 
+    @cached_property
+    def _index(self) -> tuple[ScanOp, MatchOp]:
+        """Made when there are so many: most templates never ask."""
+        assert self._make_index is not None
+        return self._make_index()
+
     def _indexed(self, clock: Clock, new: I64) -> Delta:
-        assert self._index is not None
         scan, match = self._index
         start, end = self.flow.arrived()
         delta = scan.rows_at(start, end)
@@ -177,7 +188,6 @@ class FlowOp(Operator):
     def contents(self, clock: Clock) -> Delta:
         """The results of all queries that live at the clock."""
         if self._alone:
-            assert self._index is not None
             scan, match = self._index
             held = self._held(scan, self.flow.arrived()[1], clock)
             return self._chosen(match.match_live(held))
@@ -208,7 +218,7 @@ class FlowOp(Operator):
     def notes(self) -> list[str]:
         """Who shares the flow and its SteMs, and what its eddies have learnt."""
         flow = self.flow
-        if self._alone and self._index is not None:
+        if self._alone:
             return [f"by itself: {self._index[1].how()}"]
         queries = sum(len(member.queries) for member in flow.members.values())
         shared = f"flow of {counted(len(flow.members), 'template')}, {counted(queries, 'query')}"

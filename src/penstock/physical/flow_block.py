@@ -7,7 +7,7 @@ what is left to do above.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.logical.expr import Column, Expr, columns_of, conjuncts, remap
 from penstock.logical.nodes import (
@@ -75,13 +75,13 @@ def _flatten(node: Node, first: int) -> _Part | None:
             if part is None:
                 return None
             found = [_placed(p, part) for c in conjuncts(node.predicate) for p in clauses_of(c)]
-            return _with(part, predicates=(*part.predicates, *found))
+            return replace(part, predicates=(*part.predicates, *found))
         case Project():
-            part = _flatten(node.input, first)
             chosen = [e.index for e in node.exprs if isinstance(e, Column)]
-            if part is None or len(chosen) < len(node.exprs):
+            part = _flatten(node.input, first) if len(chosen) == len(node.exprs) else None
+            if part is None:
                 return None
-            return _with(part, output=tuple(part.output[c] for c in chosen))
+            return replace(part, output=tuple([part.output[c] for c in chosen]))
         case Join(kind=JoinKind.INNER, null_safe=False):
             return _flatten_join(node, first)
     return None
@@ -104,14 +104,9 @@ def _flatten_join(node: Join, first: int) -> _Part | None:
         places = left.output[band.left_column], right.output[band.right_column]
         is_float = node.left.schema[band.left_column].type.is_float
         found = SpanBand(_place(places[0]), _place(places[1]), band.low, band.high, is_float)
-        both = _with(both, bands=(*both.bands, found))
+        both = replace(both, bands=(*both.bands, found))
     residual = [_placed(p, both) for c in conjuncts(node.residual) for p in clauses_of(c)]
-    return _with(both, predicates=(*both.predicates, *residual))
-
-
-def _with(part: _Part, **changes: object) -> _Part:
-    fields = {name: getattr(part, name) for name in _Part.__slots__}
-    return _Part(**{**fields, **changes})
+    return replace(both, predicates=(*both.predicates, *residual))
 
 
 def _placed(predicate: Expr, part: _Part) -> Expr:
@@ -193,7 +188,7 @@ def _connected(span: Span) -> bool:
         found = {
             a
             for a in range(len(span))
-            if a not in present and (span.links(a, present) or span.bands_with(a, present))
+            if a not in present and (span.links(a, present) or span.bandsreplace(a, present))
         }
         present |= found
     return len(present) == len(span)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import UnionType
 
 from penstock.delta import I64, Level
@@ -41,7 +42,7 @@ from penstock.physical.distinct import DistinctOp
 from penstock.physical.evaluate import Compiled, compile_expr
 from penstock.physical.explode import ExplodeOp
 from penstock.physical.filter import FilterOp
-from penstock.physical.flow import FlowOp
+from penstock.physical.flow import FlowOp, MakeIndex
 from penstock.physical.flow_block import Block, find_block
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.join import JoinOp
@@ -232,36 +233,26 @@ class Planner:
         """A block that shares filters and SteMs with others; what spans streams comes above."""
         flow = self.flows.of(block.span, self.sources)
         scope = self._next("flow")
-        key = len(flow.members) and max(flow.members) + 1
+        key = next(reversed(flow.members), -1) + 1  # members come in the order of their keys
         above = conjunction(list(block.above))
         asks = above is not None and bool(params_of(above))
         level = Level.QUERY if asks else self._level(node)
+        sets = self.sets if level is Level.SET else None
+        index: MakeIndex | None = None
+        if len(block.scans) == 1:
+            log = self.sources[block.scans[0].stream]
+            index = partial(
+                flow_index, block, log, scope, level, self.at_commit, self.queries, self.ctx, sets
+            )
         source: Operator = FlowOp(
-            key, block, flow, self.flows, self.queries, self.ctx, scope,
-            self._flow_index(block, scope, level), self.sets if level is Level.SET else None,
-        )  # fmt: skip
+            key, block, flow, self.flows, self.queries, self.ctx, scope, index, sets
+        )
         self._add(source, node)
         if above is not None:
             scope = self._next("filter")
             params = self.queries.params_of if asks else None
             source = self._add(FilterOp(source, above, self.ctx, scope, params), node)
         return source
-
-    def _flow_index(
-        self, block: Block, scope: Scope, level: Level
-    ) -> tuple[ScanOp, MatchOp] | None:
-        """How a selection from one stream finds very many queries."""
-        if len(block.scans) > 1:
-            return None
-        (node,) = block.scans
-        log = self.sources[node.stream]
-        scan = ScanOp(node, log, scope.scope("scan"), self.at_commit)
-        predicates = [remap(p, node.columns.index) for _, p in block.conditions]
-        match_scope = scope.scope("match")
-        match = MatchOp(
-            scan, level, predicates, self.queries, self.ctx, match_scope, False, self.sets
-        )
-        return scan, match
 
     def _emit(self, node: Node, source: Operator) -> Emit:
         """How `node` emits: as chosen, where rows of `source` have an expiry to pass on."""
@@ -460,6 +451,18 @@ class Planner:
         keeps_rows = node.kind is SetKind.EXCEPT and node.all
         emit = self._emit(node, left) if keeps_rows else "explicit"
         return self._add(SetOpOp(left, right, node.kind, node.all, self.ctx, scope, emit), node)
+
+
+def flow_index(
+    block: Block, log: SourceLog, scope: Scope, level: Level, at_commit: bool,
+    queries: QueryTable, ctx: Context, sets: SetTable | None,
+) -> tuple[ScanOp, MatchOp]:  # fmt: skip
+    """How a selection from one stream finds very many queries."""
+    (node,) = block.scans
+    scan = ScanOp(node, log, scope.scope("scan"), at_commit)
+    predicates = [remap(p, node.columns.index) for _, p in block.conditions]
+    match_scope = scope.scope("match")
+    return scan, MatchOp(scan, level, predicates, queries, ctx, match_scope, False, sets)
 
 
 def recalls(operator: Operator) -> bool:

@@ -75,7 +75,7 @@ def forget(session: Session, infos: list[QueryInfo]) -> None:
         if isinstance(session._catalog.relation(info.name), ViewDef):
             del session._catalog.relations[info.name.lower()]
     delivery.let_listeners_go(session)
-    for template in {info.template for info in infos} - session._engine.templates.keys():
-        if not session._registry.count(template):
+    for template in {info.template for info in infos}:
+        if template not in session._engine.templates and not session._registry.count(template):
             session._registry.forget_template(template)
             del session._changelogs[template]
