@@ -11,18 +11,33 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.errors import Place
-from penstock.frozen import Hashed, frozen
+from penstock.frozen import Derived, frozen
 from penstock.types import BOOLEAN, SqlType
 
+_NONE: frozenset[int] = frozenset()
 Value = bool | int | float | str | None
 """A literal in physical terms: µs for TIMESTAMP and INTERVAL, days for DATE, scaled for DECIMAL."""
 
 
+class _Reads(Derived):
+    """What an expression derives once: indices of the columns, and of the parameters, it reads."""
+
+    __slots__ = ("columns", "params")
+    columns: frozenset[int]
+    params: frozenset[int]
+
+
 @frozen
-class Expr(Hashed):
+class Expr(_Reads):
     """Base of all expressions."""
 
     type: SqlType
+
+    def _columns(self) -> frozenset[int]:
+        return _NONE
+
+    def _params(self) -> frozenset[int]:
+        return _NONE
 
 
 @frozen
@@ -31,6 +46,9 @@ class Column(Expr):
 
     index: int
     name: str = ""
+
+    def _columns(self) -> frozenset[int]:
+        return frozenset((self.index,))
 
     def __str__(self) -> str:
         return self.name or f"#{self.index}"
@@ -62,6 +80,9 @@ class Param(Expr):
     index: int
     name: str = ""
 
+    def _params(self) -> frozenset[int]:
+        return frozenset((self.index,))
+
     def __str__(self) -> str:
         return f"${self.name or self.index + 1}"
 
@@ -72,6 +93,12 @@ class Call(Expr):
 
     fn: str
     args: tuple[Expr, ...]
+
+    def _columns(self) -> frozenset[int]:
+        return _NONE.union(*[a.columns for a in self.args])
+
+    def _params(self) -> frozenset[int]:
+        return _NONE.union(*[a.params for a in self.args])
 
     def __str__(self) -> str:
         if self.fn in INFIX and len(self.args) == 2:
@@ -123,28 +150,34 @@ def walk(expr: Expr) -> Iterator[Expr]:
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """Rebuild bottom-up, passing every node through `change`."""
     if isinstance(expr, Call):
-        args = tuple(transform(a, change) for a in expr.args)
-        expr = Call(expr.type, expr.fn, args) if args != expr.args else expr
+        args = [transform(a, change) for a in expr.args]
+        for old, new in zip(expr.args, args, strict=True):
+            if old is not new:
+                expr = Call(expr.type, expr.fn, tuple(args))
+                break
     return change(expr)
 
 
 def columns_of(expr: Expr) -> frozenset[int]:
     """Indices of the columns an expression reads."""
-    return frozenset(e.index for e in walk(expr) if isinstance(e, Column))
+    return expr.columns
 
 
 def params_of(expr: Expr) -> frozenset[int]:
     """Indices of the parameters an expression reads."""
-    return frozenset(e.index for e in walk(expr) if isinstance(e, Param))
+    return expr.params
 
 
 def remap(expr: Expr, index_of: Callable[[int], int]) -> Expr:
     """The same expression over columns moved by `index_of`."""
 
     def move(e: Expr) -> Expr:
-        return Column(e.type, index_of(e.index), e.name) if isinstance(e, Column) else e
+        if not isinstance(e, Column):
+            return e
+        index = index_of(e.index)
+        return e if index == e.index else Column(e.type, index, e.name)
 
-    return transform(expr, move)
+    return transform(expr, move) if expr.columns else expr
 
 
 def conjuncts(expr: Expr | None) -> list[Expr]:

@@ -59,7 +59,7 @@ class QueryTable:
         self._arr("cohort")[qids] = cohort
         self._arr("cohort_refs")[cohort] += n
         self._arr("regs")[_LIVE] += n
-        self.newcomers = np.concatenate([self.newcomers, qids])
+        self.newcomers = np.concatenate([self.newcomers, qids]) if len(self.newcomers) else qids
         if is_new:
             self.new_cohorts = np.append(self.new_cohorts, cohort)
         return qids
@@ -71,7 +71,9 @@ class QueryTable:
         """The numbers that `n` new queries get."""
         regs, cohort = self._arr("regs"), self._arr("cohort")
         used, at, look = int(regs[_QUERIES]), int(regs[_LOWEST]), max(_LOOK, n)
-        found: list[I64] = [np.empty(0, np.int64)]
+        if at >= used:
+            return np.arange(used, used + n)
+        found: list[I64] = []
         missing = n
         while missing and at < used:
             free = at + np.flatnonzero(cohort[at : min(at + look, used)] == _FREE)[:missing]

@@ -6,11 +6,11 @@ until the GROUP BY is built.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from penstock.frozen import frozen
 from penstock.logical.expr import Agg, Expr
 from penstock.sql import coercion
 from penstock.sql.complain import OTHER, mistyped, unsupported
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.sql.expressions import Binder
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AggregateRef(Expr):
     """The value of the `index`-th aggregate of the GROUP BY under construction."""
 

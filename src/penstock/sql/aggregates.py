@@ -15,6 +15,8 @@ from penstock.sql.expressions import Binder
 from penstock.sql.projections import project
 from penstock.sql.scopes import Context, Scope
 
+_AGGREGATES = {*AGGREGATES, *AGGREGATE_ALIASES}
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -28,9 +30,9 @@ def is_aggregated(select: exp.Select, items: list[Item]) -> bool:
     """Whether a SELECT groups its rows."""
     if select.args.get("group") or select.args.get("having"):
         return True
-    aggregates = {*AGGREGATES, *AGGREGATE_ALIASES}
-    nodes = (n for i in items for n in i.ast.walk(prune=lambda n: isinstance(n, exp.Query)))
-    return any(isinstance(n, exp.Anonymous) and n.name.lower() in aggregates for n in nodes)
+    computed = [item.ast for item in items if not isinstance(item.ast, exp.Column | exp.Literal)]
+    nodes = (n for ast in computed for n in ast.walk(prune=lambda n: isinstance(n, exp.Query)))
+    return any(isinstance(n, exp.Anonymous) and n.name.lower() in _AGGREGATES for n in nodes)
 
 
 class Grouping:

@@ -14,6 +14,7 @@ from functools import reduce
 from sqlglot import exp
 
 from penstock.errors import TypeError_
+from penstock.frozen import frozen
 from penstock.logical.expr import Call, Expr, Literal, Param, walk
 from penstock.sql.dialect import place_of
 from penstock.sql.literals import cast_literal, convert
@@ -41,7 +42,7 @@ class Params:
         return FreeParam(NULL, index, name, self)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FreeParam(Expr):
     """A parameter whose type the context has not told yet; never part of a finished plan."""
 

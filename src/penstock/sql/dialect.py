@@ -49,8 +49,8 @@ class Penstock(Dialect):
             """Remember where the node was built."""
             built = super().expression(instance, token, comments)
             at = token or self._prev
-            if at and "at" not in built.meta:
-                built.meta["at"] = self.text.place(at.start)
+            if at:
+                built.meta.setdefault("at", self.text.place(at.start))
             return built
 
         def _parse_primary(self) -> Any:
@@ -111,10 +111,13 @@ class Penstock(Dialect):
             return subquery
 
 
+_DIALECT = Penstock()
+
+
 def tokenize(text: Text) -> list[Token]:
     """The tokens of a whole text."""
     try:
-        return list(Penstock.Tokenizer(dialect=Penstock).tokenize(text.sql))
+        return list(Penstock.Tokenizer(dialect=_DIALECT).tokenize(text.sql))
     except TokenError as error:
         raise SqlSyntaxError(
             "a quoted string, a quoted name or a comment is not closed",
@@ -162,7 +165,7 @@ def _parse(
 ) -> Any:
     if not tokens:
         raise SqlSyntaxError(f"expected {what}", place=place, remedy=f"write {what} here")
-    parser = Penstock.Parser(dialect=Penstock, error_level=ErrorLevel.IMMEDIATE)
+    parser = Penstock.Parser(dialect=_DIALECT, error_level=ErrorLevel.IMMEDIATE)
     parser.text = text
     try:
         (node,) = parser._parse(method, tokens, text.sql)

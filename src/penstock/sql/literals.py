@@ -127,10 +127,11 @@ def interval(node: exp.Interval) -> Literal:
 def literal_of(node: exp.Expr) -> Literal | None:
     """The constant an AST spells out, None when it is not one."""
     if isinstance(node, exp.Literal):
-        at = Written(node.meta["at"]) if "at" in node.meta else None
+        place = node.meta.get("at")
+        at = None if place is None else Written(place)
         if node.is_string:
             return Literal(STRING, node.name, at)
-        return replace(number(node.name, place_of(node)), at=at)
+        return replace(number(node.name, place), at=at)
     if isinstance(node, exp.Null):
         return Literal(NULL, None)
     if isinstance(node, exp.Boolean):
@@ -217,6 +218,9 @@ def convert(literal: Literal, to: SqlType) -> Literal | None:
 
 
 def _numeric(literal: Literal, to: SqlType) -> Literal | None:
+    if literal.type.is_integer and to.is_integer:
+        assert isinstance(literal.value, int)
+        return _fitting(literal.value, to)
     if to.kind is Kind.DOUBLE:
         value = as_number(literal)
         return Literal(to, float(literal.value or 0) if value is None else float(value))

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import lru_cache
 
 from sqlglot import exp
 
+from penstock.frozen import frozen
 from penstock.logical.expr import Column, Expr, remap
 from penstock.logical.nodes import Node
+from penstock.schema import Schema
 from penstock.sql.catalog import Catalog
 from penstock.sql.coercion import Params
 from penstock.sql.complain import misnamed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outer(Expr):
     """Column `index` of the row of the enclosing query."""
 
@@ -36,6 +39,11 @@ class Name:
     merged: bool = False
 
 
+@lru_cache(1_000)
+def _names(relation: str, schema: Schema) -> tuple[Name, ...]:
+    return tuple(Name(relation, f.name, Column(f.type, i, f.name)) for i, f in enumerate(schema))
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The columns visible at a point of a query."""
@@ -45,8 +53,7 @@ class Scope:
     @classmethod
     def of(cls, relation: str, node: Node) -> Scope:
         """All columns of one relation."""
-        fields = enumerate(node.schema)
-        return cls(tuple(Name(relation, f.name, Column(f.type, i, f.name)) for i, f in fields))
+        return cls(_names(relation, node.schema))
 
     def shifted(self, by: int) -> Scope:
         """The same names over columns that stand `by` positions further right."""
