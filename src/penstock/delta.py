@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.frozen import record
+
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 I8 = NDArray[np.int8]
@@ -44,7 +46,7 @@ class Level(enum.IntEnum):
     SET = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Emission:
     """How queries show their changes: every one or (`at_commit`) the net change of a batch.
 

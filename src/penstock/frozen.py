@@ -7,7 +7,7 @@ fields. Here the hash is computed once, and unequal hashes settle a comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
@@ -16,9 +16,12 @@ C = TypeVar("C", bound=type)
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
 def record(cls: C) -> C:
-    """A frozen dataclass with slots that is pickled as a call of its constructor."""
+    """A frozen dataclass with slots that is pickled as a call of its constructor.
+
+    A field that is not compared is no part of the value, and is left behind.
+    """
     made: Any = dataclass(frozen=True, slots=True)(cls)
-    names: tuple[str, ...] = made.__match_args__
+    names = tuple(f.name for f in fields(made) if f.compare)
     several = attrgetter(*names) if len(names) > 1 else None
 
     def reduce(self: Any) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.delta import I64, Delta, Emission
+from penstock.frozen import record
 from penstock.logical.nodes import Node
 from penstock.logical.udf import Udf
 from penstock.optimizer.distribution import Send
@@ -19,7 +20,7 @@ from penstock.schema import Schema
 from penstock.sharing.eddy import Routing
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rows:
     """Admitted rows of a stream (column-major, NULL word first) and its new watermark.
 
@@ -33,7 +34,7 @@ class Rows:
     epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Heartbeat:
     """Event time of a stream has reached `watermark`."""
 
@@ -41,7 +42,7 @@ class Heartbeat:
     watermark: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TableChange:
     """Rows to delete (by position) and to insert (column-major)."""
 
@@ -50,14 +51,14 @@ class TableChange:
     insert: I64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SetRouting:
     """How rows of flows that are made from here on find their way."""
 
     routing: Routing
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AddStream:
     """A new stream."""
 
@@ -66,7 +67,7 @@ class AddStream:
     retain: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AddTable:
     """A new table."""
 
@@ -74,14 +75,14 @@ class AddTable:
     schema: Schema
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AddUdf:
     """A new function."""
 
     udf: Udf
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AddTemplate:
     """A new template: a lowered, optimised plan over parameters, or this shard's part of one.
 
@@ -99,7 +100,7 @@ class AddTemplate:
     streams: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AddQueries:
     """Parameter rows (column-major, NULL word first); they get their qids in the output.
 
@@ -113,7 +114,7 @@ class AddQueries:
     since: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DropQueries:
     """Queries to retract and forget; a template without queries goes with them."""
 
@@ -121,7 +122,7 @@ class DropQueries:
     qids: I64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Received:
     """Rows of a step from level 1, in time order, on a channel of a template."""
 
@@ -130,7 +131,7 @@ class Received:
     delta: Delta
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Drop:
     """A stream or table that nothing reads any more."""
 
@@ -143,7 +144,7 @@ Block = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failure:
     """A query that cannot go on."""
 

@@ -12,19 +12,16 @@ import numpy as np
 
 from penstock.delta import BEGINNING, I64, Level
 from penstock.engine import blocks as b
+from penstock.engine.build import build
 from penstock.engine.template import Template
 from penstock.errors import QueryFailed
 from penstock.kernels.changes import INSERT
-from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.physical.changes import Changes
 from penstock.physical.context import Context, Failures
-from penstock.physical.planner import Planner
 from penstock.schema import Schema
 from penstock.sharing.eddy import Routing
 from penstock.sharing.flows import Flows
-from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Arena
-from penstock.state.sets import SetTable
 from penstock.state.source_log import SourceLog
 from penstock.state.strings import StringTable
 from penstock.state.table_store import TableStore
@@ -123,33 +120,10 @@ class Engine:
 
     def _take_addtemplate(self, block: b.AddTemplate, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"templates/{block.key}")
-        queries = QueryTable(scope.scope("Q"), len(block.params))
-        sets = SetTable(scope.scope("sets")) if block.emission.per_row else None
-        roots = [send.node for send in block.sends]
-        roots += [] if block.node is None else [block.node]
-        nodes = [node for root in roots for node in walk(root)]
-        streams = block.streams or tuple(sorted({n.stream for n in nodes if isinstance(n, Scan)}))
-        tables = tuple(sorted({n.table for n in nodes if isinstance(n, TableScan)}))
-        planner = Planner(
-            self.sources,
-            self.tables,
-            queries,
-            self.ctx,
-            scope,
-            block.emission.at_commit,
-            dict(block.emits),
-            self.flows,
-            frozenset(streams),
-            tables,
-            dict(block.received),
-            sets,
-        )
-        plan = planner.plan_sends(block.sends) if block.node is None else planner.plan(block.node)
-        self.templates[block.key] = Template(
-            block.key, plan, queries, streams, tables, scope, block.emission.at_commit, sets
-        )
+        template = build(block, self.sources, self.tables, self.ctx, scope, self.flows)
+        self.templates[block.key] = template
         self._params[block.key] = block.params
-        for name in (*streams, *tables):
+        for name in (*template.streams, *template.tables):
             self._readers.setdefault(name, set()).add(block.key)
         return {block.key}
 

@@ -8,10 +8,10 @@ Everything that computes is a `Call` whose `fn` is one of the names in `FUNCTION
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.errors import Place
-from penstock.frozen import Derived, frozen
+from penstock.frozen import Derived, frozen, record
 from penstock.types import BOOLEAN, SqlType
 
 _NONE: frozenset[int] = frozenset()
@@ -54,7 +54,7 @@ class Column(Expr):
         return self.name or f"#{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Written:
     """The number or string of a text that alone decides a literal's value."""
 
@@ -115,7 +115,7 @@ INFIX = {
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Agg:
     """One aggregate of a GROUP BY.
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import PlanError
-from penstock.frozen import Derived, frozen
+from penstock.frozen import Derived, frozen, record
 from penstock.logical.expr import Agg, Expr
 from penstock.schema import Field, Schema
 
 
 # ---- windows -------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@record
 class Range:
     """[RANGE length SLIDE slide]: lengths in µs (or plain units); slide 0 means every instant."""
 
@@ -33,7 +32,7 @@ class Range:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rows:
     """[ROWS count] or [PARTITION BY columns ROWS count]."""
 
@@ -45,12 +44,12 @@ class Rows:
             raise PlanError("a ROWS window needs a positive count", code="PS-PLAN-002")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Now:
     """[NOW]: rows of this very instant."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unbounded:
     """[UNBOUNDED], or no window at all (`explicit` False)."""
 
@@ -160,7 +159,7 @@ class JoinKind(enum.Enum):
     ANTI = "anti"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Band:
     """low ≤ right[right_column] − left[left_column] ≤ high (None: open), same numeric/time type.
 

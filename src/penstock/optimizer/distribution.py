@@ -8,13 +8,14 @@ level 2 does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from penstock.frozen import record
 from penstock.logical.nodes import Node
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spread:
     """Which shards get a row: by hash of columns, anywhere, all of them, or one."""
 
@@ -28,7 +29,7 @@ class Spread:
         return f"one{self.shard}" if self.kind == "one" else self.kind
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Route:
     """A stream and how its rows are spread over the shards of level 1."""
 
@@ -41,7 +42,7 @@ class Route:
         object.__setattr__(self, "name", f"{self.stream}@{self.spread}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Send:
     """A subplan of level 1 whose rows go to level 2 on a channel of their template."""
 
@@ -50,7 +51,7 @@ class Send:
     spread: Spread  # never "any"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Distributed:
     """A plan in one level (`sends` empty: `view` runs in level 1) or two (in level 2).
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from penstock.delta import Level
+from penstock.frozen import record
 from penstock.schema import Schema
 
 
@@ -18,7 +18,7 @@ class Pattern(enum.Enum):
     STR = "STR"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edge:
     """Properties of the rows that flow along one plan edge.
 

@@ -188,7 +188,7 @@ def _connected(span: Span) -> bool:
         found = {
             a
             for a in range(len(span))
-            if a not in present and (span.links(a, present) or span.bandsreplace(a, present))
+            if a not in present and (span.links(a, present) or span.bands_with(a, present))
         }
         present |= found
     return len(present) == len(span)

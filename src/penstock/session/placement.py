@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from penstock.engine import blocks as b
+from penstock.engine.build import build
 from penstock.engine.engine import Engine
 from penstock.logical.nodes import Node, Scan, walk
 from penstock.optimizer.distribute import distribute
@@ -14,7 +15,8 @@ from penstock.optimizer.emit import Emit
 from penstock.patterns.edge import Edge
 from penstock.physical.receive import received_edge
 from penstock.shards.entries import Deploy
-from penstock.shards.spec import route_stream
+from penstock.sharing.flows import Flows
+from penstock.state.arena import Arena
 
 
 class Deployed(dict[int, Deploy]):
@@ -65,14 +67,9 @@ def _edges(
     block: b.AddTemplate, plan: Distributed, emits: tuple[tuple[Node, Emit], ...], engine: Engine
 ) -> tuple[tuple[int, Edge], ...]:
     """The edges on which level 2 receives: those of the operators that level 1 would build."""
-    trial = Engine()
-    trial.ctx.udfs.update(engine.ctx.udfs)
-    made: list[b.Block] = [
-        route_stream(r.name, b.AddStream(r.name, engine.sources[r.stream].schema, 0))
-        for r in plan.routes
-    ]
-    made += [b.AddTable(name, table.schema) for name, table in engine.tables.items()]
+    arena = Arena()
+    sources = {route.name: engine.sources[route.stream] for route in plan.routes}
     part = b.AddTemplate(block.key, None, block.params, block.emission, emits, plan.sends)
-    trial.apply([*made, part])
-    sends = trial.templates[block.key].plan.sends
-    return tuple((send.channel, received_edge(top.edge)) for send, top in sends)
+    flows = Flows(arena, engine.ctx)
+    trial = build(part, sources, engine.tables, engine.ctx, arena.scope("trial"), flows)
+    return tuple((send.channel, received_edge(top.edge)) for send, top in trial.plan.sends)

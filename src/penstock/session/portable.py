@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,7 +26,7 @@ def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
         case b.AddTemplate():
             deploy = place(block, engine, session._job.shards, session._deployed.routes)
             session._deployed.put(block.key, deploy)
-            return [replace(deploy, plan=replace(deploy.plan, origin={}))]
+            return [deploy]
         case b.AddQueries():
             assert block.qids is not None
             assert block.since is not None

@@ -7,12 +7,12 @@ so that each shard takes its own part of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.delta import I64, Emission
 from penstock.engine import blocks as b
+from penstock.frozen import record
 from penstock.logical.nodes import Node
 from penstock.optimizer.distribution import Distributed
 from penstock.optimizer.emit import Emit
@@ -20,7 +20,7 @@ from penstock.patterns.edge import Edge
 from penstock.schema import Schema
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Push:
     """Admitted rows of a stream (`wire.stream_batch`) and its new watermark."""
 
@@ -29,7 +29,7 @@ class Push:
     watermark: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChangeTable:
     """Rows of a table to delete (by position) and to insert (Arrow)."""
 
@@ -38,7 +38,7 @@ class ChangeTable:
     insert: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deploy:
     """A new template, distributed."""
 
@@ -51,7 +51,7 @@ class Deploy:
     streams: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AddQueries:
     """Parameter rows (Arrow) with their qids and the first epoch they see."""
 
@@ -62,7 +62,7 @@ class AddQueries:
     since: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Read:
     """Ask for the answers of queries; the shards that have parts of them send these."""
 
@@ -78,7 +78,7 @@ Control = (
 EntryBlock = Push | b.Heartbeat | Control
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One numbered entry."""
 

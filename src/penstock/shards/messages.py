@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from penstock.frozen import record
 from penstock.shards.entries import Control
 from penstock.shards.wire import Parcel, Result
 
@@ -11,14 +10,14 @@ Place = tuple[str, int]
 """Where in a source rows stand: file and part of it; elsewhere no file, and the task."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LogMessage:
     """Entries of the session log, in order; every shard gets them all."""
 
     entries: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Counts:
     """Rows of a stream: received = accepted + late + quarantined."""
 
@@ -36,7 +35,7 @@ class Counts:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """Rows from one place of a source: this shard's by route, or all of them (RETAIN)."""
 
@@ -45,7 +44,7 @@ class Piece:
     whole: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourceMessage:
     """What one task read from an external source, for one shard.
 
@@ -60,7 +59,7 @@ class SourceMessage:
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepMessage:
     """One step of level 1 as level 2 needs it."""
 
@@ -69,7 +68,7 @@ class StepMessage:
     parcels: tuple[Parcel, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CrossMessage:
     """Everything one shard of level 1 sends to one shard of level 2 in a batch."""
 

@@ -7,13 +7,13 @@ pickled. Both ends run the same version: a checkpoint of another one is refused.
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64, Delta
+from penstock.frozen import record
 from penstock.physical.changes import Changes
 from penstock.schema import Schema
 from penstock.shards.narrow import is_plain, narrowed, widened
@@ -73,7 +73,7 @@ def stream_batch(batch: pa.RecordBatch, ts: I64, columns: tuple[str, ...] | None
 
 
 # ---- rows between levels -------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@record
 class Parcel:
     """Rows on a channel of a template; what is the same for all rows is said once."""
 
@@ -121,7 +121,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> I64:
 
 
 # ---- results -------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """Something that leaves the job: changes of a template, rows kept out, a failure.
 

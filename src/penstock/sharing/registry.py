@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.delta import Emission
 from penstock.errors import NameError_
+from penstock.frozen import record
 from penstock.logical.nodes import Node
 from penstock.optimizer.emit import Emit
 from penstock.schema import Schema
@@ -19,7 +20,7 @@ RowKey = tuple[int, int, tuple[int, ...]]
 """Template, first visible epoch (0 with history), parameter words."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TemplateInfo:
     """What the session knows of a template."""
 

@@ -1,0 +1,36 @@
+"""From the block that tells of a template to the template at run time."""
+
+from __future__ import annotations
+
+from penstock.engine import blocks as b
+from penstock.engine.template import Template
+from penstock.logical.nodes import Scan, TableScan, walk
+from penstock.physical.context import Context
+from penstock.physical.planner import Planner
+from penstock.sharing.flows import Flows
+from penstock.sharing.query_table import QueryTable
+from penstock.state.arena import Scope
+from penstock.state.sets import SetTable
+from penstock.state.source_log import SourceLog
+from penstock.state.table_store import TableStore
+
+
+def build(
+    block: b.AddTemplate, sources: dict[str, SourceLog], tables: dict[str, TableStore],
+    ctx: Context, scope: Scope, flows: Flows,
+) -> Template:  # fmt: skip
+    """The operators of a template over these streams and tables, with their state in `scope`."""
+    queries = QueryTable(scope.scope("Q"), len(block.params))
+    sets = SetTable(scope.scope("sets")) if block.emission.per_row else None
+    roots = [send.node for send in block.sends]
+    roots += [] if block.node is None else [block.node]
+    nodes = [node for root in roots for node in walk(root)]
+    streams = block.streams or tuple(sorted({n.stream for n in nodes if isinstance(n, Scan)}))
+    read = tuple(sorted({n.table for n in nodes if isinstance(n, TableScan)}))
+    at_commit = block.emission.at_commit
+    planner = Planner(
+        sources, tables, queries, ctx, scope, at_commit, dict(block.emits), flows,
+        frozenset(streams), read, dict(block.received), sets,
+    )  # fmt: skip
+    plan = planner.plan_sends(block.sends) if block.node is None else planner.plan(block.node)
+    return Template(block.key, plan, queries, streams, read, scope, at_commit, sets)
