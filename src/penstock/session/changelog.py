@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
@@ -134,6 +135,16 @@ class Changelog:
     first: int = 0  # absolute index of batches[0]
     rows: int = 0
     readers: dict[Readers, None] = field(default_factory=dict)
+    left: WeakSet[Readers] = field(default_factory=WeakSet)  # who may have rows of gone queries
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but readers who have left: nobody has their handles where this is restored."""
+        left = [readers for readers in self.left if readers in self.readers]
+        return {name: getattr(self, name) for name in self.__slots__} | {"left": left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, WeakSet(value) if name == "left" else value)
 
     def add(self, number: int, changes: Changes, strings: StringTable) -> Batch:
         """Convert and keep the changes of a step."""
@@ -194,9 +205,10 @@ class Changelog:
         """The batches from `start` on, as far as they are kept."""
         return self.batches[max(0, start - self.first) :]
 
-    def holding(self, qid: int, start: int) -> list[Batch]:
-        """Those from `start` on in which a query may have rows."""
-        return [batch for batch in self.since(start) if batch.may_hold(qid)]
+    def holding(self, qid: int, start: int, end: int) -> list[Batch]:
+        """Those from `start` to `end` in which a query may have rows."""
+        start, end = max(0, start - self.first), max(0, end - self.first)
+        return [batch for batch in self.batches[start:end] if batch.may_hold(qid)]
 
     def of_number(self, number: int) -> list[Batch]:
         """The last batches, which have this number."""
@@ -207,11 +219,13 @@ class Changelog:
 
     def forget(self) -> None:
         """Drop batches that every reader has seen."""
-        if len(self.readers) <= _FEW_READERS:
-            slowest = min((r.slowest for r in self.readers), default=self.end)
+        if len(self.readers) + len(self.left) <= _FEW_READERS:
+            slowest = min((r.slowest for r in (*self.readers, *self.left)), default=self.end)
             self._drop(min(max(0, slowest - self.first), len(self.batches)))
 
     def _drop(self, count: int) -> None:
+        for readers in list(self.left) if count else ():
+            readers.save(self.first + count)
         self.rows -= sum(b.table.num_rows for b in self.batches[:count])
         del self.batches[:count]
         self.first += count

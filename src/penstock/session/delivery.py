@@ -113,7 +113,7 @@ def tell_batch(session: Session, readers: Readers, batch: Batch) -> None:
 
 def let_listeners_go(session: Session) -> None:
     """Forget who listens to nobody any more."""
-    session._listeners = [pair for pair in session._listeners if not pair[0].gone.all()]
+    session._listeners = [pair for pair in session._listeners if pair[0].there]
 
 
 def call(callback: Callback, table: pa.Table, name: str) -> list[Raised]:

@@ -1,8 +1,8 @@
 """Readers: queries registered together, and how far each has read their template's changelog.
 
-A change is handed out once, to its query alone or to all readers together. What is not in the
-changelog lies aside: what a query that shares a row of Q found there, and what a query that is
-gone has left to read.
+A change is handed out once, to its query alone or to all readers together. A query that is gone
+may read up to where it left. What is not in the changelog lies aside: what a query that shares a
+row of Q found there, and what a query that is gone has left to read when the changelog forgets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import BEGINNING, I64, Bool, Sets, start_offsets
+from penstock.delta import BEGINNING, I64, NEVER, Bool, Sets, start_offsets
 from penstock.errors import DataError
 from penstock.session.changelog import (
     Batch,
@@ -33,7 +33,7 @@ class Aside:
     unread: Bool
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Readers:
     """Queries of one template by place; `qids` are their rows of Q, `read` the next batches."""
 
@@ -42,7 +42,8 @@ class Readers:
     qids: I64
     log: Changelog
     read: I64
-    gone: Bool  # dropped or failed
+    until: I64  # the batch at which a query left, NEVER for one that is there
+    there: int  # how many queries are not gone
     aside: list[Aside] = field(default_factory=list)
     _names: pa.Array | None = None
 
@@ -50,7 +51,7 @@ class Readers:
     def of(cls, template: int, names: list[str], qids: I64, log: Changelog) -> Readers:
         """New readers, who see what comes from now on."""
         n = len(names)
-        made = cls(template, names, qids, log, np.full(n, log.end), np.zeros(n, np.bool_))
+        made = cls(template, names, qids, log, np.full(n, log.end), np.full(n, NEVER), n)
         log.readers[made] = None
         return made
 
@@ -58,13 +59,22 @@ class Readers:
         return len(self.names)
 
     @property
+    def gone(self) -> Bool:
+        """Which are dropped or failed."""
+        return self.until < NEVER
+
+    @property
     def slowest(self) -> int:
         """The first batch that some reader has not read."""
-        return int(self.read[~self.gone].min(initial=self.log.end))
+        return int(self.read[self.read < self.until].min(initial=self.log.end))
 
     def running(self) -> I64:
         """The readers that are neither dropped nor failed."""
         return np.flatnonzero(~self.gone)
+
+    def _waiting(self) -> I64:
+        """The readers that may have something to read in the changelog."""
+        return np.flatnonzero(self.read < np.minimum(self.until, self.log.end))
 
     def owners(self, members: I64) -> Sets:
         """These readers by query."""
@@ -74,28 +84,36 @@ class Readers:
     # ---- reading ---------------------------------------------------------------------
     def take(self, at: int) -> pa.Table:
         """The changes of one reader that were not handed out yet."""
-        parts = [a.batch.of(at) for a in self.aside if a.unread[at]]
-        if not self.gone[at]:
-            self._check(np.array([at]), self.names[at])
-            qid = int(self.qids[at])
-            parts += [b.of(qid) for b in self.log.holding(qid, int(self.read[at]))]
-            self.read[at] = self.log.end
+        self._check(np.array([at]), self.names[at])
+        parts = [(a.batch.number, a.batch.of(at)) for a in self.aside if a.unread[at]]
+        aside, qid = bool(parts), int(self.qids[at])
+        held = self.log.holding(qid, int(self.read[at]), int(self.until[at]))
+        parts += [(b.number, b.of(qid)) for b in held]
+        if aside:
+            parts.sort(key=lambda part: part[0])
+        self._have_read(np.array([at]), self.log.end)
         for a in self.aside:
             a.unread[at] = False
         self._tidy()
-        return label(parts, self.names[at], self.log.columns(many=False))
+        return label([table for _, table in parts], self.names[at], self.log.columns(many=False))
 
     def take_all(self) -> pa.Table:
         """The changes of all readers that were not handed out yet, in order."""
-        running = self.running()
-        self._check(running, f"{len(running)} queries")
+        self._check(np.arange(len(self)), f"{len(self.running())} queries")
         parts = [a.batch.of_all(_themselves(a.unread)) for a in self.aside]
-        mixed = bool(parts)
-        parts += self._unread(running)
-        self.read[running] = self.log.end
+        mixed, waiting = bool(parts), self._waiting()
+        parts += self._unread(waiting, self.log.end)
+        self._have_read(waiting, self.log.end)
         self.aside = []
         parts = [part for part in parts if part.table.num_rows]
         return self.label([in_order(concat_batches(parts))] if mixed and parts else parts)
+
+    def _have_read(self, members: I64, end: int) -> None:
+        """Readers are done with the batches before `end`."""
+        self.read[members] = np.minimum(self.until[members], end)
+        gone = self.gone[members].any()
+        if gone and not bool((self.gone & (self.read < self.until)).any()):
+            self.log.left.discard(self)
 
     def of_batch(self, number: int) -> pa.Table:
         """The changes of all readers in the last batch."""
@@ -120,17 +138,18 @@ class Readers:
             self._names = pa.array(self.names, pa.string())
         return self._names
 
-    def _unread(self, members: I64) -> list[Batch]:
-        """What these readers have not read in the changelog, as theirs."""
+    def _unread(self, members: I64, end: int) -> list[Batch]:
+        """What these readers have not read in the changelog before batch `end`, as theirs."""
+        ends = np.minimum(self.until[members], end)
         if members.shape[0] == 1:
             one = int(members[0])
-            held = self.log.holding(int(self.qids[one]), int(self.read[one]))
+            held = self.log.holding(int(self.qids[one]), int(self.read[one]), int(ends[0]))
             return [self._own(b, one) for b in held]
-        starts = np.unique(np.maximum(self.read[members], self.log.first))
+        starts = np.maximum(self.read[members], self.log.first)
         found: list[Batch] = []
-        for start, end in pairwise([*starts.tolist(), self.log.end]):
-            owners = self.owners(members[self.read[members] <= start])
-            found += [b.of_all(owners) for b in self.log.since(start)[: end - start]]
+        for start, stop in pairwise(np.unique(np.concatenate([starts, ends])).tolist()):
+            owners = self.owners(members[(starts <= start) & (ends >= stop)])
+            found += [b.of_all(owners) for b in self.log.since(start)[: stop - start]]
         return found
 
     def _own(self, batch: Batch, at: int) -> Batch:
@@ -140,6 +159,7 @@ class Readers:
 
     def _check(self, members: I64, who: str) -> None:
         """Say, once, that changes are lost."""
+        members = members[~self.gone[members]]
         if bool((self.read[members] < self.log.first).any()):
             self.read[members] = np.maximum(self.read[members], self.log.first)
             raise DataError(
@@ -156,13 +176,22 @@ class Readers:
         self.aside.append(Aside(batch, unread))
 
     def leave(self, members: I64) -> None:
-        """Readers whose queries are gone keep what they have not read."""
-        left = [batch for batch in self._unread(members) if batch.table.num_rows]
+        """The queries of readers are gone: what comes now is not theirs."""
+        members = members[self.until[members] == NEVER]
+        self.read[members] = np.maximum(self.read[members], self.log.first)
+        self.until[members] = self.log.end
+        self.there -= members.shape[0]
+        self.log.left.add(self)
+        if not self.there:
+            self.log.readers.pop(self, None)
+
+    def save(self, end: int) -> None:
+        """The changelog forgets what is before batch `end`: what those who left have not read."""
+        members = np.flatnonzero(self.gone & (self.read < np.minimum(self.until, end)))
+        left = [batch for batch in self._unread(members, end) if batch.table.num_rows]
         if left:
             self.put_aside(concat_batches(left))
-        self.gone[members] = True
-        if self.gone.all():
-            self.log.readers.pop(self, None)
+        self._have_read(members, end)
 
     def _tidy(self) -> None:
         self.aside = [a for a in self.aside if a.unread.any()]

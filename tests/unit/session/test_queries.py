@@ -238,6 +238,48 @@ def test_lost_changes_are_said_once() -> None:
     assert qs.changes().num_rows > 0
 
 
+@pytest.mark.parametrize("restored", [False, True], ids=["at once", "restored"])
+def test_what_dropped_queries_had_left_outlives_the_changelog(restored: bool) -> None:
+    ps = penstock.connect(runner="inprocess", keep_changes=10)
+    ps.sql(STREAM)
+    qs, alone = over(ps, 1, 5, 6), ps.query("SELECT k, a FROM r [RANGE 9] WHERE a > 2")
+    push(ps, (1, 3), (2, 7))
+    qs[0].changes()
+    for query in (qs[0], qs[1], alone):
+        query.drop()
+    if restored:
+        ps = penstock.connect(runner="inprocess", keep_changes=10, snapshot=ps.snapshot())
+        qs = ps["over6"].siblings
+    for ts in range(3, 20):  # the numbers of dropped queries may be those of new ones
+        over(ps, 100 + ts)
+        push(ps, (ts, 500))
+    assert told(qs[0].changes()) == [("over1", "delete", 2, 3), ("over1", "delete", 2, 7)]
+    assert told(qs[1].changes()) == [("over5", "insert", 2, 7), ("over5", "delete", 2, 7)]
+    if not restored:
+        assert [row[1:] for row in told(alone.changes())] == [
+            ("insert", 1, 3),
+            ("insert", 2, 7),
+            ("delete", 2, 3),
+            ("delete", 2, 7),
+        ]
+    assert qs[0].changes().num_rows == qs[1].changes().num_rows == 0
+    with pytest.raises(DataError, match="changes of over6 were dropped"):
+        qs[2].changes()
+
+
+def test_nothing_is_kept_for_a_dropped_query_whose_handle_is_gone(ps: Any) -> None:
+    standing, left = over(ps, 1), over(ps, 5)
+    push(ps, (1, 7))
+    left.drop()
+    (log,) = ps._changelogs.values()
+    standing.changes()
+    assert log.rows > 0  # `left` has not read it
+    del left
+    push(ps, (2, 8))
+    standing.changes()
+    assert (log.rows, len(log.left)) == (0, 0)
+
+
 def test_the_changelog_is_forgotten_when_all_have_read_it(ps: Any) -> None:
     qs = over(ps, *range(200))
     for ts in range(5):
