@@ -87,13 +87,7 @@ class Passed:
 def pass_files(ps: Any) -> Passed:
     """Run all files through; seconds are between ends of batches."""
     ends: list[tuple[float, dict[str, Any]]] = []
-    note = ps._note_batch
-
-    def noted(batch: Any, touched: Any) -> None:
-        note(batch, touched)
-        ends.append((time.perf_counter(), ps.progress()[-1]))
-
-    ps._note_batch = noted
+    ps.on_progress(lambda record: ends.append((time.perf_counter(), record)))
     start = time.perf_counter()
     ps.flush()
     batches = [(at, record) for at, record in ends if record["rows_in"]]

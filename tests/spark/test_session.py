@@ -112,7 +112,7 @@ def test_external_streams_are_as_in_process(
     assert ps[queries[0][5].name].view().to_pylist() == [{"n": 10}]
     assert queries[1][5].view().to_pylist() == [{"n": 10}]
     latest = ps.progress()[-1]
-    assert latest.keys() >= {"batch", "rows_in", "changes_out", "run_seconds", "streams", "entry"}
+    assert latest.keys() >= {"batch", "rows_in", "changes_out", "seconds", "streams", "entry"}
     assert sum(record["rows_in"] for record in ps.progress()) == sum(
         counts(ps, stream)["received"] for stream in ("r", "s", "f", "p")
     )

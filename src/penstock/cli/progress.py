@@ -36,8 +36,8 @@ class Tracker:
             self.batch = record["batch"]
             self.rows += record["rows_in"]
             self.changes += record["changes_out"]
-            self.seconds += record["run_seconds"]
-            self._recent.append((record["rows_in"], record["run_seconds"]))
+            self.seconds += record["seconds"]
+            self._recent.append((record["rows_in"], record["seconds"]))
             self.event_time = least_time(record["streams"]) or self.event_time
         return self
 

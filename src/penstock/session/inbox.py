@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64
-from penstock.session import delivery
+from penstock.session import delivery, progress
 from penstock.session.changelog import Batch, Changelog, concat_batches
 from penstock.session.query import Callback
 from penstock.session.readers import Readers
@@ -66,7 +66,7 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
         elif result.kind == "failure":
             qid, reason = wire.loads(result.data)
             failures.setdefault((result.template, qid), reason)
-    session._note_batch(batch, touched)
+    progress.note_batch(session, batch, sum(rows for _, rows in touched))
     errors = delivery.deliver(session, batch.number, {key for key, _ in touched})
     for gone in session._leaving:
         errors += gone.tell(batch.number)

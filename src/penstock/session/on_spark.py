@@ -18,7 +18,7 @@ from penstock.delta import BEGINNING, Level
 from penstock.errors import DataError, StateError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
-from penstock.session import delivery, feed, image, names, spark_progress
+from penstock.session import delivery, feed, image, names
 from penstock.session.kept_out import KeptOut
 from penstock.session.session import _DAY_US
 from penstock.session.sharded import ShardedSession
@@ -66,7 +66,6 @@ class OnSpark(ShardedSession):
         self._frames: dict[str, Source] = {}
         self._functions: list[Sink] = []  # of foreach_batch(); a new process gives them again
         self._retired: list[tuple[int, e.Deploy]] = []
-        self._pushed: dict[int, dict[str, int]] = {}
         self._opening: dict[int, QueryInfo] = {}
         self._saved = self._received = 0
         count = shards or max(1, int(self._spark.sparkContext.defaultParallelism))
@@ -190,11 +189,6 @@ class OnSpark(ShardedSession):
         return any(gone.readers.template == template for gone in self._leaving)
 
     # ---- batches ---------------------------------------------------------------------
-    def _count_push(self, stream: str, admitted: Any, sample: Any, rows: int) -> None:
-        told = self._pushed.setdefault(self._number, {})
-        told[stream] = told.get(stream, 0) + admitted.received
-        super()._count_push(stream, admitted, sample, rows)
-
     def _take_status(self, batch: Batch) -> None:
         """Counts, times and rows kept out of external streams."""
         if batch.number > self._received:  # else they are in the image
@@ -226,16 +220,11 @@ class OnSpark(ShardedSession):
                 passed = max(0, accepted - source.discarded)
                 self._control.pass_by(stream, passed, mark)
 
-    def _receive(self, batch: Batch) -> None:
-        with self._lock:
-            self._take_status(batch)
-            super()._receive(batch)
-            self._serve(batch)
-            self._retired = [(at, d) for at, d in self._retired if at > batch.entry]
-
-    def _note_batch(self, batch: Batch, touched: list[tuple[int, int]]) -> None:
-        super()._note_batch(batch, touched)
-        self._progress[-1] |= spark_progress.record(self, batch)
+    def _take_batch(self, batch: Batch) -> None:
+        self._take_status(batch)
+        super()._take_batch(batch)
+        self._serve(batch)
+        self._retired = [(at, d) for at, d in self._retired if at > batch.entry]
 
     # ---- views -----------------------------------------------------------------------
     def _read_rows(self, info: QueryInfo) -> pa.Table:

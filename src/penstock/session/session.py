@@ -36,6 +36,7 @@ from penstock.session import (
     explain,
     feed,
     names,
+    progress,
     registration,
     show,
     statements,
@@ -44,10 +45,12 @@ from penstock.session.changelog import DEFAULT_KEPT_ROWS, Batch, Changelog
 from penstock.session.compile import Compiled, compile_select
 from penstock.session.known_texts import KnownTexts
 from penstock.session.measure import StreamMeter, measured_stats
+from penstock.session.progress import Listener
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, save, take
 from penstock.session.values import parse_type
+from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
 from penstock.sharing.registry import QueryInfo, Registry, RowKey, TemplateInfo
 from penstock.sql import statements as st
@@ -83,6 +86,9 @@ class Session:
         self._listeners: list[tuple[Readers, Callback]] = []  # to many queries at once
         self._sinks: dict[str, tuple[st.CreateSink, Sink]] = {}
         self._progress: list[dict[str, Any]] = []
+        self._watchers: list[Listener] = []
+        self._arrived: dict[str, Counts] = {}  # rows of the step to come
+        self._state_bytes = 0  # after the last step that brought rows
         self._off = optimizer_off
         self._keep = keep_changes
         self._checkpoint = checkpoint
@@ -306,6 +312,7 @@ class Session:
         """Count admitted rows and hand them to the engine."""
         matrix = to_rows(admitted.accepted, stream.schema, self._engine.strings)
         self._meters[stream.name].count(admitted, matrix, feed.now_us())
+        self._arrived[stream.name] = progress.counted(admitted, matrix.shape[1])
         self._apply([b.Rows(stream.name, matrix, admitted.ts, admitted.watermark)])
 
     def advance(self, stream: str | None = None, ts: Any = None) -> None:
@@ -364,10 +371,17 @@ class Session:
     def _apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
         started = wall_clock.perf_counter()
         output = self._engine.apply(blocks)
-        self._note_progress(blocks, output, wall_clock.perf_counter() - started)
-        if not defer:
-            self._publish(output)
+        record = progress.note_step(self, output, wall_clock.perf_counter() - started)
+        try:
+            if not defer:
+                self._publish(output)
+        finally:
+            self._tell_progress(record)
         return output
+
+    def _tell_progress(self, record: dict[str, Any]) -> None:
+        if (said := progress.tell(self._watchers, record)) is not None:
+            raise said
 
     def _beat(self, blocks: list[b.Block]) -> None:
         """Heartbeats that the wall clock asks for."""
@@ -380,21 +394,6 @@ class Session:
 
     def _publish(self, output: b.Output) -> None:
         delivery.publish(self, output)
-
-    def _note_progress(self, blocks: list[b.Block], output: b.Output, seconds: float) -> None:
-        rows_in = sum(x.ts.shape[0] for x in blocks if isinstance(x, b.Rows))
-        changed = sum(len(c) for _, c in output.changes)
-        clocks = {n: s.watermark for n, s in self._engine.sources.items()}
-        self._progress.append(
-            {
-                "batch": output.batch,
-                "rows_in": rows_in,
-                "changes_out": changed,
-                "seconds": seconds,
-                "watermarks": {n: w for n, w in clocks.items() if w != BEGINNING},
-            }
-        )
-        del self._progress[:-1000]
 
     # ---- operations ------------------------------------------------------------------
     def _route(self, routing: Routing) -> None:
@@ -410,6 +409,11 @@ class Session:
     def progress(self) -> list[dict[str, Any]]:
         """One record per batch, newest last (the last thousand)."""
         return list(self._progress)
+
+    def on_progress(self, callback: Listener) -> None:
+        """Call a function with the record of every batch from now on; json.dumps takes it."""
+        with self._open():
+            self._watchers.append(callback)
 
     def start(self) -> None:
         """Let wall-clock rules (TICK, IDLE AFTER) work in the background."""

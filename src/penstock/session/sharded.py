@@ -8,6 +8,7 @@ or by number is in its notes.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
 from penstock.errors import PenstockError
-from penstock.session import dropping, feed, inbox, registration
+from penstock.session import dropping, feed, inbox, progress, registration
 from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
 from penstock.session.placement import Deployed
@@ -34,6 +35,7 @@ from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.changes import own_columns, whose
 from penstock.shards.job import Batch, Job
+from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
 from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
 from penstock.sql import statements as st
@@ -67,6 +69,7 @@ class ShardedSession(Session):
         self._answers: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
         self._complaint: PenstockError | None = None  # of a subscriber, for the next who waits
         self._repeated = 0  # number of the entry that is being repeated
+        self._pushed: dict[int, dict[str, Counts]] = {}  # by entry, until its batch
         super().__init__(**options)
         self._job = make_job(self._receive)
 
@@ -244,6 +247,7 @@ class ShardedSession(Session):
 
     def _count_push(self, stream: str, admitted: Admitted, sample: I64, rows: int) -> None:
         """What remains of a push in this session."""
+        self._pushed.setdefault(self._number, {})[stream] = progress.counted(admitted, rows)
         self._meters[stream].count(admitted, sample, feed.now_us(), rows)
         self._last_rows = self._number
         self._control.pass_by(stream, rows, admitted.watermark)
@@ -257,7 +261,15 @@ class ShardedSession(Session):
     def _receive(self, batch: Batch) -> None:
         """Take the results of a batch."""
         with self._lock:
-            inbox.receive(self, batch)
+            begun = time.perf_counter()
+            self._take_batch(batch)
+            record = self._progress[-1]
+            progress.add_stage(record, "deliver_s", time.perf_counter() - begun)
+            said = progress.tell(self._watchers, record)  # must not stop the job
+            self._complaint = self._complaint or said
+
+    def _take_batch(self, batch: Batch) -> None:
+        inbox.receive(self, batch)
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
         request = self._ask(info)
@@ -328,16 +340,6 @@ class ShardedSession(Session):
     def _row_keys(self, template: int, words: list[tuple[int, ...]], history: bool) -> list[RowKey]:
         """Every query has its own row: one that came later would need what the first one holds."""
         return [(template, self._number, (i,)) for i in range(len(words))]
-
-    def _note_batch(self, batch: Batch, touched: list[tuple[int, int]]) -> None:
-        """A record of the batch, for progress()."""
-        record = {
-            "batch": batch.number,
-            "changes_out": sum(rows for _, rows in touched),
-            **batch.metrics,
-        }
-        self._progress.append(record)
-        del self._progress[:-1000]
 
     def flush(self) -> None:
         """Return when all pushed and available input is in the answers."""

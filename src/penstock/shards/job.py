@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,12 +17,15 @@ from penstock.shards.messages import LogMessage
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch that was run: its number, the last entry in it, its results in order."""
+    """A batch that was run: its number, the last entry in it, its results in order.
+
+    `stages` are the seconds of what was done one after another.
+    """
 
     number: int
     entry: int
     results: list[wire.Result]
-    metrics: dict[str, Any] = field(default_factory=dict)
+    stages: dict[str, float] = field(default_factory=dict)
 
 
 Deliver = Callable[[Batch], None]
@@ -102,9 +106,11 @@ class LocalJob:
             while self._waiting:
                 message, last = LogMessage(tuple(self._waiting)), self._entries
                 self._waiting = []
+                begun = time.perf_counter()
                 results = self.cluster.run(message)
                 self._batches += 1
-                self._deliver(Batch(self._batches, last, results))
+                stages = {"run_s": time.perf_counter() - begun}
+                self._deliver(Batch(self._batches, last, results, stages))
         finally:
             self._running = False
 

@@ -353,17 +353,17 @@ class SparkJob:
                 self._changed.notify_all()
 
     def _run_batch(self, frame: DataFrame, number: int) -> None:
-        begun = time.perf_counter()
+        laps = _Laps()
         manifest = self._manifests.find(number) or self._plan(number)
+        laps.end("plan_s")
         with translated():
-            results = self._results(frame, number)
-        ran = time.perf_counter()
+            results = self._results(frame, number, laps)
         if number > self._handed:
             self._told = sorted(
                 (wire.loads(r.data) for r in results if r.kind == "shard"),
                 key=lambda told: (told["level"], told["shard"]),
             )
-            self._hand_on(Batch(number + 1, manifest.last, results, {"run_seconds": ran - begun}))
+            self._hand_on(Batch(number + 1, manifest.last, results, laps.seconds))
             self._handed = number
         if number > self._mark.batch:
             statuses = [wire.loads(r.data) for r in results if r.kind == "status"]
@@ -379,16 +379,20 @@ class SparkJob:
         finally:
             self._thread = 0
 
-    def _results(self, frame: DataFrame, number: int) -> list[wire.Result]:
+    def _results(self, frame: DataFrame, number: int, laps: _Laps) -> list[wire.Result]:
         if self._sinks is None or not self._sinks.needs_frame:
-            return self._collect(frame)
+            results = self._collect(frame)
+            laps.end("run_s")
+            return results
         frame.persist()  # a second action would run the shards again
         try:
             results = results_of(frame.toArrow())
+            laps.end("run_s")
             self._sinks(frame, number + 1, results)
-            return results
         finally:
             frame.unpersist()
+        laps.end("sinks_s")
+        return results
 
     def _collect(self, frame: DataFrame) -> list[wire.Result]:
         """The results that the driver wants: changes of some templates, and all else."""
@@ -423,6 +427,19 @@ class SparkJob:
         else:
             offset = planned.offsetsMap().getOrElse(LOG, None)
         return int(json.loads(offset.get().json())["entry"]) if offset.isDefined() else 0
+
+
+class _Laps:
+    """Seconds of what is done one after another."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._begun = time.perf_counter()
+
+    def end(self, stage: str) -> None:
+        """Stop the clock for a stage, and start it for the next."""
+        now = time.perf_counter()
+        self.seconds[stage], self._begun = now - self._begun, now
 
 
 class _Beats:
