@@ -73,7 +73,12 @@ def before(step: int, directory: Path) -> str:
 def run(directory: Path) -> dict[str, Any]:
     """Do what is left to do; what the session says in the end."""
     on_spark._SAVE_EVERY = 3
-    ps: Any = penstock.connect(master="local[2,4]", shards=2, checkpoint=directory / "checkpoint")
+    ps: Any = penstock.connect(
+        master=os.environ.get("PENSTOCK_APP_MASTER", "local[2,4]"),
+        spark_options=json.loads(os.environ.get("PENSTOCK_APP_OPTIONS", "{}")),
+        shards=2,
+        checkpoint=directory / "checkpoint",
+    )
     known = {row["name"] for row in ps.sql("SHOW STREAMS").to_pylist()}
     done = ps.stats()["streams"]["p"]["received"] // PUSHED_ROWS if "p" in known else 0
     for step in range(done, PUSHES):

@@ -87,18 +87,19 @@ def open_writer(format: str, out: str | None, append: bool = False) -> Writer:
                 remedy="add --out DIR",
             )
         return ParquetWriter(out, append)
-    file = _open(out, append) if out else sys.stdout
+    file = open_text(out, append, "--out") if out else sys.stdout
     return JsonWriter(file) if format == "json" else TableWriter(file)
 
 
-def _open(path: str, append: bool) -> IO[str]:
+def open_text(path: str, append: bool, option: str) -> IO[str]:
+    """A file to write, which an option names."""
     try:
         return open(path, "a" if append else "w", encoding="utf-8")
     except OSError as error:
         raise PenstockError(
             f"cannot write {path}: {error.strerror}",
             code="PS-CLI-002",
-            remedy="choose another --out",
+            remedy=f"choose another {option}",
         ) from error
 
 

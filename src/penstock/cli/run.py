@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from penstock.cli.app import App, read_plan
 from penstock.cli.feed import Input, Interrupt, feed, finish
 from penstock.cli.follow import follow, views
-from penstock.cli.output import Writer, open_writer
+from penstock.cli.output import Writer, open_text, open_writer
 from penstock.cli.runner import open_session, runner_options
 from penstock.cli.script import read_script
 from penstock.errors import PenstockError, UnsupportedError
@@ -44,6 +45,10 @@ from penstock.session import Query
     help="On Spark: end when all input is processed. In process it always ends then.",
 )  # fmt: skip
 @runner_options("spark")
+@click.option(
+    "--progress", metavar="PATH",
+    help="Append one line of JSON per batch: rows in and kept out, clocks, lag, state, seconds.",
+)  # fmt: skip
 @click.option("--quiet", is_flag=True, help="No progress bar and no summary.")
 def run(
     script: str,
@@ -57,6 +62,7 @@ def run(
     runner: str,
     master: str | None,
     shards: int | None,
+    progress: str | None,
     quiet: bool,
 ) -> None:
     """Run SCRIPT over its input and print what its queries answer.
@@ -81,7 +87,10 @@ def run(
         goes_on = output == "changes" and checkpoint is not None
         writer = open_writer(format_, out, append=goes_on)
         stack.callback(writer.close)
+        log = stack.enter_context(open_text(progress, True, "--progress")) if progress else None
         session = open_session(runner, master, shards, checkpoint, quiet)
+        if log is not None:
+            session.on_progress(lambda record: print(json.dumps(record), file=log, flush=True))
         app = App(stack.enter_context(session), plan)
         # what SHOW and EXPLAIN print must not end up among JSON lines
         app.execute(Console(stderr=format_ != "table"))

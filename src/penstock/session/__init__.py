@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import UnsupportedError
+from penstock.errors import StateError, UnsupportedError
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
 from penstock.session.query import Queries, Query
@@ -56,6 +56,8 @@ def connect(
     """
     names = frozenset(rule.__name__ for rule in RULES)
     off = names if optimizer_off == "all" else frozenset(optimizer_off)
+    if checkpoint == "":
+        raise StateError("the checkpoint has no name", remedy="name a directory, or leave it out")
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
         from penstock.session.on_spark import OnSpark  # a JVM's worth of imports

@@ -22,7 +22,8 @@ from typing import Any
 from penstock import __version__
 from penstock.errors import StateError
 
-FORMAT = 1
+FORMAT = 2
+"""Of the directory; 2: Spark names the states of shards by what made them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,17 @@ class Checkpoint:
         self.path = Path(tempfile.mkdtemp(prefix="penstock-")) if directory is None else directory
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = self._take_lock()
+            try:
+                self.identity = self._identify(shards)
+            except BaseException:
+                os.close(self._lock)
+                raise
         except OSError as error:
-            raise StateError(f"{self.path} cannot be made: {error}") from error
-        self._lock = self._take_lock()
-        try:
-            self.identity = self._identify(shards)
-        except BaseException:
-            os.close(self._lock)
-            raise
+            raise StateError(
+                f"{self.path} cannot hold a checkpoint: {error.strerror}",
+                remedy="name a directory that can be made and written",
+            ) from error
 
     @property
     def log(self) -> Path:
@@ -93,7 +97,8 @@ class Checkpoint:
         found = _read_identity(path)
         if (found.format, found.penstock) != (FORMAT, __version__):
             raise StateError(
-                f"the checkpoint {self.path} is of version {found.penstock}, this is {__version__}",
+                f"the checkpoint {self.path} is of version {found.penstock} (format "
+                f"{found.format}), this is {__version__} (format {FORMAT})",
                 code="PS-STATE-002",
                 remedy="install that version, or start from an empty checkpoint",
             )

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark import __version__ as spark_version
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -40,6 +41,14 @@ _STATIC = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "WARN",
 }
+
+
+KAFKA_REMEDY = (
+    "start Spark with its connector: connect(spark_options={"
+    f'"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"}})'
+)
+_log: Path | None = None
+"""Where the Spark that we started writes; removed at exit unless an error named it."""
 
 
 class SparkError(PenstockError):
@@ -66,6 +75,8 @@ def build_session(
     for key, value in {**_STATIC, **(options or {})}.items():
         conf.set(key, value)
     kept, log = log, log or Path(tempfile.gettempdir()) / f"penstock-spark-{os.getpid()}.log"
+    global _log
+    _log = log
     try:
         with log.open("ab") as file:
             gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
@@ -79,6 +90,14 @@ def build_session(
             f"Spark cannot be started: {_first_line(error)}",
             remedy=f"see {log}; Spark needs Java 17 or 21",
         ) from None
+
+
+def log_remedy() -> str:
+    """Where to read more, for the end of a remedy; the file is there when the process has ended."""
+    if _log is None or not _log.exists():
+        return ""
+    atexit.unregister(_log.unlink)
+    return f"; what else Spark said is in {_log}"
 
 
 def _retrying(master: str | None) -> str:
@@ -106,17 +125,23 @@ def _check_java() -> None:
     if home or shutil.which("java") is None:
         raise SparkError(
             f"there is no Java in JAVA_HOME ({home})" if home else "Spark needs Java",
-            remedy='install Java 17 or 21, or use connect(runner="inprocess")',
+            remedy=f"{'correct or unset JAVA_HOME' if home else 'install Java 17 or 21'}, or do "
+            'without: connect(runner="inprocess"), penstock run --runner inprocess',
         )
 
 
 def query_settings(shards: int, by_name: bool = False) -> dict[str, str]:
-    """Settings that the streaming query must have; it takes a copy when it starts."""
+    """Settings that the streaming query must have; it takes a copy when it starts.
+
+    With format 2 of the state store every attempt of a task writes files of its own, and the
+    driver says whose count: attempts that run at once (speculation) may save differently.
+    """
     return {
         "spark.sql.streaming.queryEvolution.enableSourceEvolution": str(by_name).lower(),
         "spark.sql.shuffle.partitions": str(shards),
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 20),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),

@@ -10,10 +10,18 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
-from penstock.spark.config import SparkError
+from penstock.spark.config import SparkError, log_remedy
 
-_OURS = re.compile(r"penstock\.errors\.\w+: \[(PS-[A-Z]+-\d+)\] (.*)")
+_OURS = re.compile(
+    r"penstock\.(?:\w+\.)+\w+: \[(PS-[A-Z]+-\d+)\] ([^\n]*)(?:\n\s+remedy: ([^\n]*))?"
+)
 _PYTHON = re.compile(r"^\s*((?:[a-zA-Z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)): (.*)$")
+_AROUND = re.compile(  # what Spark puts before and behind what happened
+    r"^(?::\s|Caused by: |(?:[a-z_]\w*\.)+[A-Z][\w$]*: |\[STREAM_FAILED\] Query \[[^\]]*\] "
+    r"terminated with exception: )|\s*SQLSTATE: \w{5}\s*$"
+)
+_NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ")
+"""Spark's name of an error: the message after it was written for users."""
 
 
 @contextmanager
@@ -31,10 +39,30 @@ def essential(text: str) -> PenstockError:
     """The error that matters in what Spark reports."""
     ours = _OURS.search(text)
     if ours:
-        return SparkError(ours[2], code=ours[1])
-    python = [m for line in text.splitlines() if (m := _PYTHON.match(line))]
-    if python and "org.apache.spark" not in python[-1][1]:
-        return SparkError(f"the job failed: {python[-1][1]}: {python[-1][2]}", code="PS-SPARK-002")
+        return SparkError(ours[2], code=ours[1], remedy=ours[3] or "")
+    remedy = f"remove the cause and start again: the checkpoint is good{log_remedy()}"
+    return SparkError(f"the job failed: {_said(text)}", code="PS-SPARK-002", remedy=remedy)
+
+
+def cause(error: PenstockError) -> str:
+    """What `essential` found, for an error that says itself what failed."""
+    return error.message.removeprefix("the job failed: ")
+
+
+def _said(text: str) -> str:
+    """The line that says most: of Python, with Spark's name of an error, the last cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    first = next((x for x in lines if not x.startswith(("at ", "An error occurred"))), "unknown")
-    return SparkError(f"the job failed: {first}", code="PS-SPARK-002")
+    python = [m for line in lines if (m := _PYTHON.match(line))]
+    if python and not python[-1][1].startswith(("org.apache.", "java.")):
+        return f"{python[-1][1]}: {python[-1][2]}"
+    plain = [_plain(line) for line in lines if not line.startswith(("at ", "An error occurred"))]
+    named = [line for line in plain if _NAMED.match(line)]
+    causes = [_plain(line) for line in lines if line.startswith("Caused by: ")]
+    return next((found[-1] for found in (named, causes) if found), plain[0] if plain else "unknown")
+
+
+def _plain(line: str) -> str:
+    """A line without the names of Java classes around it."""
+    while (shorter := _AROUND.sub("", line)) != line:
+        line = shorter
+    return line

@@ -289,9 +289,11 @@ class SparkJob:
             self._changed.wait_for(lambda: self._renewal is None)
         self._check()
         if self._sources and self._query is not None:
-            with translated():
-                self._query.processAllAvailable()
-            self._check()
+            try:
+                with translated():
+                    self._query.processAllAvailable()
+            finally:
+                self._check()  # Spark tells what a batch raised in its own words
 
     def reports(self) -> list[dict[str, Any]]:
         """What each shard measured in the last batch, and shares among queries."""

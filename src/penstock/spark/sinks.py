@@ -23,7 +23,7 @@ from penstock.schema import Schema
 from penstock.shards.wire import Result
 from penstock.spark import batch_files as files
 from penstock.spark.change_frames import Decode, QueryNames, change_frame, local_frame
-from penstock.spark.failure import essential
+from penstock.spark.failure import cause, essential
 from penstock.spark.write_formats import (
     ConsoleWriter,
     FormatWriter,
@@ -188,9 +188,8 @@ def _write(
 
 def _failed(spec: SinkSpec, error: PenstockError) -> PenstockError:
     """The error of a sink, with its name."""
-    message = error.message.removeprefix("the job failed: ")
     return PenstockError(
-        f"sink {spec.name} of {spec.query}: {message}",
+        f"sink {spec.name} of {spec.query}: {cause(error)}",
         code="PS-SINK-004" if error.code.startswith("PS-SPARK") else error.code,
         remedy=error.remedy or "the batch comes again when the job is started again",
     )

@@ -19,8 +19,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from penstock.engine.admission import MALFORMED
 from penstock.errors import DataError
 from penstock.schema import Schema
-from penstock.spark.config import SparkError
-from penstock.spark.failure import translated
+from penstock.spark.config import KAFKA_REMEDY, SparkError
+from penstock.spark.failure import cause, translated
 from penstock.spark.parquet_files import can_read, found_files
 from penstock.sql.catalog import StreamDef
 from penstock.types import Kind, SqlType
@@ -135,11 +135,26 @@ def _of_stream(name: str, kind: str) -> Iterator[None]:
     try:
         yield
     except SparkError as error:
+        said = cause(error)
         raise DataError(
-            f"stream {name} cannot read {kind}: {error.message}",
+            f"stream {name} cannot read {kind}: {said}",
             code="PS-DATA-008",
-            remedy="check FROM and its OPTIONS; a connector must be on Spark's class path",
+            remedy=_remedy(kind, said),
         ) from None
+
+
+def _remedy(kind: str, said: str) -> str:
+    """What to do about a source that cannot be opened."""
+    if kind == "kafka" and "NOT_ENABLED" in said:
+        return KAFKA_REMEDY
+    if said.startswith("[DATA_SOURCE_NOT_FOUND]"):
+        return (
+            "one of parquet, json, csv, orc, kafka, socket, rate, or a format whose package "
+            "Spark has loaded (spark.jars.packages)"
+        )
+    if said.startswith("[PATH_NOT_FOUND]"):
+        return "make the directory first; files may come later"
+    return "check FROM and its OPTIONS"
 
 
 def _corrupt() -> t.StructField:

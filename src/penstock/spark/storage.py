@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from penstock.errors import DataError
-from penstock.spark.failure import essential
+from penstock.spark.failure import cause, essential
 
 
 class Directory:
@@ -99,7 +99,7 @@ def _explained(path: str) -> Iterator[None]:
     except Py4JError as error:
         text = str(getattr(error, "java_exception", None) or error)
         raise DataError(
-            f"cannot use {path}: {essential(text).message.removeprefix('the job failed: ')}",
+            f"cannot use {path}: {cause(essential(text))}",
             code="PS-SINK-003",
             remedy="name a directory that can be written",
         ) from None

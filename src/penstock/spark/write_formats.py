@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError
-from pyspark import __version__ as spark_version
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -22,9 +21,9 @@ from penstock.delta import BEGINNING
 from penstock.errors import DataError, PenstockError
 from penstock.inprocess.sinks import Sink
 from penstock.spark.batch_files import MICROSECONDS, in_order
+from penstock.spark.config import KAFKA_REMEDY
 
 BatchFunction = Callable[[DataFrame, int], None]
-_KAFKA_PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"
 _JSON = {"ignoreNullFields": "false", "timestampNTZFormat": MICROSECONDS}
 
 
@@ -126,8 +125,7 @@ def check_format(spark: SparkSession, format: str) -> None:
     except (PySparkException, Py4JError):
         remedy = "parquet, json, csv, console, kafka or a format whose package Spark has loaded"
         if format == "kafka":
-            option = f'"spark.jars.packages": "{_KAFKA_PACKAGE}"'
-            remedy = f"start Spark with its connector: connect(spark_options={{{option}}})"
+            remedy = KAFKA_REMEDY
         raise DataError(
             f"Spark has no format {format!r}", code="PS-SINK-001", remedy=remedy
         ) from None

@@ -80,6 +80,13 @@ def test_run_reads_from_clauses_and_writes_parquet(app: Path) -> None:
     assert pq.read_table(app / "out" / "n.parquet").num_rows == 2
 
 
+def test_run_tells_its_progress_as_json_lines(app: Path) -> None:
+    for _ in range(2):
+        assert run("app.sql", "--input", "s=in.jsonl", "--progress", "progress.jsonl") == 0
+    told = [json.loads(line) for line in (app / "progress.jsonl").read_text().splitlines()]
+    assert [record["rows_in"] for record in told if record["rows_in"]] == [3, 3]
+
+
 def test_run_reads_standard_input_and_counts_what_is_kept_out(
     app: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +162,7 @@ def test_a_stream_without_its_source_is_else_the_same(text: str) -> None:
     [
         (["run", "none.sql"], 1, "PS-CLI-001"),
         (["run", "app.sql", "--runner", "inprocess", "--shards", "2"], 2, "--runner spark"),
+        (["run", "app.sql", "--progress", "no/such"], 1, "another --progress"),
         (["run", "app.sql", "--input", "t=in.jsonl"], 1, "declares no stream t"),
         (["run", "app.sql", "--input", "s=none.csv", "--runner", "inprocess"], 1, "PS-SRC-004"),
         (["run", "app.sql", "--format", "parquet"], 1, "--out DIR"),

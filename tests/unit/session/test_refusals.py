@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import DataError, NameError_, PenstockError
+from penstock.errors import DataError, NameError_, PenstockError, StateError
 
 
 @pytest.fixture
@@ -113,3 +113,8 @@ def test_casts_of_constants_round_like_those_of_columns(ps):
     )
     ps.push("f", [{"x": 2.5, "y": 2.5, "ts": 1}])
     assert query.view().to_pylist() == [{"a": 2, "b": 2, "c": 3, "d": 3}]
+
+
+def test_a_checkpoint_needs_a_name():
+    with pytest.raises(StateError, match="no name"):
+        penstock.connect(runner="inprocess", checkpoint="")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StateError
-from penstock.spark.checkpoint import Checkpoint
+from penstock.spark.checkpoint import FORMAT, Checkpoint
 
 
 def test_what_it_is_stays(tmp_path: Path) -> None:
@@ -46,8 +46,25 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
     Checkpoint(tmp_path, 1).close()
     path = tmp_path / "penstock.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "penstock": "0.0.1"}))
-    with pytest.raises(StateError, match="PS-STATE-002"):
+    with pytest.raises(StateError, match=r"PS-STATE-002.*0\.0\.1"):
         Checkpoint(tmp_path, 1)
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    Checkpoint(tmp_path, 1).close()
+    path = tmp_path / "penstock.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": FORMAT - 1}))
+    with pytest.raises(StateError, match=rf"PS-STATE-002.*format {FORMAT - 1}.*format {FORMAT}"):
+        Checkpoint(tmp_path, 1)
+
+
+def test_what_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/self")):
+        with pytest.raises(StateError, match="PS-STATE-001") as raised:
+            Checkpoint(path, 1)
+        assert str(path) in raised.value.message
+        assert raised.value.remedy
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"format": 1}', "[]"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.config import SparkError, _retrying, build_session
+from penstock.spark.config import SparkError, _retrying, build_session, log_remedy
 
 
 def test_without_java_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -17,6 +17,24 @@ def test_without_java_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
         build_session()
     assert raised.value.code == "PS-SPARK-001"
     assert "inprocess" in raised.value.remedy
+
+
+def test_a_wrong_java_home_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    with pytest.raises(SparkError, match=str(tmp_path)) as raised:
+        build_session()
+    assert "JAVA_HOME" in raised.value.remedy
+
+
+def test_a_log_that_an_error_names_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    log, kept = tmp_path / "log", list[object]()
+    monkeypatch.setattr("penstock.spark.config._log", log)
+    monkeypatch.setattr("atexit.unregister", kept.append)
+    assert log_remedy() == ""  # nobody can read it
+    log.touch()
+    assert str(log) in log_remedy()
+    assert kept == [log.unlink]
 
 
 def test_what_is_no_session_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.spark.failure import essential
 
 PYTHON = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to
@@ -29,8 +31,49 @@ def test_our_errors_keep_their_code() -> None:
     assert error.message.startswith("the log file x is damaged")
 
 
-def test_what_is_only_java_is_cut_to_a_line() -> None:
-    text = "An error occurred while calling o1.start.\n: java.io.IOException: No space left\n\tat x"
+def test_our_errors_keep_their_remedy() -> None:
+    text = (
+        "penstock.spark.config.SparkError: [PS-SRC-005] 1.parquet is torn\n  remedy: mend it\n  at"
+    )
+    error = essential(PYTHON.replace("AttributeError: 'Lower' object has no attribute 'x'", text))
+    assert (error.code, error.message, error.remedy) == (
+        "PS-SRC-005",
+        "1.parquet is torn",
+        "mend it",
+    )
+
+
+CALL = "An error occurred while calling o1.start.\n"
+WAIT = f"{CALL}: org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat a.B\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{CALL}: java.io.IOException: No space left\n\tat x", "No space left"),
+        (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+            "Connection refused SQLSTATE: XXKST\n=== Streaming Query ===",
+            "Connection refused",
+        ),
+        (
+            f"{CALL}: org.apache.spark.SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed "
+            "to find x. SQLSTATE: 42K02\n\tat org.apache.spark.sql.Errors$.x(Errors.scala:1)",
+            "[DATA_SOURCE_NOT_FOUND] Failed to find x.",
+        ),
+        (
+            f"{WAIT}Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.MISMATCH] "
+            "Column k is BINARY. SQLSTATE: KD001\n\tat a.B\nCaused by: a.b.NotSupported: no",
+            "[FAILED_READ_FILE.MISMATCH] Column k is BINARY.",
+        ),
+        (
+            f"{WAIT}Caused by: java.net.ConnectException: Connection refused\n\tat a.B",
+            "Connection refused",
+        ),
+        ("", "unknown"),
+    ],
+)
+def test_what_is_only_java_is_cut_to_what_happened(text: str, said: str) -> None:
     error = essential(text)
-    assert "No space left" in error.message
-    assert "\n" not in error.message
+    assert error.message == f"the job failed: {said}"
+    assert error.remedy
