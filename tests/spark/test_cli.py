@@ -1,4 +1,4 @@
-"""The command on Spark, from outside: in a process of its own, as a user starts it."""
+"""The command on Spark; stopped and continued from outside, as a user does."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.cli.main import main
 
 APP = """
 CREATE STREAM IF NOT EXISTS r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts DELAY 2
@@ -48,18 +53,41 @@ def command(*arguments: str) -> list[str]:
     return [*start, "--master", "local[2,4]", "--shards", "2", *arguments]
 
 
-def test_available_now_ends_with_every_row_counted(app: Path) -> None:
-    done = subprocess.run(
-        command("--available-now", "--format", "json"),
-        cwd=app, capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+@pytest.fixture
+def run_here(app: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The command in this process, on the Spark that all tests share."""
+    connect = penstock.connect
+    monkeypatch.setattr(penstock, "connect", lambda **options: connect(spark=spark, **options))
+    monkeypatch.chdir(app)
+    # Spark resolves relative paths in the directory in which its JVM was started
+    (app / "app.sql").write_text(APP.replace("path '", f"path '{app}/"))
+
+    def run(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as left:
+            main([*command(*arguments)[3:]])
+        return int(left.value.code or 0)
+
+    return run
+
+
+def test_available_now_ends_with_every_row_counted(
+    app: Path, run_here: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run_here("--available-now", "--format", "json", "--progress", "progress")
+    done = capsys.readouterr()
+    assert code == 0, done.err
+    found = [json.loads(line) for line in done.out.splitlines()]
     counts = {row["k"]: row["n"] for row in found if row["_query"] == "n"}
     assert counts == {0: 15, 1: 15}
     assert len([row for row in found if row["_query"] == "both"]) == 30
-    assert "r: 30 rows" in done.stderr
-    assert "s: 2 rows" in done.stderr
+    assert "r: 30 rows" in done.err
+    assert "s: 2 rows" in done.err
+    told = [json.loads(line) for line in (app / "progress").read_text().splitlines()]
+    assert [sum(batch["streams"][s]["rows_in"] for batch in told) for s in "rs"] == [30, 2]
+    assert told[-1].keys() >= {"state_bytes", "log_bytes", "snapshot_bytes", "changes_out"}
+    assert told[-1]["stages"].keys() >= {"plan_s", "run_s", "deliver_s", "level1_apply_s"}
+    assert 0 < told[-1]["stages"]["level2_apply_s"] < told[-1]["stages"]["run_s"]
+    assert told[-1]["stages"]["run_s"] < told[-1]["seconds"]
 
 
 def test_ctrl_c_prints_the_answers_and_the_next_run_continues(app: Path) -> None:
@@ -96,13 +124,13 @@ def inserted(app: Path) -> bool:
     return path.exists() and "insert" in path.read_text()
 
 
-def test_a_source_that_cannot_be_read_is_told_without_a_trace(app: Path) -> None:
-    (app / "app.sql").write_text(APP.replace("'in', maxFilesPerTrigger 1", "'nowhere'"))
-    done = subprocess.run(
-        command("--available-now"), cwd=app, capture_output=True, text=True, timeout=PATIENCE,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "PS-DATA-008" in done.stderr
-    for trace in ("Traceback", "\tat ", "py4j"):
-        assert trace not in done.stderr
+def test_a_source_that_cannot_be_read_is_told_without_a_trace(
+    app: Path, run_here: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (app / "app.sql").write_text(APP.replace("'in', maxFilesPerTrigger 1", "'/nowhere'"))
+    assert run_here("--available-now") == 1
+    said = capsys.readouterr().err
+    assert "PS-DATA-008" in said
+    assert "remedy: make the directory first" in said
+    for trace in ("Traceback", "\tat ", "py4j", "SQLSTATE"):
+        assert trace not in said

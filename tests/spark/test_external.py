@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import socket
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.delta import BEGINNING
 from penstock.engine import blocks as b
+from penstock.errors import DataError
 from penstock.session.changelog import CHANGE_TYPES
 from penstock.session.sharded import ShardedSession
 from penstock.shards import wire
@@ -205,6 +210,55 @@ def test_a_source_joins_a_running_job(spark: SparkSession, tmp_path: Path) -> No
         for name in ("n", "j"):
             assert answers(ps, name) == answers(one, name) != Counter(), name
     one.close()
+
+
+def test_formats_with_rows_of_their_own_are_sources(spark: SparkSession) -> None:
+    """Rate has columns, a socket lines of JSON; neither comes to an end."""
+    lines = "".join(json.dumps({"k": n % 3, "ts": n}) + "\n" for n in range(20)) + "no json\n"
+    connections: list[socket.socket] = []
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):  # it is closed
+            while True:
+                connections.append(server.accept()[0])
+                connections[-1].sendall(lines.encode())
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        penstock.connect(spark=spark, shards=1) as ps,
+    ):
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(DataError, match=r"PS-DATA-008(.|\n)*timestamp TIMESTAMP, value BIGINT"):
+            ps.sql(
+                "CREATE STREAM r (n BIGINT, timestamp TIMESTAMP) TIMESTAMP BY timestamp FROM rate"
+            )
+        ps.sql(
+            "CREATE STREAM r (Value BIGINT, timestamp TIMESTAMP) TIMESTAMP BY timestamp FROM rate"
+        )
+        port = server.getsockname()[1]
+        ps.sql(
+            "CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts "
+            f"FROM socket OPTIONS (host '127.0.0.1', port {port})"
+        )
+        came = threading.Event()
+
+        def look(record: dict[str, Any]) -> None:
+            told = ps.stats()["streams"]
+            if told["s"]["received"] == 21 and told["r"]["received"]:
+                came.set()
+
+        ps.on_progress(look)
+        top = ps.query("SELECT max(value) AS top FROM r [RANGE 1 HOUR]")
+        query = ps.query("SELECT k, count(*) AS n FROM s [RANGE 100] GROUP BY k")
+        ps.start()
+        assert came.wait(300)
+        told = ps.stats()["streams"]
+        assert (told["r"]["accepted"] > 0, told["r"]["quarantined"]) == (True, 0)
+        assert top.view()["top"].to_pylist()[0] >= 0
+        assert sorted(query.view()["n"].to_pylist()) == [6, 7, 7]
+        assert ps.quarantine("s").num_rows == 1
+    for connection in connections:
+        connection.close()
 
 
 def answers(session: Any, view: str) -> Counter[tuple[Any, ...]]:

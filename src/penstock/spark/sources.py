@@ -110,12 +110,13 @@ def open_source(spark: SparkSession, stream: StreamDef) -> Source:
             reader = spark.readStream if name is None else spark.readStream.name(name)
             if files:
                 return found_files(reader, options)
-            return _rows(reader.format(kind).options(**options), kind, stream.schema)
+            reader = reader.format(kind).options(**options)
+            return _rows(reader, kind, stream.name, stream.schema)
 
     return Source(opened(None), files, opened)
 
 
-def _rows(reader: DataStreamReader, kind: str, schema: Schema) -> DataFrame:
+def _rows(reader: DataStreamReader, kind: str, stream: str, schema: Schema) -> DataFrame:
     """The rows of a source as Spark reads them."""
     if kind == "csv":  # as text: admission says which value of which row does not fit
         texts = [t.StructField(c.name, t.StringType()) for c in schema]
@@ -127,7 +128,21 @@ def _rows(reader: DataStreamReader, kind: str, schema: Schema) -> DataFrame:
     if kind in _FILES:
         return reader.schema(spark_schema(schema)).load()
     frame = reader.load()
-    return _parsed(frame, schema) if kind in _JSON_VALUE else frame
+    return _parsed(frame, schema) if kind in _JSON_VALUE else _chosen(frame, stream, schema)
+
+
+def _chosen(frame: DataFrame, stream: str, schema: Schema) -> DataFrame:
+    """The declared columns of a source that has its own."""
+    had = {column.lower(): column for column in frame.columns}
+    missing = [column for column in schema.names if column.lower() not in had]
+    if missing:
+        told = ", ".join(f"{c.name} {c.dataType.simpleString().upper()}" for c in frame.schema)
+        raise DataError(
+            f"stream {stream} has a column {missing[0]}, its source has none",
+            code="PS-DATA-008",
+            remedy=f"the source has {told}",
+        )
+    return frame.select(*(f.col(f"`{had[c.lower()]}`").alias(c) for c in schema.names))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 MODULE = "penstock.spark.shard_batch"
-SLEEP_S = 1.5
+SLEEP_S = 5.0
 
 
 def _straggle(module: Any) -> None:
@@ -27,7 +27,7 @@ def _straggle(module: Any) -> None:
     def late_save(*args: Any) -> Any:
         context = TaskContext.get()
         assert context is not None
-        before, after = rng.random() < 0.25, rng.random() < 0.25
+        before, after = (rng.random() < 0.15 for _ in range(2))
         if context.attemptNumber():
             before = after = False
             with open(os.environ["PENSTOCK_ATTEMPTS"], "ab") as file:
