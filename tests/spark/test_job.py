@@ -38,23 +38,23 @@ def test_results_are_those_of_the_shards_without_spark(spark: SparkSession, shar
     assert got.results("status")[-1]["watermarks"] == {"r": 40, "t": 40}
 
 
-@pytest.mark.parametrize(
-    ("log_weight", "lose_arenas"),
-    [(LOG_WEIGHT, False), (LOG_WEIGHT, True), (1, True)],
-    ids=["arena", "log", "snapshot"],
-)
-def test_a_restart_goes_on(
-    spark: SparkSession, tmp_path: Path, log_weight: int, lose_arenas: bool
-) -> None:
+def test_a_restart_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """From the arenas, from the log without them, and from a snapshot without them."""
     entries = record(trades, 2)
     got = Deliveries()
-    for first, last in pairwise([0, 17, len(entries)]):
+    lives = [(LOG_WEIGHT, False), (LOG_WEIGHT, True), (1, True), (1, False)]
+    cuts = [0, 9, 17, 25, len(entries)]
+    for (first, last), (log_weight, lose_arenas) in zip(pairwise(cuts), lives, strict=True):
+        before = len(got.results("shard"))
         job = SparkJob(spark, got, shards=2, checkpoint=tmp_path, log_weight=log_weight)
         assert job.next_entry == first + 1
         for entry in entries[first:last]:
             job.append(*entry)
         job.drain()
         job.close()
+        told = got.results("shard")[before:]
+        written = {(t["level"], t["shard"]) for t in told if t["snapshot_bytes"]}
+        assert len(written) == 4 or (log_weight, lose_arenas) != (1, True)
         if lose_arenas:
             shutil.rmtree(job._arenas())
     check_results(got, entries, 2)
