@@ -6,9 +6,12 @@ builds the same operators again and puts the arrays back.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,15 +111,27 @@ def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
 
 def save(session: Session, directory: Path) -> None:
     """Write the session into a checkpoint directory, all or nothing."""
-    directory.mkdir(parents=True, exist_ok=True)
     staged = directory / f"{_FILE}.{os.getpid()}"
-    staged.write_bytes(pickle.dumps(take(session)))
-    staged.replace(directory / _FILE)
+    data = pickle.dumps(take(session))
+    with _writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        staged.write_bytes(data)
+        staged.replace(directory / _FILE)
 
 
 def load(directory: Path) -> Snapshot | None:
-    """The saved session of a checkpoint directory, None when there is none."""
+    """The saved session of a checkpoint directory, which is made; None when there is none."""
     path = directory / _FILE
+    with _writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        if not os.access(directory, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if (directory / "penstock.json").exists():
+        raise StateError(
+            f"{directory} is a checkpoint of the Spark runner",
+            code="PS-STATE-003",
+            remedy='connect() without runner="inprocess", or another directory',
+        )
     if not path.exists():
         return None
     try:
@@ -130,3 +145,14 @@ def load(directory: Path) -> Snapshot | None:
     if not isinstance(found, Snapshot):
         raise StateError(f"{path} is not a checkpoint of Penstock", code="PS-STATE-003")
     return found
+
+
+@contextmanager
+def _writing(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StateError(
+            f"{directory} cannot hold a checkpoint: {error.strerror}",
+            remedy="name a directory that can be made and written",
+        ) from error

@@ -91,6 +91,12 @@ class Checkpoint:
         if not path.exists():
             if self.spark.exists() or self.log.exists():
                 raise StateError(f"the checkpoint file {path} is missing", code="PS-STATE-003")
+            if (self.path / "session.pickle").exists():
+                raise StateError(
+                    f"{self.path} is a checkpoint of the in-process runner",
+                    code="PS-STATE-003",
+                    remedy='connect(runner="inprocess"), or another directory',
+                )
             made = Identity(FORMAT, __version__, uuid.uuid4().hex, shards, None)
             self._write(made)
             return made

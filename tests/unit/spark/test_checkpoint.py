@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.errors import StateError
 from penstock.spark.checkpoint import FORMAT, Checkpoint
 
@@ -58,13 +59,18 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
         Checkpoint(tmp_path, 1)
 
 
+def in_process(directory: Path, shards: int) -> None:
+    penstock.connect(runner="inprocess", checkpoint=directory).close()
+
+
 def test_what_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/self")):
-        with pytest.raises(StateError, match="PS-STATE-001") as raised:
-            Checkpoint(path, 1)
-        assert str(path) in raised.value.message
-        assert raised.value.remedy
+        for open_ in (Checkpoint, in_process):
+            with pytest.raises(StateError, match="PS-STATE-001") as raised:
+                open_(path, 1)
+            assert str(path) in raised.value.message
+            assert raised.value.remedy
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"format": 1}', "[]"])
@@ -80,6 +86,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     with pytest.raises(StateError, match=r"penstock\.json is missing"):
         Checkpoint(tmp_path, 1)
+
+
+def test_runners_tell_their_checkpoints_apart(tmp_path: Path) -> None:
+    penstock.connect(runner="inprocess", checkpoint=tmp_path / "one").close()
+    with pytest.raises(StateError, match=r"PS-STATE-003.*in-process"):
+        Checkpoint(tmp_path / "one", 1)
+    penstock.connect(runner="inprocess", checkpoint=tmp_path / "one").close()  # as it was
+    Checkpoint(tmp_path / "spark", 1).close()
+    with pytest.raises(StateError, match=r"PS-STATE-003.*Spark"):
+        penstock.connect(runner="inprocess", checkpoint=tmp_path / "spark")
 
 
 def test_a_temporary_one_goes() -> None:
