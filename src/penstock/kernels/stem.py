@@ -204,8 +204,9 @@ def merge_runs(values: I64, positions: I64, begin: int, middle: int, end: int, f
     return out
 
 
-@kernel
-def _lower_bound(values: I64, begin: int, end: int, value: int) -> int:
+@inlined
+def lower_bound(values: I64, begin: int, end: int, value: int) -> int:
+    """The first of the sorted values at [begin, end) that is not less."""
     while begin < end:
         middle = (begin + end) >> 1
         if values[middle] < value:
@@ -235,7 +236,7 @@ def search_runs(
             if born[r + 1] <= floor or born[r] >= limit[i]:
                 continue
             end = offsets[r + 1]
-            for k in range(_lower_bound(values, offsets[r], end, low[i]), end):
+            for k in range(lower_bound(values, offsets[r], end, low[i]), end):
                 if values[k] > high[i]:
                     break
                 if floor <= positions[k] < limit[i]:

@@ -25,11 +25,11 @@ _STEPS = 16  # that they take in turn
 _HASH = 0x7FFFFFFF
 
 
-class Indexed(NamedTuple):
-    """A log by place (position less `base`), a window over it and the SteM by the join's columns.
+class Side(NamedTuple):
+    """A log by place (position less `base`), a window over it and the columns it is joined by.
 
-    The window begins at `first`; rows at [start, end) have not arrived. Of the SteM only
-    what is before `start` counts.
+    The window begins at `first`; rows at [start, end) have not arrived. With a `slide` rows
+    come and go at its multiples.
     """
 
     rows: I64
@@ -39,8 +39,14 @@ class Indexed(NamedTuple):
     start: int
     end: int
     length: int
-    built: int
+    slide: int
     columns: I64
+
+
+class Hashed(NamedTuple):
+    """The SteM of a side by its columns. Only what is before the side's `start` counts."""
+
+    built: int
     head: I32
     gap: I32
     skip: I32
@@ -58,12 +64,13 @@ class Pairs(NamedTuple):
 class Moves(NamedTuple):
     """Rows of one side that arrive or leave, in this order, and where their partners are.
 
-    That is at `first` or later: in the chain of fresh rows that begins at `fresh`, and in the
+    That is at [first, until): in the chain of fresh rows that begins at `fresh`, and in the
     SteM by `hashed`, the hash of the key.
     """
 
     row: I32
     first: I32
+    until: I32
     fresh: I32
     hashed: I32
 
@@ -109,8 +116,23 @@ def _hashes(rows: I64, key: I64, first: int, gone: int, start: int, end: int) ->
 
 
 @inlined
-def _move(moves: I32, n: int, row: int, first: int, fresh: int, hashed: int) -> None:
-    moves[0, n], moves[1, n], moves[2, n], moves[3, n] = row, first, fresh, hashed
+def _move(
+    moves: I32, n: int, row: int, first: int, until: int, fresh: int, hashed: int
+) -> None:  # fmt: skip
+    moves[0, n], moves[1, n], moves[2, n] = row, first, until
+    moves[3, n], moves[4, n] = fresh, hashed
+
+
+@inlined
+def _arrival(ts: int, slide: int) -> int:
+    """When a row comes into its window."""
+    return (ts // slide + 1) * slide if slide else ts
+
+
+@inlined
+def _departure(ts: int, length: int, slide: int) -> int:
+    """When a row leaves its window."""
+    return ((ts + length) // slide + 1) * slide if slide else ts + length
 
 
 @inlined
@@ -123,7 +145,7 @@ def _link(head: I32, links: I32, at: int, row: int, hashed: int) -> None:
 
 @kernel
 def line_up(
-    left: Indexed, right: Indexed, at: int, now: int, tells: bool, room: tuple[int, int]
+    left: Side, right: Side, at: int, now: int, tells: bool, room: tuple[int, int]
 ) -> Lined:  # fmt: skip
     """The moves up to `now`, at most `room` by side, of rows whose key is known.
 
@@ -134,6 +156,7 @@ def line_up(
     l_ts, r_ts, l_base, r_base = left.ts, right.ts, left.first, right.first
     l_start, l_end, l_length, l_first = left.start, left.end, left.length, left.first
     r_start, r_end, r_length, r_first = right.start, right.end, right.length, right.first
+    l_slide, r_slide = left.slide, right.slide
     l_gone = max(0, min(room[0] - (l_end - l_start), l_start - l_base))
     r_gone = max(0, min(room[1] - (r_end - r_start), r_start - r_base))
     l_hash = _hashes(left.rows, left.columns, l_base, l_gone, l_start, l_end)
@@ -141,15 +164,19 @@ def line_up(
     l_head, l_links = _buckets(l_end - l_start), np.empty((l_end - l_start, 2), np.int32)
     r_head, r_links = _buckets(r_end - r_start), np.empty((r_end - r_start, 2), np.int32)
     l_mask, r_mask = l_head.shape[0] - 1, r_head.shape[0] - 1
-    lefts, rights = np.empty((4, room[0]), np.int32), np.empty((4, room[1]), np.int32)
+    lefts, rights = np.empty((5, room[0]), np.int32), np.empty((5, room[1]), np.int32)
     of_right, ts = np.empty(sum(room), np.bool_), np.empty(sum(room), np.int64)
     sign = np.empty(sum(room), np.int8)
     l_next, r_next, nl, nr = l_start, r_start, 0, 0
     while True:
-        l_in = max(l_ts[l_next], at) if l_next < l_end else NEVER
-        r_in = max(r_ts[r_next], at) if r_next < r_end else NEVER
-        l_out = l_ts[l_first] + l_length if l_length < NEVER and l_first < l_end else NEVER
-        r_out = r_ts[r_first] + r_length if r_length < NEVER and r_first < r_end else NEVER
+        l_in = max(_arrival(l_ts[l_next], l_slide), at) if l_next < l_end else NEVER
+        r_in = max(_arrival(r_ts[r_next], r_slide), at) if r_next < r_end else NEVER
+        l_out = NEVER
+        if l_length < NEVER and l_first < l_end:
+            l_out = _departure(l_ts[l_first], l_length, l_slide)
+        r_out = NEVER
+        if r_length < NEVER and r_first < r_end:
+            r_out = _departure(r_ts[r_first], r_length, r_slide)
         come, gone, n = min(l_in, r_in), min(l_out, r_out), nl + nr
         leaves = gone <= min(come, now)
         if not leaves and come == NEVER:
@@ -163,7 +190,7 @@ def line_up(
                 prefetch(r_head, 0, later & r_mask)
                 prefetch(l_head, 0, later & l_mask)
             if hashed >= 0:
-                _move(lefts, nl, row, r_first, r_head[hashed & r_mask], hashed)
+                _move(lefts, nl, row, r_first, r_next, r_head[hashed & r_mask], hashed)
                 nl += 1
                 if not leaves:
                     _link(l_head, l_links, row - l_start, row, hashed)
@@ -177,7 +204,7 @@ def line_up(
                 prefetch(l_head, 0, later & l_mask)
                 prefetch(r_head, 0, later & r_mask)
             if hashed >= 0:
-                _move(rights, nr, row, l_first, l_head[hashed & l_mask], hashed)
+                _move(rights, nr, row, l_first, l_next, l_head[hashed & l_mask], hashed)
                 nr += 1
                 if not leaves:
                     _link(r_head, r_links, row - r_start, row, hashed)
@@ -187,8 +214,8 @@ def line_up(
             of_right[n], ts[n] = not is_left, gone if leaves else come
             sign[n] = -1 if leaves else 1
     line = Line(of_right[: nl + nr], ts[: nl + nr], sign[: nl + nr])
-    l_moves = Moves(lefts[0, :nl], lefts[1, :nl], lefts[2, :nl], lefts[3, :nl])
-    r_moves = Moves(rights[0, :nr], rights[1, :nr], rights[2, :nr], rights[3, :nr])
+    l_moves = Moves(lefts[0, :nl], lefts[1, :nl], lefts[2, :nl], lefts[3, :nl], lefts[4, :nl])
+    r_moves = Moves(rights[0, :nr], rights[1, :nr], rights[2, :nr], rights[3, :nr], rights[4, :nr])
     return Lined(line, l_moves, r_moves, l_links, r_links)
 
 
@@ -203,17 +230,17 @@ class _Found(NamedTuple):
 
 @kernel
 def _look_up(
-    moves: Moves, begin: int, end: int, own: Indexed, other: Indexed, found: _Found
+    moves: Moves, begin: int, end: int, own: Side, other: Side, stem: Hashed, found: _Found
 ) -> None:  # fmt: skip
     """The first partners of the moves at [begin, end) in the other's SteM, newest first.
 
     They take their steps in turn, so that their cache misses overlap.
     """
-    moved, firsts, _, hashes = moves
+    moved, firsts, _, _, hashes = moves
     rows, key, theirs, their_key = own.rows, own.columns, other.rows, other.columns
-    head, gap, skip, base, start = other.head, other.gap, other.skip, other.base, other.start
+    head, gap, skip, base, start = stem.head, stem.gap, stem.skip, other.base, other.start
     some, count, rest, walking = found
-    ring, buckets, newest, n = gap.shape[0] - 1, head.shape[0] - 1, other.built - 1, 0
+    ring, buckets, newest, n = gap.shape[0] - 1, head.shape[0] - 1, stem.built - 1, 0
     for e in range(begin, end):
         prefetch(head, 0, hashes[e] & buckets)
     for e in range(begin, end):
@@ -249,14 +276,14 @@ def _look_up(
 
 @kernel
 def _append(
-    moves: Moves, begin: int, end: int, own: Indexed, other: Indexed, links: I32, found: _Found,
-    counts: I64, out: I32, n: int,
+    moves: Moves, begin: int, end: int, own: Side, other: Side, stem: Hashed, links: I32,
+    found: _Found, counts: I64, out: I32, n: int,
 ) -> int:  # fmt: skip
     """Write all partners of the moves at [begin, end) to `out`; the new n, −1 when it is full."""
-    moved, firsts, fresh, hashes = moves
+    moved, firsts, _, fresh, hashes = moves
     rows, key, theirs, their_key = own.rows, own.columns, other.rows, other.columns
     gap, base, start, ring, room = (
-        other.gap, other.base, other.start, other.gap.shape[0] - 1, out.shape[0]
+        stem.gap, other.base, other.start, stem.gap.shape[0] - 1, out.shape[0]
     )  # fmt: skip
     some, count, rest, _ = found
     for e in range(begin, end):
@@ -287,10 +314,10 @@ def _append(
 
 @kernel
 def _ask_for_fresh(
-    moves: Moves, begin: int, end: int, other: Indexed, links: I32
+    moves: Moves, begin: int, end: int, other: Side, links: I32
 ) -> None:  # fmt: skip
     """Ask for the first fresh rows that the moves at [begin, end) look at."""
-    _, firsts, fresh, hashes = moves
+    _, firsts, _, fresh, hashes = moves
     theirs, start = other.rows, other.start
     for e in range(begin, end):
         if fresh[e] >= firsts[e]:
@@ -302,14 +329,17 @@ def _ask_for_fresh(
 
 
 @kernel
-def _twice(array: I32) -> I32:
+def twice(array: I32) -> I32:
+    """A copy with as much room again."""
     new = np.empty(2 * array.shape[0], np.int32)
     new[: array.shape[0]] = array
     return new
 
 
 @kernel
-def find_partners(moves: Moves, own: Indexed, other: Indexed, links: I32) -> tuple[I64, I32]:
+def find_partners(
+    moves: Moves, own: Side, other: Side, stem: Hashed, links: I32
+) -> tuple[I64, I32]:
     """How many partners each move of a side has, and their places, newest first."""
     m = moves.row.shape[0]
     found = _Found(np.empty((_BLOCK, _STEPS + 1), np.int32), np.empty(_BLOCK, np.int64),
@@ -319,13 +349,13 @@ def find_partners(moves: Moves, own: Indexed, other: Indexed, links: I32) -> tup
         end = min(begin + _BLOCK, m)
         _ask_for_fresh(moves, begin, end, other, links)
         if moves.first[begin] < other.start:
-            _look_up(moves, begin, end, own, other, found)
+            _look_up(moves, begin, end, own, other, stem, found)
         else:  # nobody of earlier steps is in the window any more
             found.number[:], found.rest[:] = 0, -1
-        after = _append(moves, begin, end, own, other, links, found, counts, out, n)
+        after = _append(moves, begin, end, own, other, stem, links, found, counts, out, n)
         while after < 0:
-            out = _twice(out)
-            after = _append(moves, begin, end, own, other, links, found, counts, out, n)
+            out = twice(out)
+            after = _append(moves, begin, end, own, other, stem, links, found, counts, out, n)
         n = after
     return counts, out[:n]
 

@@ -91,6 +91,9 @@ class Compiled:
     node: Node
     strings: StringTable
 
+    def __str__(self) -> str:
+        return str(self.expr)
+
     def __call__(self, rows: I64, params: I64 | None = None) -> Column:
         """Its value for every row; raises EvaluationError when some rows have none."""
         n = rows.shape[1]

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.delta import BEGINNING, I64, NEVER, Bool, Clock, Delta, Level
 from penstock.kernels.window_join import Pairs, gather_sides
-from penstock.logical.nodes import Join, JoinKind, Scan
+from penstock.logical.nodes import Join, JoinKind, Range, Scan
 from penstock.physical.join import join_edge
 from penstock.physical.operator import Operator, counted
 from penstock.physical.residual import passing
@@ -34,21 +34,37 @@ _NOWHERE = -1
 
 
 def joined_windows(node: Join) -> tuple[Window, Window] | None:
-    """The windows of an equi-join of two streams; None when it is of another kind."""
+    """The windows of a join of two streams; None when it is of another kind."""
     left, right = node.left, node.right
-    if node.kind is not JoinKind.INNER or node.null_safe or not node.equi:
+    if node.kind is not JoinKind.INNER or node.null_safe:
         return None
     if not (isinstance(left, Scan) and isinstance(right, Scan)):
         return None
-    lengths = window_length(left), window_length(right)
+    lengths = _length(left), _length(right)
     if lengths[0] is None or lengths[1] is None:
         return None
-    keys = [(left.columns[a], right.columns[b]) for a, b in node.equi]
+    ordered = not node.equi and node.band is not None
+    keys = [(left.columns[a], right.columns[b]) for a, b in _keys(node)]
     keys.sort(key=lambda key: key if left.stream <= right.stream else key[::-1])
     return (
-        Window(left.stream, tuple(a for a, _ in keys), lengths[0]),
-        Window(right.stream, tuple(b for _, b in keys), lengths[1]),
+        Window(left.stream, tuple(a for a, _ in keys), *lengths[0], ordered),
+        Window(right.stream, tuple(b for _, b in keys), *lengths[1], ordered),
     )
+
+
+def _keys(node: Join) -> tuple[tuple[int, int], ...]:
+    """The columns by which rows are found: equal ones, those of the band, or none."""
+    if node.equi or node.band is None:
+        return node.equi
+    return ((node.band.left_column, node.band.right_column),)
+
+
+def _length(scan: Scan) -> tuple[int, int] | None:
+    """Length and slide of a window that is a span of its log."""
+    if isinstance(scan.window, Range) and scan.window.slide:
+        return scan.window.length, scan.window.slide
+    length = window_length(scan)
+    return None if length is None else (length, 0)
 
 
 @dataclass(slots=True)
@@ -81,7 +97,7 @@ def _last(has: Bool, start: int, otherwise: int) -> int:
 
 
 class StemJoinOp(Operator):
-    """Inner join of two windows on column equality, a band and a residual condition."""
+    """Inner join of two windows on column equality, a band or any residual condition."""
 
     name = "join"
 
@@ -136,7 +152,8 @@ class StemJoinOp(Operator):
         return self._delta(stride, self._join.in_step(stride), clock)
 
     def _ends(self, now: int) -> tuple[int, int]:
-        left, right = (log.position(now, after=True) for log in self._logs)
+        sides = zip(self._windows, self._logs, strict=True)
+        left, right = (window.end(log, now) for window, log in sides)
         return left, right
 
     def has_input(self, now: int) -> bool:
@@ -173,7 +190,7 @@ class StemJoinOp(Operator):
         exp = np.full(pairs.ts.shape[0], NEVER)
         for window, view, at in zip(self._windows, views, (pairs.left, pairs.right), strict=True):
             if window.length != NEVER:
-                np.minimum(exp, view.ts[at] + window.length, out=exp)
+                np.minimum(exp, window.departures(view.ts[at]), out=exp)
         return exp
 
     def contents(self, clock: Clock) -> Delta:
@@ -196,8 +213,8 @@ class StemJoinOp(Operator):
 
     # ---- EXPLAIN ---------------------------------------------------------------------
     def structure(self) -> str:
-        """Rows are found by SteMs."""
-        return "SteM"
+        """Rows are found by SteMs, or all that are in the window are taken."""
+        return "SteM" if self._windows[0].columns else "log"
 
     def detail(self) -> str:
         """The windows and how they join."""
@@ -210,7 +227,7 @@ class StemJoinOp(Operator):
             parts.append(f"{low}{right[band.right_column]} - {left[band.left_column]}{high}")
         if self._residual is not None:
             parts.append(str(self._residual))
-        return f"{windows} on {' AND '.join(parts)}"
+        return f"{windows} on {' AND '.join(parts)}" if parts else windows
 
     def notes(self) -> list[str]:
         """Who shares the pairs and the SteMs."""

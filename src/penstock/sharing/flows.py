@@ -9,6 +9,7 @@ from penstock.physical.context import Context
 from penstock.sharing.eddy import Routing
 from penstock.sharing.flow import Flow
 from penstock.sharing.span import Span
+from penstock.sharing.stem import OrderedStem
 from penstock.sharing.stems import Stems
 from penstock.sharing.window_join import WindowJoins
 from penstock.state.arena import Arena
@@ -55,6 +56,7 @@ class Flows:
                 {
                     "stream": stem.scope.prefix.split("/")[1],
                     "columns": [stem.log.schema.names[c] for c in stem.columns],
+                    "ordered": isinstance(stem, OrderedStem),
                     "readers": self.stems.readers(stem),
                     "rows": stem.rows(),
                     "bytes": stem.nbytes,

@@ -153,9 +153,9 @@ class HashStem(Stem):
         )
         return np.repeat(np.arange(counts.shape[0]), counts), positions
 
-    def chains(self) -> tuple[int, I64, I32, I32, I32]:
-        """For a kernel that walks by itself: the end, the columns, heads, gaps and skips."""
-        return self.built, self._columns, self._head, self._gap, self._skip
+    def chains(self) -> tuple[int, I32, I32, I32]:
+        """For a kernel that walks by itself: the end, heads, gaps and skips."""
+        return self.built, self._head, self._gap, self._skip
 
     def rows(self) -> int:
         """Rows that have a place in the ring."""
@@ -204,15 +204,18 @@ class OrderedStem(Stem):
 
     def _sorted(self, start: int, until: int) -> tuple[I64, I64]:
         """Values of the rows at [start, until) in their order, and their positions."""
-        rows = self.log.read(start, until)[0]
+        values, at = self.known(self.log.read(start, until)[0])
+        order = np.argsort(values, kind="stable")
+        return values[order], start + at[order]
+
+    def known(self, rows: I64) -> tuple[I64, I64]:
+        """Values of rows of the log that have one, in the form in which they are ordered; whose."""
         words = rows[:, 1 + self._column]
         known = (rows[:, 0] >> self._column) & 1 == 0
         if self._is_float:
             words = ordered(words)
             known &= words <= _INFINITY
-        values, positions = words[known], start + np.flatnonzero(known)
-        order = np.argsort(values, kind="stable")
-        return values[order], positions[order]
+        return words[known], np.flatnonzero(known)
 
     def _last_is_large(self) -> bool:
         before, last = np.diff(self._arr("offsets")[self._runs - 2 : self._runs + 1])
@@ -255,19 +258,21 @@ class OrderedStem(Stem):
         Bounds are in the form in which values are ordered: those of floats are `ordered` words.
         A NaN is in no range. Pairs are in order of probe, then position.
         """
-        runs = self._runs + 1
         counts, positions = search_runs(
             np.ascontiguousarray(low),
             np.ascontiguousarray(high),
             _NO_NULLS if null is None else null,
             max(floor, self.first),
             np.ascontiguousarray(limit),
-            self._arr("values"),
-            self._arr("positions"),
-            self._arr("offsets")[:runs],
-            self._arr("born")[:runs],
+            *self.runs(),
         )
         return np.repeat(np.arange(counts.shape[0]), counts), positions
+
+    def runs(self) -> tuple[I64, I64, I64, I64]:
+        """For a kernel that searches by itself: entries, where runs start, where they are born."""
+        runs = self._runs + 1
+        entries = self._arr("values"), self._arr("positions")
+        return *entries, self._arr("offsets")[:runs], self._arr("born")[:runs]
 
     def rows(self) -> int:
         """Entries of all runs, purged ones that still occupy memory included."""

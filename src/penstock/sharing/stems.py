@@ -61,7 +61,8 @@ class Stems:
         """What EXPLAIN says of a SteM."""
         stream = stem.scope.prefix.split("/")[1]
         names = ", ".join(stem.log.schema.names[c] for c in stem.columns)
-        return StemInfo(f"stem {stream}", f"({names})", self.readers(stem))
+        key = f"({names}) in order" if isinstance(stem, OrderedStem) else f"({names})"
+        return StemInfo(f"stem {stream}", key, self.readers(stem))
 
     def __iter__(self) -> Iterator[Stem]:
         return iter(self._stems.values())

@@ -87,3 +87,26 @@ def test_joins_of_windows_say_which_stems_they_share():
     one.drop()
     assert not ps.stats()["joins"]
     assert not ps.stats()["stems"]
+
+
+def test_joins_by_a_band_and_by_neither_say_how_they_find_rows():
+    ps = penstock.connect(runner="inprocess")
+    for name in ("r", "s"):
+        ps.sql(f"CREATE STREAM {name} (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    joined = "SELECT r.k, s.a FROM r [RANGE 6 SLIDE 2] JOIN s [NOW] ON"
+    band = ps.query(f"{joined} s.a - r.a BETWEEN -1 AND 5")
+    half = ps.query(f"{joined} r.a < s.a")
+    other = ps.query(f"{joined} r.a <> s.a")
+    how = "join r [RANGE 6 SLIDE 2], s [NOW] on {} [WK] state={}"
+    assert how.format("-1 <= s.a - r.a <= 5", "SteM −1 rows") in band.explain()
+    assert "stem r (a) in order (2 readers); stem s (a) in order (2 readers)" in band.explain()
+    assert how.format("1 <= s.a - r.a", "SteM −1 rows") in half.explain()
+    assert "on (a <> a) [WK] state=log" in other.explain()
+    stems = [(s["stream"], s["columns"], s["ordered"]) for s in ps.stats()["stems"]]
+    assert stems == [("r", ["a"], True), ("s", ["a"], True)]
+    windows = [(j["windows"], j["slides"]) for j in ps.stats()["joins"]]
+    assert windows == [([6, 1], [2, 0])] * 3
+    for query in (band, half, other):
+        query.drop()
+    assert not ps.stats()["joins"]
+    assert not ps.stats()["stems"]

@@ -1,0 +1,220 @@
+"""The partners of moves of a window join that are found by order, or are all that is there.
+
+A row finds the values within its band in sorted runs: those of the other side's SteM, and *fresh*
+rows, which arrive in this step, in blocks of about a window each, so that a move of a long batch
+looks at few rows that its window does not hold. Partners are put in the order of the changelog,
+newest first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.delta import I64
+from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.join import I32, partner_range
+from penstock.kernels.stem import lower_bound
+from penstock.kernels.window_join import Moves, twice
+
+U8 = NDArray[np.uint8]
+
+_FEW = 24  # partners that are sorted by insertion
+_DENSE = 16  # one in so many rows of the window: marking them is faster than sorting
+_MOST = np.iinfo(np.int64).max
+_ROUNDING = 8 * np.finfo(np.float64).eps
+
+
+class Bounds(NamedTuple):
+    """A band as the rows of one side see it: right − left is within."""
+
+    is_left: bool
+    is_float: bool
+    low: int
+    high: int
+    low_float: float
+    high_float: float
+
+
+class Sorted(NamedTuple):
+    """Rows of a log by the order of a column; a place is a position less `base`.
+
+    Runs of the SteM hold positions in [born[r], born[r + 1]). Block b of the fresh rows holds
+    places from start + b·size on. NULLs and NaNs are in neither.
+    """
+
+    base: int
+    start: int
+    values: I64
+    positions: I64
+    offsets: I64
+    born: I64
+    fresh: I64
+    places: I64
+    blocks: I64
+    size: int
+
+
+@inlined
+def _as_float(word: int) -> float:
+    """The float that has this ordered word."""
+    return float(np.int64(word ^ _MOST if word < 0 else word).view(np.float64))
+
+
+@inlined
+def _ordered(value: float) -> int:
+    word = int(np.float64(value + 0.0).view(np.int64))
+    return word ^ _MOST if word < 0 else word
+
+
+@kernel
+def _float_range(value: float, bounds: Bounds) -> tuple[int, int]:
+    """Ordered words around the partners of a float: all of them, and few more."""
+    if np.isnan(value):
+        return 1, 0
+    low, high = bounds.low_float, bounds.high_float
+    if not bounds.is_left:
+        low, high = -high, -low
+    least = value + low - _ROUNDING * (abs(value) + abs(low)) - 1e-300
+    most = value + high + _ROUNDING * (abs(value) + abs(high)) + 1e-300
+    # infinities have no sum that tells: then all are looked at
+    return (
+        _ordered(-np.inf if np.isnan(least) else least),
+        _ordered(np.inf if np.isnan(most) else most),
+    )
+
+
+@inlined
+def _holds(word: int, own: float, bounds: Bounds) -> bool:
+    """Whether the partner's difference is within a band of floats."""
+    gap = _as_float(word) - own
+    return bounds.low_float <= (gap if bounds.is_left else -gap) <= bounds.high_float
+
+
+@kernel
+def _scan(
+    values: I64, places: I64, begin: int, end: int, shift: int, span: tuple[int, int],
+    ends: tuple[int, int], own: float, bounds: Bounds, out: I32, n: int,
+) -> int:  # fmt: skip
+    """Append what a run has in `ends` at places in `span`; the new n, −1 when `out` is full."""
+    low, high = ends
+    first, until = span
+    room = out.shape[0]
+    for k in range(lower_bound(values, begin, end, low), end):
+        if values[k] > high:
+            break
+        place = places[k] - shift
+        if place < first or place >= until:
+            continue
+        if bounds.is_float and not _holds(values[k], own, bounds):
+            continue
+        if n == room:
+            return -1
+        out[n] = place
+        n += 1
+    return n
+
+
+@kernel
+def _search(
+    runs: Sorted, first: int, until: int, ends: tuple[int, int], own: float, bounds: Bounds,
+    out: I32, n: int,
+) -> int:  # fmt: skip
+    """Append all partners of a move at places in [first, until); the new n, −1 when full."""
+    base, start, span = runs.base, runs.start, (first, until)
+    if until > start:
+        values, places, blocks, size = runs.fresh, runs.places, runs.blocks, runs.size
+        for b in range((max(first, start) - start) // size, (until - 1 - start) // size + 1):
+            run = blocks[b], blocks[b + 1]
+            n = _scan(values, places, *run, 0, span, ends, own, bounds, out, n)
+            if n < 0:
+                return n
+    if first >= start:
+        return n
+    values, positions, offsets, born = runs.values, runs.positions, runs.offsets, runs.born
+    span = (first, min(until, start))
+    for r in range(offsets.shape[0] - 1):
+        if born[r + 1] - base <= first or born[r] - base >= span[1]:
+            continue
+        run = offsets[r], offsets[r + 1]
+        n = _scan(values, positions, *run, base, span, ends, own, bounds, out, n)
+        if n < 0:
+            return n
+    return n
+
+
+@kernel
+def _insert_each(found: I32) -> None:
+    for i in range(1, found.shape[0]):
+        place, j = found[i], i
+        while j > 0 and found[j - 1] < place:
+            found[j] = found[j - 1]
+            j -= 1
+        found[j] = place
+
+
+@kernel
+def _newest_first(found: I32, first: int, until: int, marks: U8) -> None:
+    """Sort places in [first, until); `marks` are zero for so many, and left so."""
+    k, window = found.shape[0], until - first
+    if k <= _FEW:
+        _insert_each(found)
+        return
+    if _DENSE * k <= window:
+        found.sort()
+        found[:] = found[::-1].copy()
+        return
+    for i in range(k):
+        marks[until - 1 - found[i]] = 1
+    n, i = 0, 0
+    while n < k:  # without a branch inside: about any of them may be marked
+        found[n] = until - 1 - i
+        n += marks[i]
+        marks[i] = 0
+        i += 1
+
+
+@kernel
+def find_in_band(
+    moves: Moves, rows: I64, column: int, bounds: Bounds, other: Sorted
+) -> tuple[I64, I32]:
+    """How many partners within the band each move of a side has, and their places."""
+    moved, firsts, untils = moves.row, moves.first, moves.until
+    m, widest = moved.shape[0], 0
+    for e in range(m):
+        widest = max(widest, untils[e] - firsts[e])
+    marks = np.zeros(widest, np.uint8)
+    counts, out, n = np.empty(m, np.int64), np.empty(4 * m + 64, np.int32), 0
+    for e in range(m):
+        first, until, before = int(firsts[e]), int(untils[e]), n
+        word = rows[moved[e], 1 + column]
+        own = float(np.int64(word).view(np.float64))
+        if bounds.is_float:
+            ends = _float_range(own, bounds)
+        else:
+            ends = partner_range(word, bounds.low, bounds.high, bounds.is_left)
+        n = _search(other, first, until, ends, own, bounds, out, before)
+        while n < 0:
+            out = twice(out)
+            n = _search(other, first, until, ends, own, bounds, out, before)
+        if n > before + 1:
+            _newest_first(out[before:n], first, until, marks)
+        counts[e] = n - before
+    return counts, out[:n]
+
+
+@kernel
+def find_all(moves: Moves) -> tuple[I64, I32]:
+    """How many rows are in the other window at each move, and their places, newest first."""
+    firsts, untils = moves.first, moves.until
+    counts = np.empty(firsts.shape[0], np.int64)
+    for e in range(counts.shape[0]):
+        counts[e] = max(0, untils[e] - firsts[e])
+    out, n = np.empty(counts.sum(), np.int32), 0
+    for e in range(counts.shape[0]):
+        for i in range(counts[e]):
+            out[n + i] = untils[e] - 1 - i
+        n += counts[e]
+    return counts, out
