@@ -54,6 +54,44 @@ def count_bits(bits: U64, uses: U64) -> int:
 
 
 @kernel
+def wanted_by(bits: U64) -> U64:
+    """The queries that may still take some row."""
+    out = np.zeros(bits.shape[1], np.uint64)
+    for i in range(bits.shape[0]):
+        for w in range(bits.shape[1]):
+            out[w] |= bits[i, w]
+    return out
+
+
+@kernel
+def extremes(
+    positions: I64, base: int, epoch: I64, ts: I64, instants: I64, root: I64
+) -> tuple[int, int]:
+    """The least epoch of the rows at these positions, and the greatest age at their instants."""
+    least, oldest = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    for i in range(positions.shape[0]):
+        at = positions[i] - base
+        least = min(least, epoch[at])
+        oldest = max(oldest, instants[root[i]] - ts[at])
+    return least, oldest
+
+
+@kernel
+def places_among(ts: I64, instants: I64, after: bool) -> I64:
+    """Of each instant, in order, the place of the first time ≥ it (`after`: > it)."""
+    out = np.empty(instants.shape[0], np.int64)
+    if not instants.shape[0]:
+        return out
+    at = np.searchsorted(ts, instants[0])
+    for i in range(instants.shape[0]):
+        instant = instants[i]
+        while at < ts.shape[0] and (ts[at] < instant or (after and ts[at] == instant)):
+            at += 1
+        out[i] = at
+    return out
+
+
+@kernel
 def explode(bits: U64) -> tuple[I64, I64]:
     """The pairs (row, slot), by row and then by slot."""
     n, words = bits.shape

@@ -50,9 +50,12 @@ class _Part:
 
 
 def find_block(node: Node, streams: frozenset[str]) -> Block | None:
-    """The block that `node` is, if it reads all `streams` of its plan and is worth sharing."""
+    """The block that `node` is, if it is worth sharing in a plan that reads these `streams`.
+
+    A selection is one only if it is all that its plan reads.
+    """
     part = _flatten(node, 0)
-    if part is None or {scan.stream for scan in part.scans} != streams:
+    if part is None or (len(part.scans) == 1 and len(streams) > 1):
         return None
     single = [p for p in part.predicates if len(_aliases(p)) <= 1]
     if not single and len(part.scans) < _EDDY_FROM:

@@ -231,7 +231,7 @@ class Planner:
 
     def _plan_flow(self, node: Node, block: Block) -> Operator:
         """A block that shares filters and SteMs with others; what spans streams comes above."""
-        flow = self.flows.of(block.span, self.sources)
+        flow = self.flows.of(block.span, self.sources, self.streams)
         scope = self._next("flow")
         key = next(reversed(flow.members), -1) + 1  # members come in the order of their keys
         above = conjunction(list(block.above))

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.delta import I64
 from penstock.kernels.grouped_filter_bits import U64
-from penstock.kernels.lineage import gather_columns
+from penstock.kernels.lineage import gather_columns, places_among
 from penstock.state.source_log import SourceLog
 
 
@@ -31,10 +31,9 @@ class LogView:
         base = log.discarded
         return LogView(*log.read(base, base + len(log)), base)
 
-    def position(self, ts: I64, side: str) -> I64:
-        """Position of the first row with time > ts ("right") or ≥ ts ("left")."""
-        found = np.searchsorted(self.ts, ts, side=side)  # type: ignore[call-overload]
-        return np.asarray(found + self.base)
+    def positions(self, instants: I64, *, after: bool) -> I64:
+        """Of each instant, in order, the position of the first row with time > it or ≥ it."""
+        return places_among(self.ts, instants, after) + self.base
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,8 @@ class Chunk:
         """One column of the alias's stream and the NULL words."""
         view = self.entry.views[alias]
         at = self.positions[alias] - view.base
-        return view.rows[at, 1 + column], view.rows[at, 0]
+        found = gather_columns(view.rows, at, np.array([column]))
+        return found[1 + column], found[0]
 
     def blame(self, rows: I64, slots: U64) -> None:
         """Mark the pairs of these rows and slots: they fail unless something rejects them."""

@@ -92,6 +92,7 @@ class Flow:
         self.pools: list[Pool] = []
         self._ctx, self._routing, self._registry = ctx, routing, stems
         self._stems = [self._acquire(alias) for alias in range(len(span))]
+        self._longest: list[int] | None = None  # by alias, of all members
         self._stepped = self._first = False
         self._found: dict[int, Found] = {}
         self._faults: dict[int, dict[int, str]] = {}
@@ -108,10 +109,12 @@ class Flow:
     def add(self, key: int, member: Member) -> None:
         """A template joins."""
         self.members[key] = member
+        self._longest = None
 
     def remove(self, key: int) -> None:
         """A template leaves."""
         member = self.members.pop(key)
+        self._longest = None
         self._let_go(member, np.flatnonzero(member.place >= 0))
         if not self.members:
             for module in self._stems:
@@ -257,7 +260,7 @@ class Flow:
         if len(views) == 1:
             return Entry(alias, positions, instants, [positions], [start], views)
         limits = [
-            np.maximum(view.position(instants, "right" if other < alias else "left"), old[other])
+            np.maximum(view.positions(instants, after=other < alias), old[other])
             if other != alias
             else positions
             for other, view in enumerate(views)
@@ -266,15 +269,16 @@ class Flow:
 
     def _floors(self, instant: int) -> list[int]:
         """By alias, the first position that a window may hold at an instant."""
-        longest = self._longest()
         return [
             log.discarded if length == NEVER else log.position(instant - length, after=True)
-            for log, length in zip(self.logs, longest, strict=True)
+            for log, length in zip(self.logs, self._longest_windows(), strict=True)
         ]
 
-    def _longest(self) -> list[int]:
-        windows = [member.windows for member in self.members.values()]
-        return [int(length) for length in np.max(windows, axis=0)]
+    def _longest_windows(self) -> list[int]:
+        if self._longest is None:
+            windows = [member.windows for member in self.members.values()]
+            self._longest = [int(length) for length in np.max(windows, axis=0)]
+        return self._longest
 
     def _route(self, entry: Entry, masks: list[U64] | None, routed: dict[int, list[Found]]) -> None:
         """Send rows through every pool and sort what comes out by member."""

@@ -1,4 +1,4 @@
-"""The flows of an engine: one per span, however many templates (CACQ §3.2, §3.3.2)."""
+"""The flows of an engine: one per span and clock, however many templates (CACQ §3.2, §3.3.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from penstock.state.source_log import SourceLog
 
 
 class Flows:
-    """Flows by span, joins of two windows, and the SteMs they share."""
+    """Flows by span and clock, joins of two windows, and the SteMs they share.
+
+    The streams of a plan tell its clock; members of a flow have the same one.
+    """
 
     def __init__(self, arena: Arena, ctx: Context, routing: Routing = "tickets") -> None:
         self.stems = Stems(arena)
@@ -25,21 +28,22 @@ class Flows:
         self.routing: Routing = routing
         self._scope = arena.scope("flows")
         self._ctx = ctx
-        self._flows: dict[Span, Flow] = {}
+        self._flows: dict[str, Flow] = {}
 
-    def of(self, span: Span, sources: Mapping[str, SourceLog]) -> Flow:
-        """The flow of a span, a new one when there is none."""
-        if span not in self._flows:
+    def of(self, span: Span, sources: Mapping[str, SourceLog], streams: frozenset[str]) -> Flow:
+        """The flow of a span for plans that read these streams, a new one when there is none."""
+        scope = self._scope.scope(_name(span, streams))
+        name = scope.prefix
+        if name not in self._flows:
             logs = [sources[stream] for stream in span.streams]
-            scope = self._scope.scope(_name(span))
-            self._flows[span] = Flow(span, logs, self.stems, self._ctx, scope, self.routing)
-        return self._flows[span]
+            self._flows[name] = Flow(span, logs, self.stems, self._ctx, scope, self.routing)
+        return self._flows[name]
 
     def leave(self, flow: Flow, key: int) -> None:
         """A member leaves its flow; the flow goes with the last one."""
         flow.remove(key)
         if not flow.members:
-            del self._flows[flow.span]
+            del self._flows[flow.scope.prefix]
 
     def begin(self) -> None:
         """The engine takes a step."""
@@ -69,7 +73,8 @@ class Flows:
         return iter(self._flows.values())
 
 
-def _name(span: Span) -> str:
-    """Says what a span is in the names of arrays: the same in every process."""
-    what = hashlib.sha256(repr(span).encode()).hexdigest()[:12]
-    return f"{'-'.join(span.streams)}-{what}"
+def _name(span: Span, streams: frozenset[str]) -> str:
+    """Says what a span and its clock are in the names of arrays: the same in every process."""
+    others = sorted(streams - set(span.streams))
+    what = repr((span, others) if others else span)
+    return f"{'-'.join(span.streams)}-{hashlib.sha256(what.encode()).hexdigest()[:12]}"

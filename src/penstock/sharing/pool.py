@@ -22,8 +22,10 @@ from penstock.kernels.lineage import (
     clear_below,
     count_bits,
     enforce,
+    extremes,
     full,
     rows_using,
+    wanted_by,
 )
 from penstock.logical.expr import Expr
 from penstock.physical.context import Context
@@ -231,7 +233,7 @@ class Pool:
         self, chunk: Chunk, stems: list[StemModule], done: set[Hashable]
     ) -> Iterator[Hashable]:
         """Modules that may be visited next, in a fixed order; those nobody needs are done."""
-        wanted = np.bitwise_or.reduce(chunk.bits, axis=0)
+        wanted = wanted_by(chunk.bits)
         for key, module in self.modules.items():
             if key in done or module.alias not in chunk.positions:
                 continue
@@ -270,13 +272,13 @@ class Pool:
         if not len(chunk):
             return chunk
         view = chunk.entry.views[alias]
-        at = chunk.positions[alias] - view.base
-        used = self.member >= 0
-        epochs = view.epoch[at]
-        if int(epochs.min()) < int(self.since[used].max(initial=0)):
-            clear_below(chunk.bits, epochs, self.since)
-        ages = chunk.instants() - view.ts[at]
-        if int(ages.max()) >= int(self.window[alias, used].min(initial=NEVER)):
+        places, used = chunk.positions[alias], self.member >= 0
+        rows = (places, view.base, view.epoch, view.ts, chunk.entry.instants, chunk.root)
+        least, oldest = extremes(*rows)
+        if least < int(self.since[used].max(initial=0)):
+            clear_below(chunk.bits, view.epoch[places - view.base], self.since)
+        if oldest >= int(self.window[alias, used].min(initial=NEVER)):
+            ages = chunk.instants() - view.ts[places - view.base]
             clear_below(chunk.bits, -ages, 1 - self.window[alias])
         return _compact(chunk)
 
