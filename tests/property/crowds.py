@@ -17,7 +17,7 @@ import penstock
 from oracle.fold import META, Values, changes_of, plain, rows_of
 from oracle.scenario import Action, Advance, Push, Scenario
 from penstock.errors import HistoryError, UnsupportedError
-from property.data import session
+from property.data import session, streams_of
 
 Seen = Counter[tuple[str, int | None, str, Values]]
 """Changes: query, time, kind, row."""
@@ -65,10 +65,12 @@ class Plan:
     events: tuple[Event, ...]
 
     @classmethod
-    def draw(cls, seed: int, restores: bool = False, tables: frozenset[str] = frozenset()) -> Plan:
-        """A random plan."""
+    def draw(
+        cls, seed: int, template: str, restores: bool = False, tables: frozenset[str] = frozenset()
+    ) -> Plan:
+        """A random plan for queries of a template."""
         rng = Random(seed)
-        scenario = session(rng, {"r", "s"}, set(tables), 24)
+        scenario = session(rng, streams_of(template), set(tables), 24)
         events: list[Event] = []
         groups: list[set[int]] = []
         for action in scenario.actions:

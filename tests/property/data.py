@@ -20,9 +20,15 @@ N = TableDef("n", (("k", "INT"), ("w", "INT")), nonretroactive=True)
 STREAMS = {d.name: d for d in (R, S, U)}
 TABLES = {d.name: d for d in (T, N)}
 
+
 GAPS = (0, 0, 0, 1, 1, 1, 2, 3, 7)
 FLOATS = (0.1, 0.2, 0.3, 1.5, -2.0, 1e6, 0.0)
 WORDS = ("a", "b", "ab", "")
+
+
+def streams_of(template: str) -> set[str]:
+    """The streams r and s, and u where a template reads it."""
+    return {"r", "s", "u"} if "FROM u " in template else {"r", "s"}
 
 
 def value(rng: Random, name: str, type_: str, wide: bool = False) -> object:

@@ -1,8 +1,8 @@
 """Flows: populations of selections and joins that share filters and SteMs, against DuckDB.
 
 Queries of many shapes over the same streams, with windows of different lengths on one SteM,
-self-joins, bands and disjunctions, come and go while rows flow; each must be as exact as if it
-were alone, however its rows are routed.
+self-joins, bands and disjunctions, also below operators that read further streams, come and go
+while rows flow; each must be as exact as if it were alone, however its rows are routed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,20 @@ _JOINS = (
     ("r r2", "FROM r [RANGE {w}] r, r [RANGE {v}] r2", "r.k = r2.a"),
     ("r s r2", "FROM r [RANGE {w}] r, s [RANGE {v}] s, r [RANGE 2] r2", "r.k = s.k AND s.b = r2.a"),
 )  # fmt: skip
+_WINDOWED = (  # joins of two windows of any kind
+    ("r s", "r.k = s.k"),
+    ("r s", "s.b - r.a BETWEEN -1 AND {c}"),
+    ("r s", "r.a < s.b"),
+    ("r s", "s.b <= r.a - {c}"),
+    ("r s", "r.a <> s.b"),
+    ("r r2", "r2.a - r.a BETWEEN 0 AND {c}"),
+    ("r r2", "r.k = r2.k"),
+    ("s s2", "s2.x - s.x BETWEEN -15e-1 AND 3e-1"),
+    ("s s2", "s.x < s2.x"),
+)
 _COLUMNS = {
     "r": ("r.k", "r.a"), "r2": ("r2.k", "r2.a"), "s": ("s.k", "s.b", "s.x"), "u": ("u.k", "u.c"),
+    "s2": ("s2.k", "s2.b", "s2.x"),
 }  # fmt: skip
 
 
@@ -57,7 +69,53 @@ def _condition(rng: Random, column: str) -> str:
     )
 
 
+def _window(rng: Random) -> str:
+    length = rng.randint(1, 6)
+    slide = f"RANGE {length} SLIDE {rng.randint(1, length)}"
+    return rng.choice((f"RANGE {length}", f"RANGE {length}", slide, "NOW"))
+
+
+def _windowed(rng: Random, conditions: int) -> tuple[str, list[str]]:
+    """A join of two windows as the end of a query, and its columns."""
+    aliases, joined = rng.choice(_WINDOWED)
+    windows = [_window(rng), _window(rng)]
+    if rng.random() < 0.2:
+        windows[rng.randrange(2)] = "UNBOUNDED"  # with two of them there is no view to look at
+    sources = ", ".join(f"{a[0]} [{w}] {a}" for a, w in zip(aliases.split(), windows, strict=True))
+    columns = [c for alias in aliases.split() for c in _COLUMNS[alias]]
+    all_of = [joined.format(c=rng.randint(0, 1))]
+    all_of += [_condition(rng, rng.choice(columns)) for _ in range(conditions)]
+    return f"FROM {sources} WHERE {' AND '.join(all_of)}", columns
+
+
+def _below(rng: Random) -> str:
+    """A join of two windows below operators that read a third stream."""
+    source, columns = _windowed(rng, rng.randint(0, 2))
+    one, two = (rng.choice([c for c in columns if not c.endswith(".x")]) for _ in range(2))
+    u = f"u [RANGE {rng.randint(1, 6)}]"
+    return rng.choice(
+        (
+            f"SELECT {one} AS c0 {source} EXCEPT ALL SELECT k AS c0 FROM {u}",
+            f"SELECT {one} AS c0 {source} UNION ALL SELECT k AS c0 FROM {u} WHERE k > 1",
+            f"SELECT DISTINCT {one} AS c0, {two} AS c1 {source} AND {one} IN (SELECT k FROM {u})",
+            f"SELECT {one} AS c0, count(*) AS c1 {source} "
+            f"AND NOT EXISTS (SELECT 1 FROM {u} v WHERE v.k = {two}) GROUP BY {one}",
+        )
+    )
+
+
 def _query(rng: Random) -> str:
+    """A random block, or a plan around one."""
+    kind = rng.random()
+    if kind < 0.25:
+        return _below(rng)
+    if kind < 0.5:
+        source, columns = _windowed(rng, rng.choice((0, 0, 1)))
+        return f"SELECT {', '.join(f'{c} AS c{i}' for i, c in enumerate(columns))} {source}"
+    return _block(rng)
+
+
+def _block(rng: Random) -> str:
     """A random block: a join or a selection, conditions, some of them in an OR."""
     aliases, source, joined = rng.choice(_JOINS)
     lengths = {name: rng.randint(1, 6) for name in "wvx"}
@@ -106,6 +164,7 @@ class _Population:
         shared = self.session.stats()
         assert not shared.get("flows"), "the last query takes its flow along"
         assert not shared.get("stems"), "and the SteMs"
+        assert not shared.get("joins"), "and the joins of two windows"
         self.session.close()
         return self.trace
 

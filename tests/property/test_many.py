@@ -14,7 +14,7 @@ from oracle.fold import changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
 from oracle.translate import bind
 from property.cases import CHUNKS, seeds, tally
-from property.data import session
+from property.data import session, streams_of
 
 TEMPLATES = (
     "SELECT k, a FROM r [RANGE 4] WHERE a BETWEEN $lo AND $hi",
@@ -33,6 +33,13 @@ TEMPLATES = (
     "WHERE x.a <= $hi",
     "SELECT k, sum(a) AS total FROM r [RANGE 6 SLIDE 2] WHERE k <> $lo GROUP BY k "
     "HAVING sum(a) >= $hi",
+    "SELECT x.k FROM r [RANGE 5] x JOIN s [RANGE 4] y ON x.k = y.k WHERE x.a > $lo AND y.b < $hi "
+    "EXCEPT ALL SELECT k FROM u [RANGE 3]",
+    "SELECT x.k, count(*) AS n FROM r [RANGE 5] x JOIN s [RANGE 4] y ON y.b - x.a BETWEEN 0 AND 2 "
+    "WHERE x.a > $lo AND NOT EXISTS (SELECT 1 FROM u [RANGE 3] z WHERE z.k = x.k) "
+    "GROUP BY x.k HAVING count(*) >= $hi",
+    "SELECT x.a FROM r [RANGE 5] x JOIN r [NOW] y ON x.k = y.k WHERE x.a BETWEEN $lo AND $hi "
+    "UNION ALL SELECT k FROM u [RANGE 6] WHERE k <> $lo",
 )
 
 
@@ -71,6 +78,6 @@ def test_a_template_is_as_exact_as_its_queries(template: str) -> None:
         params: list[dict[str, object]] = [
             {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)} for _ in range(12)
         ]
-        trace = together(template, params, session(rng, {"r", "s"}, set(), 20))
+        trace = together(template, params, session(rng, streams_of(template), set(), 20))
         compare(trace)
         tally["query_many"] += len(params)

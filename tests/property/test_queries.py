@@ -26,7 +26,7 @@ def equal(one: Follower, two: Follower) -> None:
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_queries_tell_what_each_tells(template: str, shards: int | None) -> None:
     for seed in seeds(71, TEMPLATES.index(template), 4 * CHUNKS):
-        plan = Plan.draw(seed)
+        plan = Plan.draw(seed, template)
         alone = Follower(template, plan, together=False, shards=shards).run()
         equal(Follower(template, plan, together=True, shards=shards).run(), alone)
         tally["queries at once"] += 1
@@ -50,6 +50,9 @@ ROWS = (
     "SELECT DISTINCT k FROM r [RANGE 5]",
     "SELECT x.k, t.name FROM r [RANGE 5] x JOIN t ON x.k = t.k WHERE x.a > $lo",
     "SELECT x.k, x.a, y.b FROM r [RANGE 5] x JOIN s [RANGE 4] y ON x.k = y.k",
+    "SELECT x.k, x.a, y.b FROM r [RANGE 5] x JOIN s [RANGE 4 SLIDE 2] y "
+    "ON y.b - x.a BETWEEN -1 AND 1",
+    "SELECT x.k, x.a, y.b FROM r [RANGE 3] x JOIN s [NOW] y ON y.b < x.a",
     "SELECT k, a + $lo AS b FROM r [RANGE 4] WHERE a < $hi",
     "SELECT x.k, x.a FROM r [RANGE 5] x WHERE x.a > $lo AND NOT EXISTS "
     "(SELECT 1 FROM s [RANGE 4] y WHERE y.k = x.k)",
@@ -79,7 +82,7 @@ def test_row_by_row_through_the_index(template: str) -> None:
 
 def _compare(template: str, seed: int) -> None:
     tables = frozenset({"t"}) if " t " in template else frozenset()
-    plan = Plan.draw(seed, restores=seed % 3 == 0, tables=tables)
+    plan = Plan.draw(seed, template, restores=seed % 3 == 0, tables=tables)
     shards = (None, 2, None, 1)[seed % 4]
     emit = ("EMIT CHANGES", "EMIT ON COMMIT")[seed // 2 % 2]
     plain = Follower(f"{template} {emit}", plan, together=True, shards=shards)

@@ -110,3 +110,34 @@ def test_joins_by_a_band_and_by_neither_say_how_they_find_rows():
         query.drop()
     assert not ps.stats()["joins"]
     assert not ps.stats()["stems"]
+
+
+def test_filtered_joins_below_operators_with_further_streams_share_stems():
+    ps = penstock.connect(runner="inprocess")
+    for name in ("r", "s", "u"):
+        ps.sql(f"CREATE STREAM {name} (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    joined = "SELECT r.k FROM r [RANGE {0}] JOIN s [RANGE 9] ON r.k = s.k WHERE r.a > {1}"
+    alone = ps.query(joined.format(5, 1))
+    less = ps.query(f"{joined.format(6, 2)} EXCEPT ALL SELECT k FROM u [RANGE 3]")
+    more = ps.query(f"{joined.format(7, 3)} UNION ALL SELECT k FROM u [RANGE 3]")
+    # the two that wait for u have another clock, and so a flow of their own
+    assert [flow["templates"] for flow in ps.stats()["flows"]] == [1, 2]
+    assert [(s["stream"], s["readers"]) for s in ps.stats()["stems"]] == [("r", 2), ("s", 2)]
+    text = less.explain()
+    assert "flow r [RANGE 6], s [RANGE 9] on r.k = s.k where (a > $p1)" in text
+    assert "flow of 2 templates, 2 queries; stem r (k) (2 readers); stem s (k) (2 readers)" in text
+    for name in ("r", "s"):
+        ps.push(name, [{"k": 1, "a": 4, "ts": 1}])
+    ps.advance("r", 2)
+    ps.advance("s", 2)
+    assert [q.view().num_rows for q in (alone, less, more)] == [1, 0, 0]
+    ps.advance("u", 2)
+    assert [q.view().num_rows for q in (alone, less, more)] == [1, 1, 1]
+    ps.push("u", [{"k": 1, "a": 0, "ts": 3}])
+    for name in ("r", "s"):
+        ps.advance(name, 3)
+    assert [q.view().num_rows for q in (alone, less, more)] == [1, 0, 2]
+    for query in (less, alone, more):
+        query.drop()
+    assert not ps.stats()["flows"]
+    assert not ps.stats()["stems"]
