@@ -40,6 +40,8 @@ def test_bitmaps_are_sets(words: int, density: float) -> None:
     mask = k.full(np.array(sorted(uses)), words)
     assert k.rows_using(bits, mask).tolist() == [i for i, s in enumerate(sets) if s & uses]
     assert k.count_bits(bits, mask) == sum(len(s & uses) for s in sets)
+    everyone = k.full(np.array(sorted(set().union(*sets)), np.int64), words)
+    assert k.wanted_by(bits).tolist() == everyone.tolist()
 
 
 def test_slots_that_ask_for_more_are_cleared() -> None:
@@ -80,3 +82,22 @@ def test_sorted_by_the_first_key_that_differs() -> None:
     assert k.is_sorted(np.empty((2, 0), np.int64))
     assert not k.is_sorted(np.array([[1, 1, 2], [5, 4, 0]]))
     assert not k.is_sorted(np.array([[2, 1], [0, 9]]))
+
+
+def test_the_least_epoch_and_the_greatest_age_of_rows() -> None:
+    rng = np.random.default_rng(7)
+    epoch, ts, instants = rng.integers(3, 90, 30), rng.integers(0, 50, 30), rng.integers(0, 99, 20)
+    positions, root = 100 + rng.integers(0, 30, 60), rng.integers(0, 20, 60)
+    least, oldest = k.extremes(positions, 100, epoch, ts, instants, root)
+    assert least == epoch[positions - 100].min()
+    assert oldest == (instants[root] - ts[positions - 100]).max()
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_places_of_instants_among_times(after: bool) -> None:
+    rng = np.random.default_rng(8)
+    for n in (0, 1, 40):
+        ts, instants = np.sort(rng.integers(0, 20, n)), np.sort(rng.integers(-2, 23, 30))
+        expected = np.searchsorted(ts, instants, side="right" if after else "left")
+        assert k.places_among(ts, instants, after).tolist() == expected.tolist()
+    assert k.places_among(ts, instants[:0], after).shape == (0,)

@@ -26,7 +26,9 @@ def operators(text):
     """(depth, operator, pattern) of each operator that is no match or projection."""
     found = []
     for line in text.splitlines():
-        got = re.match(r"([ │├└─]*)(view|anti join|join|flow|scan \w+)\b.*\[(MON|WKS|WK|STR)\]", line)
+        got = re.match(
+            r"([ │├└─]*)(view|anti join|join|flow|scan \w+)\b.*\[(MON|WKS|WK|STR)\]", line
+        )
         if got:
             found.append((got.group(2), got.group(3)))
     return found
