@@ -7,6 +7,7 @@ while rows flow; each must be as exact as if it were alone, however its rows are
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import penstock
-from oracle.check import compare
+from oracle.check import check, compare
 from oracle.driver import Observation, Trace
 from oracle.fold import changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
@@ -218,3 +219,33 @@ def test_a_population_on_shards(chunk: int) -> None:
         trace = _Population(rng, _scenario(rng, 20), shards=rng.choice((1, 2, 3))).run()
         compare(trace)
         tally["flows on shards"] += len(trace.sqls)
+
+
+_SPECIAL = (None, math.nan, math.inf, -math.inf, 0.0, -0.0, 0.1, 0.2, 0.3, 1e308, -1e308, 5e-324)
+_FLOAT_BANDS = (
+    "s2.x - s.x BETWEEN -15e-1 AND 3e-1",
+    "s2.x - s.x BETWEEN 1e-1 AND 1e-1",
+    "s2.x - s.x <= 0e0",
+    "s.x - s2.x <= 2e-1",
+    "s.x < s2.x",
+    "s.x > s2.x AND s2.b - s.b BETWEEN 0 AND 2",
+    "s2.x = s.x",
+)
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_bands_of_infinities_and_nans(seed: int, shards: int | None) -> None:
+    rng = Random(seed)
+    scenario = session(rng, {"s"}, set(), 24)
+    actions = tuple(
+        replace(a, rows=tuple((k, b, rng.choice(_SPECIAL), ts) for k, b, _, ts in a.rows))
+        if isinstance(a, Push)
+        else a
+        for a in scenario.actions
+    )
+    sqls = [
+        f"SELECT s.k, s.b, s2.b AS c FROM s [{_window(rng)}], s [{_window(rng)}] s2 WHERE {band}"
+        for band in _FLOAT_BANDS
+    ]
+    check(sqls, replace(scenario, actions=actions), shards=shards)
