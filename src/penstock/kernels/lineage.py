@@ -92,6 +92,38 @@ def places_among(ts: I64, instants: I64, after: bool) -> I64:
 
 
 @kernel
+def count_queries(bits: U64, rows: I64, uses: U64) -> I64:
+    """By row of `rows`, how many queries of the set `uses` may still take it."""
+    out = np.empty(rows.shape[0], np.int64)
+    for i in range(rows.shape[0]):
+        total = 0
+        for w in range(bits.shape[1]):
+            total += popcount(bits[rows[i], w] & uses[w])
+        out[i] = total
+    return out
+
+
+@kernel
+def count_rejected(bits: U64, rows: I64, before: I64, uses: U64, ahead: U64) -> tuple[int, int]:
+    """Pairs that `rows` had `before` and have no more; of those, the ones of rows that go on.
+
+    A row goes on if a query of the set `ahead` may still take it.
+    """
+    rejected = of_rows_that_go_on = 0
+    for i in range(rows.shape[0]):
+        lost = before[i]
+        goes_on = False
+        for w in range(bits.shape[1]):
+            word = bits[rows[i], w]
+            lost -= popcount(word & uses[w])
+            goes_on |= (word & ahead[w]) != 0
+        rejected += lost
+        if goes_on:
+            of_rows_that_go_on += lost
+    return rejected, of_rows_that_go_on
+
+
+@kernel
 def explode(bits: U64) -> tuple[I64, I64]:
     """The pairs (row, slot), by row and then by slot."""
     n, words = bits.shape

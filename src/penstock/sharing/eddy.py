@@ -1,12 +1,14 @@
 """The eddy: in which order a chunk of rows visits the modules that are ready (CACQ §3, §4).
 
-A module earns a ticket for each query it takes from a row, and loses one for each it adds (a
-SteM may return more than it got). Tickets fade, so that what was learnt long ago is forgotten. A
-lottery among the modules that are ready is weighted by tickets per cost, squared (a module must
-win two draws): whoever comes first finds most to reject, and else a second-best one would feed
-itself. Costs are the back-pressure of an eddy without queues; the least of the last visits
-counts, since the others also hold what else the machine did. Now and then the draw is blind, so
-that a module that has become good is noticed. The order of visits changes no result.
+A module earns a ticket for each query it takes from a row, a fifth of one if the row must still
+visit another module that serves its queries (it came too early to spare that visit), and loses
+one for each it adds (a SteM may return more than it got). Tickets fade, so that what was learnt
+long ago is forgotten. A lottery among the modules that are ready is weighted by tickets per cost,
+squared (a module must win two draws): whoever comes first finds most to reject, and else a
+second-best one would feed itself. Costs are the back-pressure of an eddy without queues; the
+least of the last visits counts, since the others also hold what else the machine did. Now and
+then the draw is blind, so that a module that has become good is noticed. The order of visits
+changes no result.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ import numpy as np
 Routing = Literal["tickets", "fixed", "random", "optimal"]
 ROUTINGS: tuple[Routing, ...] = ("tickets", "fixed", "random", "optimal")
 
-_MEMORY = 10_000  # rows after which half of the tickets have faded
+_MEMORY = 5_000  # rows after which half of the tickets have faded
+_TOO_EARLY = 0.2  # of a ticket, for a query taken from a row that goes on
 _BLIND = 0.01  # share of draws without tickets
 _RECENT = 8  # visits whose least cost counts
 _KNOWN = 3  # visits before a cost is believed: the first ones may load code
@@ -94,13 +97,23 @@ class Eddy:
         return len(ready) - 1
 
     # ---- learning --------------------------------------------------------------------
-    def learn(self, key: Hashable, visited: int, tested: int, passed: int, ns: int) -> None:
-        """A chunk has been there: rows that visited, pairs before and after, time taken."""
+    def enter(self, rows: int) -> None:
+        """Rows come in: what was learnt fades."""
+        self.rows += rows
+        fade = 0.5 ** (rows / _MEMORY)
+        for score in self.scores.values():
+            score.tickets = max(1.0, score.tickets * fade)
+
+    def learn(
+        self, key: Hashable, visited: int, tested: int, passed: int, too_early: int, ns: int
+    ) -> None:
+        """A chunk has been there: rows that visited, pairs before and after, time taken.
+
+        `too_early` says how many of the rejected pairs are of rows that go on.
+        """
         score = self.score(key)
-        fade = 0.5 ** (visited / _MEMORY)
-        for other in self.scores.values():
-            other.tickets = max(1.0, other.tickets * fade)
-        score.tickets = max(1.0, score.tickets + tested - passed)
+        earned = tested - passed - (1.0 - _TOO_EARLY) * too_early
+        score.tickets = max(1.0, score.tickets + earned)
         score.visits += visited
         score.tested += tested
         score.passed += passed

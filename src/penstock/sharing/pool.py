@@ -21,6 +21,8 @@ from penstock.kernels.lineage import (
     alive_rows,
     clear_below,
     count_bits,
+    count_queries,
+    count_rejected,
     enforce,
     extremes,
     full,
@@ -211,7 +213,7 @@ class Pool:
     def route(self, entry: Entry, stems: list[StemModule], mask: U64) -> Chunk:
         """Rows that entered and all they join with, for queries of `mask` that take them."""
         eddy = self.eddies[entry.alias]
-        eddy.rows += entry.positions.shape[0]
+        eddy.enter(entry.positions.shape[0])
         clause_words = (self._clause_free.shape[0] + 63) // 64
         chunk = self._admit(Chunk.enter(entry, mask, clause_words), entry.alias)
         done: set[Hashable] = set()
@@ -249,22 +251,35 @@ class Pool:
     ) -> Chunk:
         start = time.perf_counter_ns()
         rows = rows_using(chunk.bits, module.uses)
-        before = count_bits(chunk.bits, module.uses)
+        before = count_queries(chunk.bits, rows, module.uses)
         module.visit(chunk, rows)
         for clauses in self._clauses:
             if key in clauses.modules and clauses.modules <= done:
                 enforce(chunk.bits, chunk.satisfied, clauses.bits, clauses.slots)
-        after = count_bits(chunk.bits, module.uses)
+        ahead = self._ahead(chunk, module, done)
+        rejected, too_early = count_rejected(chunk.bits, rows, before, module.uses, ahead)
         chunk = _compact(chunk)
-        eddy.learn(key, rows.shape[0], before, after, time.perf_counter_ns() - start)
+        tested = int(before.sum())
+        taken = time.perf_counter_ns() - start
+        eddy.learn(key, rows.shape[0], tested, tested - rejected, too_early, taken)
         return chunk
+
+    def _ahead(self, chunk: Chunk, module: TestModule, done: set[Hashable]) -> U64:
+        """Queries for which a row goes on to a module that serves some of this module's queries."""
+        if len(chunk.positions) < self._aliases:  # a SteM, which serves all
+            return self.mask
+        ahead = np.zeros_like(self.mask)
+        for key, other in self.modules.items():
+            if key not in done and (other.uses & module.uses).any():
+                ahead |= other.uses
+        return ahead
 
     def _probe(self, chunk: Chunk, stem: StemModule, eddy: Eddy, key: Hashable) -> Chunk:
         start = time.perf_counter_ns()
         rows, before = len(chunk), count_bits(chunk.bits, self.mask)
         chunk = self._admit(stem.probe(chunk), stem.alias)
         after = count_bits(chunk.bits, self.mask)
-        eddy.learn(key, rows, before, after, time.perf_counter_ns() - start)
+        eddy.learn(key, rows, before, after, 0, time.perf_counter_ns() - start)
         return chunk
 
     def _admit(self, chunk: Chunk, alias: int) -> Chunk:

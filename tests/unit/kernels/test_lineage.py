@@ -44,6 +44,21 @@ def test_bitmaps_are_sets(words: int, density: float) -> None:
     assert k.wanted_by(bits).tolist() == everyone.tolist()
 
 
+@pytest.mark.parametrize("words", [1, 3])
+def test_what_rows_lost_and_whether_they_go_on(words: int) -> None:
+    bits, sets = _random(words, 50, words, 0.3)
+    uses, ahead = set(range(0, 64 * words, 3)), {1, 30, 64 * words - 1}
+    mask, rest = (k.full(np.array(sorted(s)), words) for s in (uses, ahead))
+    rows = np.arange(0, 50, 2)
+    before = k.count_queries(bits, rows, mask)
+    assert before.tolist() == [len(sets[i] & uses) for i in rows]
+    gone = set(range(0, 64 * words, 6))
+    bits &= ~k.full(np.array(sorted(gone)), words)
+    lost = [(len(sets[i] & uses & gone), bool((sets[i] - gone) & ahead)) for i in rows]
+    expected = sum(n for n, _ in lost), sum(n for n, goes_on in lost if goes_on)
+    assert k.count_rejected(bits, rows, before, mask, rest) == expected
+
+
 def test_slots_that_ask_for_more_are_cleared() -> None:
     bits, sets = _random(3, 80, 2, 0.4)
     rng = np.random.default_rng(4)

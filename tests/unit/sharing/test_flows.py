@@ -147,6 +147,39 @@ def test_a_template_with_very_many_queries_uses_its_index(ps: Any) -> None:
     assert few.view().num_rows == 4
 
 
+@pytest.mark.parametrize(
+    ("queries", "tickets"),
+    [
+        (["a > 9", "k > 9"], 101.0),  # the filter on k is not there for the query that was taken
+        (["a > 9 AND k > 9", "k > 9"], 21.0),  # the row visits it all the same
+        (["a > 9 AND k > 9"], 101.0),  # the row is spared the visit
+    ],
+)
+def test_a_filter_earns_most_where_it_spares_a_visit(queries: list[str], tickets: float) -> None:
+    ps = penstock.connect(runner="inprocess", routing="fixed")
+    ps.sql("CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    for where in queries:
+        ps.query(f"SELECT k FROM r [RANGE 5] WHERE {where}")
+    ps.push("r", [{"k": 10, "a": 0, "ts": 0} for _ in range(100)])
+    (eddy,) = ps.stats()["flows"][0]["eddies"]
+    found = {module["module"]: module["tickets"] for module in eddy["modules"]}
+    assert found["filter a"] == tickets
+
+
+def test_a_filter_before_a_join_earns_most_where_the_row_leaves() -> None:
+    ps = penstock.connect(runner="inprocess", routing="fixed")
+    for name, column in (("r", "a"), ("s", "b")):
+        ps.sql(f"CREATE STREAM {name} (k INT, {column} BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    join = "SELECT r.a FROM r [RANGE 5], s [RANGE 5] WHERE r.k = s.k"
+    ps.query(f"{join} AND a > 9")
+    ps.query(f"{join} AND a > 99")
+    ps.push("r", [{"k": 1, "a": a, "ts": 0} for a in (0, 50) for _ in range(10)])
+    ps.advance("s", 0)
+    eddy = ps.stats()["flows"][0]["eddies"][0]
+    found = {module["module"]: module["tickets"] for module in eddy["modules"]}
+    assert found["filter a"] == 1 + 2 * 10 + 0.2 * 10
+
+
 def test_explain_and_stats_show_what_the_eddy_learnt(ps: Any) -> None:
     query = ps.query("SELECT k FROM r [RANGE 5] WHERE a > 90 AND k < 2")
     ps.push("r", [{"k": i % 4, "a": i % 100, "ts": i} for i in range(400)])
