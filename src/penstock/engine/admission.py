@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
 _FARTHEST = 1 << 61  # with windows as long at most, no sum of the two leaves 64 bits
 QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
+NONE_QUARANTINED = QUARANTINE.empty_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,14 @@ class Reasons:
         self.code = np.zeros(n, np.int16)
         self.texts = [""]
 
-    def note(self, bad: Bool, text: str) -> None:
-        """Rows marked `bad` are kept out because of `text`."""
-        if bad.any():
+    def note(self, bad: Bool | None, text: str) -> None:
+        """Rows marked `bad` (None: no row) are kept out because of `text`."""
+        if bad is not None and bad.any():
             self.code[bad & (self.code == 0)] = len(self.texts)
             self.texts.append(text)
+
+    def __bool__(self) -> bool:
+        return len(self.texts) > 1
 
 
 def admit(
@@ -66,19 +71,22 @@ def admit(
     raw = as_columns(data, schema)
     n = len(next(iter(raw.values()))) if raw else 0
     reasons = Reasons(n)
-    reasons.note(_present(raw.get(MALFORMED), n), "malformed row")
+    if MALFORMED in raw:
+        reasons.note(_present(raw[MALFORMED]), "malformed row")
     arrays = []
     for column in schema:
         values, bad = convert(raw.get(column.name), column, n)
-        reasons.note(bad, f"{column.name} is not a valid {column.type}")
+        if bad is not None:
+            reasons.note(bad, f"{column.name} is not a valid {column.type}")
         arrays.append(values)
-    batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow())
-    times = batch.column(schema.names.index(time))
-    reasons.note(_numpy(pc.is_null(times)), f"{time} is NULL")
-    ts = _numpy(pc.fill_null(times.cast(pa.int64()), 0)).astype(np.int64)
-    reasons.note((ts > _FARTHEST) | (ts < -_FARTHEST), f"{time} is outside the range of event time")
-    if max_ahead is not None:
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
+    ts, low, high = _judge_times(arrays[schema.names.index(time)], time, reasons)
+    if max_ahead is not None and high > wall + max_ahead:
         reasons.note(ts > wall + max_ahead, f"{time} is further in the future than MAX AHEAD")
+    if not reasons and low >= watermark:  # as nearly always: nothing is kept out
+        reached = high - delay if n else BEGINNING
+        late = _no_late(schema)
+        return Admitted(batch, ts, max(watermark, reached), late, NONE_QUARANTINED, n)
     good = reasons.code == 0
     is_late = good & (ts < watermark)
     accepted = good & ~is_late
@@ -92,6 +100,23 @@ def admit(
         _quarantine_table(raw, reasons),
         n,
     )
+
+
+def _judge_times(times: pa.Array, name: str, reasons: Reasons) -> tuple[I64, int, int]:
+    """Event times (0 where NULL), the least and the largest; rows without a usable one are bad."""
+    if times.type != pa.int64():
+        times = times.cast(pa.int64())
+    if times.null_count:
+        reasons.note(_numpy(pc.is_null(times)), f"{name} is NULL")
+        times = pc.fill_null(times, 0)
+    ts = np.array(_numpy(times))
+    if not ts.shape[0]:
+        return ts, 0, 0
+    low, high = int(ts.min()), int(ts.max())
+    if low < -_FARTHEST or high > _FARTHEST:
+        outside = (ts > _FARTHEST) | (ts < -_FARTHEST)
+        reasons.note(outside, f"{name} is outside the range of event time")
+    return ts, low, high
 
 
 def as_columns(data: Any, schema: Schema) -> dict[str, Any]:
@@ -127,11 +152,11 @@ def _check_names(names: list[str], schema: Schema) -> None:
         )
 
 
-def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool]:
-    """`values` as the column's type, NULL and marked bad where they cannot be."""
+def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool | None]:
+    """`values` as the column's type, NULL and marked bad where they cannot be (None: nowhere)."""
     target = arrow_type(column.type)
     if values is None:
-        return pa.nulls(n, target), np.zeros(n, np.bool_)
+        return pa.nulls(n, target), None
     if isinstance(values, list) and _are_floats(values) and pa.types.is_decimal(target):
         values = pa.array(values, pa.float64())
     if isinstance(values, list):
@@ -140,6 +165,8 @@ def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool]:
         values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
     if pa.types.is_dictionary(values.type) and column.type.kind is not Kind.STRING:
         values = values.dictionary_decode()
+    if values.type == target:
+        return values, None
     return _cast_leniently(values, target)
 
 
@@ -224,9 +251,7 @@ def _read_times(text: pa.Array) -> pa.Array:
         return text.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
 
 
-def _present(values: Any, n: int) -> Bool:
-    if values is None:
-        return np.zeros(n, np.bool_)
+def _present(values: Any) -> Bool:
     if isinstance(values, list):
         return np.array([v is not None for v in values], np.bool_)
     return _numpy(pc.is_valid(values))
@@ -238,6 +263,11 @@ def _numpy(array: Any) -> np.ndarray[Any, Any]:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
+@lru_cache(maxsize=256)
+def _no_late(schema: Schema) -> pa.Table:
+    return schema.arrow().append(pa.field("_watermark", pa.int64())).empty_table()
+
+
 def _late_table(batch: pa.RecordBatch, is_late: Bool, watermark: int) -> pa.Table:
     rows = batch.filter(pa.array(is_late)) if is_late.any() else batch.slice(0, 0)
     mark = pa.array(np.full(rows.num_rows, watermark), pa.int64())
@@ -247,7 +277,7 @@ def _late_table(batch: pa.RecordBatch, is_late: Bool, watermark: int) -> pa.Tabl
 def _quarantine_table(raw: dict[str, Any], reasons: Reasons) -> pa.Table:
     index = np.flatnonzero(reasons.code)
     if index.shape[0] == 0:
-        return QUARANTINE.empty_table()
+        return NONE_QUARANTINED
     chosen = pa.array(index)
     columns = {
         name: [values[i] for i in index]

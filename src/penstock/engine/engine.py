@@ -48,6 +48,7 @@ class Engine:
         self.templates: dict[int, Template] = {}
         self._params: dict[int, Schema] = {}
         self._readers: dict[str, set[int]] = {}  # templates by stream or table
+        self._moved: set[str] = set()  # streams whose rows or readers have, since they were trimmed
 
     @property
     def batch(self) -> int:
@@ -87,6 +88,7 @@ class Engine:
         source = self.sources[block.stream]
         source.add(block.rows, block.ts, self.epoch if block.epoch is None else block.epoch)
         source.advance(block.watermark)
+        self._moved.add(block.stream)
         return self._readers.get(block.stream, set())
 
     def _take_heartbeat(self, block: b.Heartbeat, output: b.Output) -> set[int]:
@@ -94,6 +96,7 @@ class Engine:
         if block.watermark <= source.watermark:
             return set()  # no clock moves
         source.advance(block.watermark)
+        self._moved.add(block.stream)
         return self._readers.get(block.stream, set())
 
     def _take_tablechange(self, block: b.TableChange, output: b.Output) -> set[int]:
@@ -107,6 +110,7 @@ class Engine:
     def _take_addstream(self, block: b.AddStream, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"streams/{block.name}")
         self.sources[block.name] = SourceLog(scope, block.schema, block.retain)
+        self._moved.add(block.name)  # it may be there already, in the arena
         return set()
 
     def _take_addtable(self, block: b.AddTable, output: b.Output) -> set[int]:
@@ -154,6 +158,7 @@ class Engine:
         if len(template.queries) == 0:
             template.close()
             template.scope.free()
+            self._moved.update(template.streams)
             del self.templates[template.key], self._params[template.key]
             for name in (*template.streams, *template.tables):
                 self._readers[name].discard(template.key)
@@ -173,6 +178,7 @@ class Engine:
 
     def _run(self, template: Template, output: b.Output) -> None:
         self.ctx.failures.drain()  # of reading contents since the last step
+        self._moved.update(template.streams)
         try:
             step = template.step(self.clock_of(template))
         except Exception as error:  # whatever one plan does, the others go on
@@ -215,19 +221,20 @@ class Engine:
     def _tidy(self, blocks: list[b.Block]) -> None:
         """Trim logs to their slowest readers, which have moved if time has."""
         if any(isinstance(block, b.Rows | b.Heartbeat) for block in blocks):
-            self._trim_logs()
+            for name in self._moved & self.sources.keys():
+                if len(self.sources[name]):
+                    self.sources[name].trim(self._slowest(name))
+            self._moved.clear()
         for table in self.tables.values():
             table.trim()
 
-    def _trim_logs(self) -> None:
-        held = [name for name, source in self.sources.items() if len(source)]
-        slowest = dict.fromkeys(held, np.iinfo(np.int64).max)
-        for template in self.templates.values() if held else ():
-            for stream, position in template.positions():
-                if stream in slowest:
-                    slowest[stream] = min(slowest[stream], position)
-        for name, position in slowest.items():
-            self.sources[name].trim(position)
+    def _slowest(self, stream: str) -> int:
+        """The position of the reader of a stream that is furthest behind."""
+        readers = [self.templates[key] for key in self._readers.get(stream, ())]
+        places = (
+            place for reader in readers for name, place in reader.positions() if name == stream
+        )
+        return min(places, default=np.iinfo(np.int64).max)
 
     def is_read(self, name: str) -> bool:
         """Whether a template reads a stream or table."""

@@ -72,8 +72,8 @@ class Frame:
     def _vec(self, matrix: I64, is_param: bool, index: int, type_: SqlType) -> Vec:
         vec = self._made.get((is_param, index))
         if vec is None:
-            null: Bool | None = (matrix[0] >> index) & 1 != 0
-            null = null if null is not None and null.any() else None
+            bits = matrix[0] & (1 << index)
+            null: Bool | None = bits != 0 if bits.any() else None
             values = to_native(matrix[1 + index], type_)
             vec = Vec(type_, matrix.shape[1], self.strings, values, null)
             self._made[(is_param, index)] = vec

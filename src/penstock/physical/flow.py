@@ -120,10 +120,9 @@ class FlowOp(Operator):
         n = len(found)
         rows = np.zeros((1 + len(self.edge.schema), n), np.int64)
         exp = np.full(n, NEVER)
-        for alias, (log, length) in enumerate(
-            zip(self.flow.logs, self._windows.tolist(), strict=True)
+        for alias, (view, length) in enumerate(
+            zip(self.flow.views(), self._windows.tolist(), strict=True)
         ):
-            view = LogView.of(log)
             at = found.positions[alias] - view.base
             self._fill(rows, alias, view, at)
             if length != NEVER:

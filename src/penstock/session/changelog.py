@@ -246,7 +246,7 @@ def label(parts: list[pa.Table], name: str, schema: pa.Schema) -> pa.Table:
     parts = [p for p in parts if p.num_rows]
     if not parts:
         return schema.empty_table()
-    table = pa.concat_tables(parts)
+    table = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
     whole = Batch(0, np.zeros(len(table), np.int8), table)
     if schema.field("_query").type == NAMES:
         whole.sets = Sets(np.array([0, 1]), np.array([0]))
@@ -258,7 +258,7 @@ def label_all(parts: list[Batch], names: pa.Array, schema: pa.Schema) -> pa.Tabl
     parts = [p for p in parts if p.table.num_rows]
     if not parts:
         return schema.empty_table()
-    whole = concat_batches(parts)
+    whole = parts[0] if len(parts) == 1 else concat_batches(parts)
     if whole.sets is not None:
         queries = name_lists(whole.who.astype(np.int64), whole.sets, names)
     else:

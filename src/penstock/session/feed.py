@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from penstock.delta import BEGINNING
 from penstock.engine import blocks as b
 from penstock.inprocess.sources import open_source
-from penstock.session import names
 from penstock.sql.catalog import StreamDef
 
 if TYPE_CHECKING:
@@ -48,10 +47,9 @@ def tick(session: Session) -> None:
     now = now_us()
     blocks: list[b.Block] = []
     for name, meter in session._meters.items():
-        stream = names.find_stream(session, name)
         if meter.ticks(now):
             meter.last_tick = now
-            blocks.append(b.Heartbeat(name, now - stream.delay))
+            blocks.append(b.Heartbeat(name, now - meter.stream.delay))
         if meter.idle(now):
             reached = active_watermark(session, name, now)
             if reached is not None and reached > session._engine.sources[name].watermark:

@@ -62,13 +62,16 @@ class AttributeFilter:
     def add(self, slots: I64, pieces: Pieces, clauses: I64) -> None:
         """Add a term per slot: a conjunct where clauses[i] is CONJUNCT, else one of that clause."""
         self._cut(pieces)
-        whole = np.flatnonzero(clauses == CONJUNCT)
-        whole = whole[np.argsort(slots[whole], kind="stable")]
-        self._paint(self._table, slots[whole], pieces[whole], True)
-        part = np.flatnonzero(clauses != CONJUNCT)
-        part = part[np.argsort(clauses[part], kind="stable")]
-        self._widen(int(clauses[part].max(initial=-1)) // 64 + 1)
-        self._paint(self._clauses, clauses[part], pieces[part], False)
+        is_part = clauses != CONJUNCT
+        if not is_part.all():
+            whole = np.flatnonzero(~is_part)
+            whole = whole[np.argsort(slots[whole], kind="stable")]
+            self._paint(self._table, slots[whole], pieces[whole], True)
+        if is_part.any():
+            part = np.flatnonzero(is_part)
+            part = part[np.argsort(clauses[part], kind="stable")]
+            self._widen(int(clauses[part].max()) // 64 + 1)
+            self._paint(self._clauses, clauses[part], pieces[part], False)
         self._slots = np.concatenate([self._slots, slots])
         self._of = np.concatenate([self._of, clauses])
         self._sizes = np.concatenate([self._sizes, np.diff(pieces.offsets)])
@@ -134,11 +137,10 @@ class AttributeFilter:
             self._clauses = wider
 
     def _paint(self, matrix: U64, bits: I64, pieces: Pieces, narrow: bool) -> None:
-        if bits.shape[0]:
-            paint(
-                self._starts, self._places, matrix, bits, pieces.offsets, pieces.lows,
-                pieces.highs, pieces.null, narrow,
-            )  # fmt: skip
+        paint(
+            self._starts, self._places, matrix, bits, pieces.offsets, pieces.lows,
+            pieces.highs, pieces.null, narrow,
+        )  # fmt: skip
 
     def _join(self) -> None:
         """Make one region of neighbours that do not differ, and tables without gaps."""

@@ -31,6 +31,11 @@ class LogView:
         base = log.discarded
         return LogView(*log.read(base, base + len(log)), base)
 
+    @staticmethod
+    def passing(log: SourceLog) -> LogView:
+        """The same, for rows that nobody looks up later: they need not be stored."""
+        return LogView(*log.passing(), log.discarded)
+
     def positions(self, instants: I64, *, after: bool) -> I64:
         """Of each instant, in order, the position of the first row with time > it or ≥ it."""
         return places_among(self.ts, instants, after) + self.base
@@ -90,9 +95,21 @@ class Chunk:
         """When each row's tuple is complete."""
         return np.asarray(self.entry.instants[self.root])
 
+    def places(self, alias: int) -> I64 | slice:
+        """Where the rows of an alias lie in its view; as a slice if they are neighbours."""
+        base, positions = self.entry.views[alias].base, self.positions[alias]
+        first, n = int(positions[0]) - base, len(self)
+        if len(self.positions) == 1 and int(positions[-1]) - base - first == n - 1:
+            return slice(first, first + n)  # of one alias alone they ascend
+        return positions - base
+
     def columns(self, alias: int, rows: I64, columns: I64) -> I64:
         """Chosen columns of the alias's stream for some rows, in their place in the schema."""
         view = self.entry.views[alias]
+        if rows.shape[0] == len(self) > 0 and view.rows.flags.f_contiguous:
+            places = self.places(alias)
+            if isinstance(places, slice):
+                return view.rows.T[:, places]
         return gather_columns(view.rows, self.positions[alias][rows] - view.base, columns)
 
     def values(self, alias: int, column: int) -> tuple[I64, I64]:

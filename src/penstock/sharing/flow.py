@@ -140,11 +140,12 @@ class Flow:
             self._let_go(member, known)
             return
         live = table.live(Level.QUERY)
-        reborn = known[table.born()[known] > member.version]
-        gone = np.union1d(np.setdiff1d(known, live), reborn)
-        self._let_go(member, gone)
-        fresh = live[~np.isin(live, np.setdiff1d(known, gone))]
-        self._enter(key, member, fresh)
+        if known.shape[0]:
+            reborn = known[table.born()[known] > member.version]
+            gone = np.union1d(np.setdiff1d(known, live), reborn)
+            self._let_go(member, gone)
+            live = live[~np.isin(live, np.setdiff1d(known, gone))]
+        self._enter(key, member, live)
 
     def _let_go(self, member: Member, qids: I64) -> None:
         places = member.place[qids]
@@ -185,6 +186,12 @@ class Flow:
         member.place[qids] = at * MOST_SLOTS + slots
 
     # ---- the step --------------------------------------------------------------------
+    def views(self) -> list[LogView]:
+        """The rows of the logs; those of one stream alone only pass by."""
+        if len(self.logs) == 1:
+            return [LogView.passing(self.logs[0])]
+        return [LogView.of(log) for log in self.logs]
+
     def _positions(self) -> I64:
         return cast(I64, self.scope["position"])
 
@@ -233,7 +240,7 @@ class Flow:
         self._build(ends)
         # what is there in the first step is looked up, not routed
         starts = self._before = ends if self._first else positions.copy()
-        views = [LogView.of(log) for log in self.logs]
+        views = self.views()
         routed: dict[int, list[Found]] = {}
         chunk = self._chunk_rows()
         for alias in range(len(self.span)):
@@ -291,16 +298,18 @@ class Flow:
                 continue
             self._blame(pool, chunk)
             rows, slots = explode(chunk.bits)
-            places = np.vstack([chunk.positions[a][rows] for a in range(len(self.span))])
-            self._deal(Found(places, chunk.instants()[rows], pool.qid[slots]),
-                       pool.member[slots], routed)  # fmt: skip
+            places = np.empty((len(self.span), rows.shape[0]), np.int64)
+            for alias in range(len(self.span)):
+                np.take(chunk.positions[alias], rows, out=places[alias])
+            instants = entry.instants[chunk.root[rows]]
+            self._deal(Found(places, instants, pool.qid[slots]), pool.member[slots], routed)
 
-    @staticmethod
-    def _deal(found: Found, members: I64, routed: dict[int, list[Found]]) -> None:
-        first = int(members[0]) if len(found) else _NOWHERE
-        if (members == first).all():
-            if len(found):
-                routed.setdefault(first, []).append(found)
+    def _deal(self, found: Found, members: I64, routed: dict[int, list[Found]]) -> None:
+        if not len(found):
+            return
+        first = int(members[0])
+        if len(self.members) == 1 or (members == first).all():
+            routed.setdefault(first, []).append(found)
             return
         order = np.argsort(members, kind="stable")
         keys, starts = np.unique(members[order], return_index=True)
@@ -354,7 +363,7 @@ class Flow:
             full(places[places // MOST_SLOTS == at] % MOST_SLOTS, pool.words)
             for at, pool in enumerate(self.pools)
         ]
-        views = [LogView.of(log) for log in self.logs]
+        views = self.views()
         floors = self._floors(now)
         routed: dict[int, list[Found]] = {}
         for at in range(floors[0], int(until[0]), _CHUNK):

@@ -235,12 +235,13 @@ class Pool:
         self, chunk: Chunk, stems: list[StemModule], done: set[Hashable]
     ) -> Iterator[Hashable]:
         """Modules that may be visited next, in a fixed order; those nobody needs are done."""
-        wanted = wanted_by(chunk.bits)
-        for key, module in self.modules.items():
-            if key in done or module.alias not in chunk.positions:
-                continue
-            if (wanted & module.uses).any():
-                yield key
+        left = [
+            (key, module.uses)
+            for key, module in self.modules.items()
+            if key not in done and module.alias in chunk.positions
+        ]
+        wanted = wanted_by(chunk.bits) if left else self.mask
+        yield from (key for key, uses in left if (wanted & uses).any())
         present = frozenset(chunk.positions)
         for stem in stems:
             if stem.alias not in present and stem.ready(present):
@@ -287,15 +288,17 @@ class Pool:
         if not len(chunk):
             return chunk
         view = chunk.entry.views[alias]
-        places, used = chunk.positions[alias], self.member >= 0
-        rows = (places, view.base, view.epoch, view.ts, chunk.entry.instants, chunk.root)
+        positions, used = chunk.positions[alias], self.member >= 0
+        rows = (positions, view.base, view.epoch, view.ts, chunk.entry.instants, chunk.root)
         least, oldest = extremes(*rows)
-        if least < int(self.since[used].max(initial=0)):
-            clear_below(chunk.bits, view.epoch[places - view.base], self.since)
-        if oldest >= int(self.window[alias, used].min(initial=NEVER)):
-            ages = chunk.instants() - view.ts[places - view.base]
+        too_early = least < int(self.since[used].max(initial=0))
+        too_old = oldest >= int(self.window[alias, used].min(initial=NEVER))
+        if too_early:
+            clear_below(chunk.bits, view.epoch[chunk.places(alias)], self.since)
+        if too_old:
+            ages = chunk.instants() - view.ts[chunk.places(alias)]
             clear_below(chunk.bits, -ages, 1 - self.window[alias])
-        return _compact(chunk)
+        return _compact(chunk) if too_early or too_old else chunk
 
     # ---- what is known ---------------------------------------------------------------
     def report(self, stems: list[StemModule]) -> list[EddyReport]:

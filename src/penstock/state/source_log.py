@@ -98,7 +98,7 @@ class SourceLog:
         if len(self) or self.retain:
             self._insert(rows, ts, epoch)
         else:
-            self._fresh = _Fresh(rows, ts, epoch)
+            self._fresh = _Fresh(np.ascontiguousarray(rows), ts, epoch)
 
     def _settle(self, gone: int = 0) -> None:
         """What was held for the step goes into the arena, but for the first rows."""
@@ -160,6 +160,13 @@ class SourceLog:
         self._settle()
         part = self._part(start, end)
         return self._arr("rows")[part], self._arr("ts")[part], self._arr("epoch")[part]
+
+    def passing(self) -> tuple[I64, I64, I64]:
+        """All rows as `read` has them, for who reads them once: in this step's own memory."""
+        if self._fresh is None:
+            return self.read(self.discarded, self.discarded + len(self))
+        fresh = self._fresh
+        return fresh.rows.T, fresh.ts, fresh.epochs(slice(None))
 
     def columns(self, start: int, end: int, chosen: I64 | None) -> tuple[I64, I64, I64]:
         """Rows at absolute positions [start, end): (chosen words column-major, ts, epoch).

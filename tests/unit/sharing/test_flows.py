@@ -121,6 +121,30 @@ def test_a_call_on_a_joined_row_judges_and_fails_all_its_results(ps: Any) -> Non
     assert times[3].view().num_rows == 3
 
 
+def test_a_log_is_let_go_when_its_last_reader_is_gone(ps: Any) -> None:
+    query = ps.query("SELECT a, b FROM r [RANGE 9], s [RANGE 9] WHERE r.k = s.k AND a > 0")
+    other = ps.query("SELECT k FROM t [RANGE 5] WHERE c > 1")
+    logs = ps._engine.sources
+    ps.push("r", [{"k": 1, "a": 1, "ts": 0}, {"k": 1, "a": 1, "ts": 1}])
+    ps.push("s", [{"k": 1, "b": 9, "ts": 1}])
+    ps.push("t", [{"k": 1, "c": 9, "ts": 1}])
+    assert [len(logs[name]) for name in "rst"] == [2, 1, 0]
+    query.drop()
+    ps.push("t", [{"k": 2, "c": 9, "ts": 2}])
+    assert [len(logs[name]) for name in "rst"] == [0, 0, 0]
+    assert other.view().num_rows == 2
+
+
+def test_rows_that_pass_by_one_stream_are_not_stored(ps: Any) -> None:
+    query = ps.query("SELECT k, a FROM r WHERE a > 2")
+    room = ps._engine.sources["r"].scope["rows"].shape[0]
+    rows = [{"k": i % 3 or None, "a": i % 5, "ts": i} for i in range(1000)]
+    ps.push("r", rows)
+    assert ps._engine.sources["r"].scope["rows"].shape[0] == room
+    found = [(row["k"], row["a"]) for row in query.changes().to_pylist()]
+    assert found == [(row["k"], row["a"]) for row in rows if row["a"] > 2]
+
+
 def test_more_queries_than_a_pool_holds(ps: Any) -> None:
     text = "SELECT a, b FROM r [RANGE 5], s [RANGE 5] WHERE r.k = s.k AND a = $x"
     queries = ps.query_many(text, [{"x": i} for i in range(5000)])
