@@ -199,6 +199,8 @@ class Plans:
         type_ = "L" if self._has(left, "L") and self._has(right, "L") else "I"
         a, b = self._pick(left, type_), self._pick(right, type_)
         low, high = self.rng.randint(0, 2), self.rng.randint(0, 2)
+        if self._chance(0.3):
+            return f"{b} {self.rng.choice(('<', '<=', '>', '>='))} {a} + {low}"
         return f"{b} BETWEEN {a} - {low} AND {a} + {high}"
 
     # ---- aggregation ---------------------------------------------------------------------

@@ -16,7 +16,7 @@ from oracle.fold import changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
 from oracle.translate import bind
 from property.cases import CHUNKS, seeds, tally
-from property.data import session
+from property.data import session, streams_of
 from property.test_many import TEMPLATES
 
 
@@ -118,7 +118,7 @@ class _Texts(_Churn):
 def test_texts_come_and_go(chunk: int, shards: int | None) -> None:
     for seed in seeds(13, chunk, 3 * CHUNKS if shards is None else CHUNKS):
         rng = Random(seed)
-        base = session(rng, {"r", "s"}, set(), 24)
+        base = session(rng, {"r", "s", "u"}, set(), 24)
         kept = replace(base, streams=tuple(replace(s, retain=1000) for s in base.streams))
         trace = _Texts("", rng, kept, shards).run()
         compare(trace)
@@ -134,6 +134,6 @@ def test_parameter_rows_come_and_go(template: str) -> None:
     chunk = TEMPLATES.index(template)
     for seed in seeds(12, chunk, 2 * CHUNKS):
         rng = Random(seed)
-        trace = _Churn(template, rng, session(rng, {"r", "s"}, set(), 24)).run()
+        trace = _Churn(template, rng, session(rng, streams_of(template), set(), 24)).run()
         compare(trace)
         tally["churn"] += len(trace.sqls)

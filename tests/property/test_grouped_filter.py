@@ -22,7 +22,7 @@ from penstock.sharing.query_table import QueryTable
 from penstock.sharing.template_predicates import TemplatePredicates
 from penstock.state.arena import Arena
 from property.cases import CHUNKS, Case, case, seeds, tally, verify
-from property.data import session
+from property.data import session, streams_of
 from property.predicates import KINDS, Predicates, expected, new_context
 from property.test_many import TEMPLATES, together
 
@@ -200,7 +200,7 @@ def test_templates_through_the_filter(template: str) -> None:
         params: list[dict[str, object]] = [
             {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)} for _ in range(12)
         ]
-        compare(together(template, params, session(rng, {"r", "s"}, set(), 20)))
+        compare(together(template, params, session(rng, streams_of(template), set(), 20)))
 
 
 FORMS = (
