@@ -7,6 +7,7 @@ fields. Here the hash is computed once, and unequal hashes settle a comparison.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
@@ -67,20 +68,20 @@ def frozen(cls: C) -> C:
     return result
 
 
-class Derived(Hashed):
-    """Base of nodes that derive more from their fields: the subclass names it in `__slots__`.
+if TYPE_CHECKING:
+    derived = property
+else:
 
-    What is in a slot called `x` is made by the method `_x`, when it is first asked for; from then
-    on reading it costs no more than reading a field.
-    """
+    def derived(make: Callable[[Any], Any]) -> property:
+        """A property that is computed once, and kept in the slot of its name with a _ before it."""
+        slot = f"_{make.__name__}"
+        known = attrgetter(slot)
 
-    __slots__ = ()
+        def get(self: Any) -> Any:
+            try:
+                return known(self)
+            except AttributeError:
+                object.__setattr__(self, slot, make(self))
+                return known(self)
 
-    if not TYPE_CHECKING:  # or every name would be one
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):
-                raise AttributeError(name)
-            made = getattr(self, f"_{name}")()
-            object.__setattr__(self, name, made)
-            return made
+        return property(get, doc=make.__doc__)

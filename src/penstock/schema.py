@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from penstock.errors import PlanError
-from penstock.frozen import Derived, Hashed, frozen
+from penstock.frozen import Hashed, derived, frozen
 from penstock.types import SqlType, arrow_type
 
 MAX_COLUMNS = 62
@@ -22,13 +22,10 @@ class Field(Hashed):
     type: SqlType
 
 
-class _Columns(Derived):
-    """What a schema derives once: names and types in order, the columns of string codes."""
+class _Columns(Hashed):
+    """Base with room for what a schema derives from its fields once."""
 
-    __slots__ = ("names", "string_columns", "types")
-    names: tuple[str, ...]
-    types: tuple[SqlType, ...]
-    string_columns: tuple[int, ...]
+    __slots__ = ("_names", "_string_columns", "_types")
 
 
 @frozen
@@ -56,13 +53,19 @@ class Schema(_Columns):
     def __add__(self, other: Schema) -> Schema:
         return Schema(self.fields + other.fields)
 
-    def _names(self) -> tuple[str, ...]:
+    @derived
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
         return tuple([f.name for f in self.fields])
 
-    def _types(self) -> tuple[SqlType, ...]:
+    @derived
+    def types(self) -> tuple[SqlType, ...]:
+        """Column types in order."""
         return tuple([f.type for f in self.fields])
 
-    def _string_columns(self) -> tuple[int, ...]:
+    @derived
+    def string_columns(self) -> tuple[int, ...]:
+        """Indices of the columns that hold string codes."""
         return tuple([i for i, f in enumerate(self.fields) if f.type.is_string])
 
     def select(self, indices: tuple[int, ...]) -> Schema:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 
 from penstock.errors import Place
-from penstock.frozen import Derived, frozen, record
+from penstock.frozen import Hashed, derived, frozen, record
 from penstock.types import BOOLEAN, SqlType
 
 _NONE: frozenset[int] = frozenset()
@@ -19,12 +19,10 @@ Value = bool | int | float | str | None
 """A literal in physical terms: µs for TIMESTAMP and INTERVAL, days for DATE, scaled for DECIMAL."""
 
 
-class _Reads(Derived):
-    """What an expression derives once: indices of the columns, and of the parameters, it reads."""
+class _Reads(Hashed):
+    """Base with room for what an expression derives from its fields once."""
 
-    __slots__ = ("columns", "params")
-    columns: frozenset[int]
-    params: frozenset[int]
+    __slots__ = ("_columns", "_params")
 
 
 @frozen
@@ -33,11 +31,15 @@ class Expr(_Reads):
 
     type: SqlType
 
-    def _columns(self) -> frozenset[int]:
-        return _NONE
+    @derived
+    def columns(self) -> frozenset[int]:
+        """Indices of the columns it reads."""
+        return _NONE.union(*[a.columns for a in children(self)])
 
-    def _params(self) -> frozenset[int]:
-        return _NONE
+    @derived
+    def params(self) -> frozenset[int]:
+        """Indices of the parameters it reads."""
+        return _NONE.union(*[a.params for a in children(self)])
 
 
 @frozen
@@ -47,7 +49,9 @@ class Column(Expr):
     index: int
     name: str = ""
 
-    def _columns(self) -> frozenset[int]:
+    @derived
+    def columns(self) -> frozenset[int]:
+        """Itself."""
         return frozenset((self.index,))
 
     def __str__(self) -> str:
@@ -80,7 +84,9 @@ class Param(Expr):
     index: int
     name: str = ""
 
-    def _params(self) -> frozenset[int]:
+    @derived
+    def params(self) -> frozenset[int]:
+        """Itself."""
         return frozenset((self.index,))
 
     def __str__(self) -> str:
@@ -93,12 +99,6 @@ class Call(Expr):
 
     fn: str
     args: tuple[Expr, ...]
-
-    def _columns(self) -> frozenset[int]:
-        return _NONE.union(*[a.columns for a in self.args])
-
-    def _params(self) -> frozenset[int]:
-        return _NONE.union(*[a.params for a in self.args])
 
     def __str__(self) -> str:
         if self.fn in INFIX and len(self.args) == 2:
@@ -142,9 +142,12 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """`expr` and everything below it, parents first."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    todo = [expr]
+    while todo:
+        top = todo.pop()
+        yield top
+        if isinstance(top, Call):
+            todo += top.args[::-1]
 
 
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:

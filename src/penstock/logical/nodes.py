@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import PlanError
-from penstock.frozen import Derived, frozen, record
+from penstock.frozen import Hashed, derived, frozen, record
 from penstock.logical.expr import Agg, Expr
 from penstock.schema import Field, Schema
 
@@ -60,23 +60,25 @@ Window = Range | Rows | Now | Unbounded
 
 
 # ---- relations -----------------------------------------------------------------------
-class Relation(Derived):
-    """What every node derives once: the columns it yields, its child relations left to right."""
+class Derived(Hashed):
+    """Base with room for what a node derives from its fields once."""
 
-    __slots__ = ("inputs", "schema")
-    inputs: tuple[Node, ...]
-    schema: Schema
+    __slots__ = ("_schema",)
 
 
 @frozen
-class Node(Relation):
-    """Base of all relation nodes."""
+class Node(Derived):
+    """Base of all relation nodes; `schema` is what it yields."""
 
-    def _schema(self) -> Schema:
+    @derived
+    def schema(self) -> Schema:
+        """The output columns."""
         raise PlanError(f"{type(self).__name__} has no schema")
 
-    def _inputs(self) -> tuple[Node, ...]:
-        return tuple([v for v in values_of(self) if isinstance(v, Node)])
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Child relations, left to right."""
+        return ()
 
     def with_inputs(self, *inputs: Node) -> Node:
         """The same node over other inputs."""
@@ -95,7 +97,9 @@ class Scan(Node):
     window: Window
     columns: tuple[int, ...]
 
-    def _schema(self) -> Schema:
+    @derived
+    def schema(self) -> Schema:
+        """The chosen columns of the stream."""
         return self.stream_schema.select(self.columns)
 
 
@@ -108,7 +112,9 @@ class TableScan(Node):
     nonretroactive: bool
     columns: tuple[int, ...]
 
-    def _schema(self) -> Schema:
+    @derived
+    def schema(self) -> Schema:
+        """The chosen columns of the table."""
         return self.table_schema.select(self.columns)
 
 
@@ -116,7 +122,9 @@ class TableScan(Node):
 class OneRow(Node):
     """The relation of one row without columns (SELECT without FROM is refused; internal use)."""
 
-    def _schema(self) -> Schema:
+    @derived
+    def schema(self) -> Schema:
+        """No columns."""
         return Schema(())
 
 
@@ -127,7 +135,14 @@ class Filter(Node):
     input: Node
     predicate: Expr
 
-    def _schema(self) -> Schema:
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """One."""
+        return (self.input,)
+
+    @derived
+    def schema(self) -> Schema:
+        """Unchanged."""
         return self.input.schema
 
 
@@ -143,7 +158,14 @@ class Project(Node):
         if len(self.exprs) != len(self.names):
             raise PlanError("a projection needs a name for every expression")
 
-    def _schema(self) -> Schema:
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """One."""
+        return (self.input,)
+
+    @derived
+    def schema(self) -> Schema:
+        """One column per expression."""
         pairs = zip(self.names, self.exprs, strict=True)
         return Schema(tuple(Field(n, e.type) for n, e in pairs))
 
@@ -187,7 +209,14 @@ class Join(Node):
     residual: Expr | None = None
     null_safe: bool = False  # equi columns match NULL with NULL (whole-row SEMI and ANTI)
 
-    def _schema(self) -> Schema:
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Two."""
+        return self.left, self.right
+
+    @derived
+    def schema(self) -> Schema:
+        """Left then right columns; left only for SEMI and ANTI."""
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self.left.schema
         return self.left.schema + self.right.schema
@@ -202,7 +231,14 @@ class GroupBy(Node):
     aggs: tuple[Agg, ...]
     names: tuple[str, ...]  # of the aggregates
 
-    def _schema(self) -> Schema:
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """One."""
+        return (self.input,)
+
+    @derived
+    def schema(self) -> Schema:
+        """Key columns, then aggregates."""
         keys = tuple(self.input.schema[k] for k in self.keys)
         pairs = zip(self.names, self.aggs, strict=True)
         return Schema(keys + tuple(Field(n, a.type) for n, a in pairs))
@@ -214,7 +250,14 @@ class Distinct(Node):
 
     input: Node
 
-    def _schema(self) -> Schema:
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """One."""
+        return (self.input,)
+
+    @derived
+    def schema(self) -> Schema:
+        """Unchanged."""
         return self.input.schema
 
 
@@ -239,7 +282,14 @@ class SetOp(Node):
         if self.left.schema.types != self.right.schema.types:
             raise PlanError(f"the two sides of {self.kind.value.upper()} have different columns")
 
-    def _schema(self) -> Schema:
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Two."""
+        return self.left, self.right
+
+    @derived
+    def schema(self) -> Schema:
+        """The left side's columns."""
         return self.left.schema
 
 
@@ -250,7 +300,14 @@ class Windowed(Node):
     input: Node
     window: Window
 
-    def _schema(self) -> Schema:
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """One."""
+        return (self.input,)
+
+    @derived
+    def schema(self) -> Schema:
+        """Unchanged."""
         return self.input.schema
 
 
@@ -261,7 +318,9 @@ class Received(Node):
     channel: int
     rows: Schema
 
-    def _schema(self) -> Schema:
+    @derived
+    def schema(self) -> Schema:
+        """The rows sent."""
         return self.rows
 
 
@@ -283,6 +342,8 @@ def exprs_of(node: Node) -> Iterator[Expr]:
 
 def walk(node: Node) -> Iterator[Node]:
     """`node` and everything below it, parents first, shared nodes once per use."""
-    yield node
-    for child in node.inputs:
-        yield from walk(child)
+    todo = [node]
+    while todo:
+        top = todo.pop()
+        yield top
+        todo += top.inputs[::-1]

@@ -125,6 +125,8 @@ def _owner(name: str) -> str:
 class Scope:
     """The arrays of one owner inside an arena."""
 
+    __slots__ = ("_arena", "prefix")
+
     def __init__(self, arena: Arena, prefix: str) -> None:
         self._arena = arena
         self.prefix = prefix
