@@ -38,7 +38,10 @@ from penstock.session import Query
     show_default=True, help="Tables to read, JSON lines, or Parquet files.",
 )  # fmt: skip
 @click.option("--out", metavar="PATH", help="Write there: a file, or for Parquet a directory.")
-@click.option("--batch-rows", type=click.IntRange(1), default=10_000, show_default=True)
+@click.option(
+    "--batch-rows", type=click.IntRange(1), default=10_000, show_default=True,
+    help="How many rows of --input are pushed at a time.",
+)  # fmt: skip
 @click.option("--checkpoint", metavar="DIR", help="Keep everything here and continue from it.")
 @click.option(
     "--available-now", is_flag=True,
