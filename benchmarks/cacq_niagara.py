@@ -1,40 +1,111 @@
 """The plans of NiagaraCQ for stocks and articles (CACQ §5, figure 11), of our own operators.
 
 PullUp joins all quotes with all articles once and then looks up who wants each result. PushDown
-looks up who wants each quote and joins a copy of it per query; one operator does the joins of
-all queries and they share the articles, which is kinder to it than an operator per query. Both
-are planned without flows; CACQ is what a session does by itself. Everything else is the same:
-admission, logs, views, changelogs.
+looks up who wants each quote, splits the copies by query, and has a join for each query; the
+table of articles is shared. Both are planned without flows; CACQ is what a session does by
+itself. Everything else is the same: admission, logs, views, changelogs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
 import penstock
 from benchmarks.cacq_workloads import create_stocks
 from benchmarks.pipeline import Cost, take_turns, timed
+from penstock.delta import I64, Delta, merge
+from penstock.kernels.join import Events, gather_pairs, join_events
 from penstock.physical import planner
+from penstock.physical.join import JoinOp
+from penstock.physical.operator import StringColumns
 from penstock.session import Query, Session
+from penstock.state.join_side import JoinSide
 
 Plan = Literal["CACQ", "PushDown", "PullUp"]
 Register = Callable[[Session], list[Query]]
 
 
+class JoinPerQuery(JoinOp):
+    """Split, and a join for each query: its own table of quotes, one table of articles for all.
+
+    For windows without end. Articles are stored first, so that a new quote finds those of its
+    step too and a new article only looks for quotes of earlier steps.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._own: dict[int, JoinSide] = {}
+
+    def _join(self, left: Delta, right: Delta) -> Delta:
+        nothing = self._nothing(True), self._nothing(False)
+        articles = self._stored(self._right, right, False)
+        found = [self._found(own, nothing[0], articles) for own in self._own.values()]
+        self._right.reserve(self._keys.capacity)
+        self._left.reserve(self._keys.capacity)
+        how = self._full_test(), self._right_first, 64
+        join_events(nothing[0], articles, self._left.chains(), self._right.chains(), *how)
+        for query, quotes in _split(left):
+            if query not in self._own:
+                scope, columns = self.scope.scope(f"query-{query}"), quotes.width
+                self._own[query] = JoinSide(scope, columns)
+            own = self._own[query]
+            found.append(self._found(own, self._stored(own, quotes, True), nothing[1]))
+        return merge(found, len(self.edge.schema))
+
+    def _nothing(self, is_left: bool) -> Events:
+        empty, ids = Delta.empty(len(self.inputs[not is_left].edge.schema)), np.empty(0, np.int64)
+        return self._events(empty, ids, ids, is_left)
+
+    def _stored(self, side: JoinSide, delta: Delta, is_left: bool) -> Events:
+        ids = self._keys.assign(delta, is_left)
+        side.reserve(self._keys.capacity)
+        return self._events(delta, ids, side.append(delta, ids), is_left)
+
+    def _found(self, own: JoinSide, quotes: Events, articles: Events) -> Delta:
+        """The pairs of some quotes with stored articles, or the other way round."""
+        own.reserve(self._keys.capacity)
+        self._right.reserve(self._keys.capacity)
+        ls, rs = own.chains(), self._right.chains(link=False)
+        guess = 64 + 8 * (quotes.ts.shape[0] + articles.ts.shape[0])
+        how = self._full_test(), self._right_first, guess
+        pairs = join_events(quotes, articles, ls, rs, *how)
+        return Delta(*gather_pairs(pairs, ls, rs, self._tagged, self._columns))
+
+    def strings(self) -> list[StringColumns]:
+        """Also of the quotes of each query."""
+        quotes, articles = super().strings()
+        mine = [own.scope.prefix for own in self._own.values()]
+        return [articles, *(StringColumns(f"{m}/rows", quotes.columns) for m in mine)]
+
+
+def _split(delta: Delta) -> Iterator[tuple[int, Delta]]:
+    """The rows of each query."""
+    order = np.argsort(delta.lin, kind="stable")
+    queries, starts = np.unique(delta.lin[order], return_index=True)
+    parts: list[I64] = np.split(order, starts[1:])
+    for query, part in zip(queries.tolist(), parts, strict=True):
+        yield query, delta.take(part)
+
+
 @contextmanager
-def _without_flows() -> Iterator[None]:
-    """Queries that are registered meanwhile are planned operator by operator."""
-    find = planner.find_block
+def planned(plan: Plan) -> Iterator[None]:
+    """Queries that are registered meanwhile run as this plan; PullUp needs a session for it."""
+    if plan == "CACQ":
+        yield
+        return
+    kept = planner.find_block, planner.JoinOp
     planner.find_block = lambda node, streams: None
+    planner.JoinOp = JoinPerQuery if plan == "PushDown" else JoinOp
     try:
         yield
     finally:
-        planner.find_block = find
+        planner.find_block, planner.JoinOp = kept
 
 
 def deliver(plan: Plan, register: Register, update: Mapping[str, pa.Table]) -> tuple[int, Cost]:
@@ -42,7 +113,7 @@ def deliver(plan: Plan, register: Register, update: Mapping[str, pa.Table]) -> t
     off = frozenset({"push_down_filter"}) if plan == "PullUp" else frozenset()
     ps = penstock.connect(runner="inprocess", optimizer_off=off)
     create_stocks(ps)
-    with nullcontext() if plan == "CACQ" else _without_flows():
+    with planned(plan):
         standing = register(ps)
     with timed() as cost:
         for name, rows in update.items():

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -16,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import cacq_workloads as work
 from benchmarks.cacq_fig12 import PLANS
-from benchmarks.cacq_niagara import deliver
+from benchmarks.cacq_niagara import deliver, planned
 
 
 @pytest.fixture
@@ -85,6 +86,25 @@ def test_all_plans_deliver_the_same() -> None:
     assert "flow" not in down + up
     assert down.index("join") < down.index("match")
     assert up.index("match") < up.index("join")
+
+
+def test_a_join_per_query_remembers_earlier_updates() -> None:
+    found = {}
+    for plan in PLANS:
+        ps = penstock.connect(runner="inprocess")
+        work.create_stocks(ps)
+        with planned(plan):
+            standing = [ps.query(text) for text in work.price_queries(4, 2)]
+        for at in range(3):
+            for name, rows in work.update(20, 2, at).items():
+                ts = pa.array([at] * rows.num_rows)
+                ps.push(name, rows.set_column(rows.column_names.index("ts"), "ts", ts))
+        found[plan] = [
+            sorted((r["symbol"], r["price"], r["body"]) for r in query.changes().to_pylist())
+            for query in standing
+        ]
+    assert found["PushDown"] == found["PullUp"] == found["CACQ"]
+    assert len(found["CACQ"][0]) == 3 * 3 * 20 * 2
 
 
 def test_a_selection_above_the_join_calls_a_function_once_per_article() -> None:

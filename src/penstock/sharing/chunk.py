@@ -56,6 +56,13 @@ class Entry:
     floors: list[int]
     views: list[LogView]
 
+    def may_join(self) -> bool:
+        """Whether every other alias has rows that came earlier and matter."""
+        return all(
+            alias == self.alias or int(limits.max()) > floor
+            for alias, (limits, floor) in enumerate(zip(self.limits, self.floors, strict=True))
+        )
+
 
 @dataclass(slots=True)
 class Chunk:

@@ -197,11 +197,35 @@ def test_a_filter_before_a_join_earns_most_where_the_row_leaves() -> None:
     join = "SELECT r.a FROM r [RANGE 5], s [RANGE 5] WHERE r.k = s.k"
     ps.query(f"{join} AND a > 9")
     ps.query(f"{join} AND a > 99")
-    ps.push("r", [{"k": 1, "a": a, "ts": 0} for a in (0, 50) for _ in range(10)])
-    ps.advance("s", 0)
+    ps.push("s", [{"k": 2, "b": 0, "ts": 0}])
+    ps.push("r", [{"k": 1, "a": a, "ts": 1} for a in (0, 50) for _ in range(10)])
+    ps.advance("s", 1)
     eddy = ps.stats()["flows"][0]["eddies"][0]
     found = {module["module"]: module["tickets"] for module in eddy["modules"]}
     assert found["filter a"] == 1 + 2 * 10 + 0.2 * 10
+
+
+def test_rows_that_can_have_no_partner_are_not_routed(ps: Any) -> None:
+    query = ps.query("SELECT a, b FROM r [RANGE 5], s [RANGE 3] WHERE r.k = s.k AND a > 0")
+    ps.push("r", [{"k": 1, "a": 1, "ts": 0}, {"k": 1, "a": 2, "ts": 1}])
+    ps.push("s", [{"k": 1, "b": 7, "ts": 1}])
+    rows = [eddy["rows"] for eddy in ps.stats()["flows"][0]["eddies"]]
+    assert rows == [0, 1], "no row of s comes before those of r"
+    ps.advance(3)
+    ps.push("r", [{"k": 1, "a": 3, "ts": 3}])
+    ps.advance(4)
+    ps.push("r", [{"k": 1, "a": 4, "ts": 4}])
+    assert [eddy["rows"] for eddy in ps.stats()["flows"][0]["eddies"]] == [1, 1]
+    assert [(row["a"], row["b"]) for row in query.changes().to_pylist()][:3] == [
+        (1, 7), (2, 7), (3, 7),
+    ]  # fmt: skip
+
+
+def test_the_first_queries_of_a_template_have_their_place_before_rows_come(ps: Any) -> None:
+    ps.query("SELECT k FROM r [RANGE 5] WHERE a > 1")
+    assert ps.stats()["flows"][0]["pooled"] == 1
+    ps.query_many("SELECT a FROM r [RANGE 5] WHERE a = $x", [{"x": i} for i in range(9)])
+    assert ps.stats()["flows"][0]["pooled"] == 10
 
 
 def test_explain_and_stats_show_what_the_eddy_learnt(ps: Any) -> None:

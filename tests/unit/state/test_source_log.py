@@ -70,6 +70,9 @@ def test_as_a_sorted_list(seed: int, retain: int) -> None:
         log.advance(watermark)
         total = twin.gone + len(twin.rows)
         assert len(log) == len(twin.rows)
+        rows, ts, epochs = log.passing()
+        passing = zip(ts.tolist(), rows[:, 1].tolist(), epochs.tolist(), strict=True)
+        assert [*passing] == twin.rows
         for _ in range(rng.integers(0, 3)):
             start, end = sorted(rng.integers(twin.gone, total + 1, 2).tolist())
             same(log, twin, start, end, bool(rng.random() < 0.3))
