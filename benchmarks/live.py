@@ -19,7 +19,7 @@ from penstock.session import Query, Session
 
 TEXTS, TEMPLATES, ROWS, BULK, STEPS = 1_000, 1_000, 1_000, 10_000, 20
 STANDING = (0, 100_000, 1_000_000)
-LEAST_TEXTS, LEAST_ROWS, MOST_SLOWER = 200.0, 10_000.0, 2.0
+LEAST_TEXTS, LEAST_ROWS, MOST_SLOWER, MOST_SECONDS = 200.0, 10_000.0, 2.0, 1.0
 KNOWN = f"SELECT k, a FROM r [RANGE {MINUTE}] WHERE k = {{}} AND a >= {{}}"
 MANY = f"SELECT k, a FROM r [RANGE {MINUTE}] WHERE k = $key AND a >= $least"
 FORMS = (  # no two texts of these have a template in common
@@ -144,7 +144,9 @@ def _bulk(shards: int | None, standing: int, bulk: int, out: Result) -> None:
     ps.push("r", rows.step(ROWS))
     with timed() as adding:
         made = ps.query_many(MANY, params_from(standing, bulk))
-    ps.push("r", rows.step(ROWS))
+    table = rows.step(ROWS)
+    with timed() as after:
+        ps.push("r", table)
     with timed() as texts:
         singles = [ps.query(KNOWN.format(n, n)) for n in range(50)]
     ps.push("r", rows.step(ROWS))
@@ -156,6 +158,8 @@ def _bulk(shards: int | None, standing: int, bulk: int, out: Result) -> None:
     where = f"{shards} shards, " if shards else ""
     where += f"beside {standing:,}: "
     out[f"{where}parameter rows"] = _rate(bulk, adding, LEAST_ROWS, "rows/s")
+    both = adding.cpu + after.cpu, adding.wall + after.wall
+    out[f"{where}adding {bulk:,} and the next step"] = at_most(*both, MOST_SECONDS, "s")
     out[f"{where}drops together"] = _rate(bulk, dropping, LEAST_ROWS, "rows/s")
     out[f"{where}texts"] = _rate(len(singles), texts, LEAST_TEXTS, "texts/s")
     out[f"{where}drops"] = _rate(len(singles), drops, LEAST_TEXTS, "drops/s")
