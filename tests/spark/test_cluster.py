@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from spark import ledger
 
@@ -33,6 +34,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="others have no address 127.0.0.2")
 def test_the_ledger_holds_on_a_cluster_that_speculates(tmp_path: Path) -> None:
     ledger.make_input(tmp_path, seed=8, files=4)
     attempts, rubbish = tmp_path / "attempts", tmp_path / "tmp"

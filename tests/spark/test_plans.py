@@ -1,6 +1,5 @@
-"""Every golden plan on Spark: all files in one session, with 1 and 4 shards.
+"""Every golden plan on Spark: all files in one session, with 1, 2 and 4 shards.
 
-Without Spark they also run on 2 (`tests/golden`), which most other tests here have.
 The in-process session gets the same calls. At every instant the changes must come to the same,
 and so must the views.
 """
@@ -67,7 +66,7 @@ def watch(session: Any, files: list[Path]) -> dict[str, Seen]:
     }
 
 
-@pytest.mark.parametrize("shards", [1, 4])
+@pytest.mark.parametrize("shards", [1, 2, 4])
 def test_answers_are_those_of_one_engine(
     spark: SparkSession, files: list[Path], expected: dict[str, Seen], shards: int
 ) -> None:
