@@ -2,7 +2,8 @@
 
 Equality keys become columns (computed ones are added by a projection and taken away above
 the join). A band is ``low ≤ right − left ≤ high`` with constant bounds, in whatever way it is
-written: each comparison is read as a linear form in one column of either side.
+written: each comparison is read as a linear form in one column of either side. Floating-point
+numbers round and have NaN, so of them only the difference itself, bounded above, is read so.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ class Conditions:
     equi: list[tuple[Expr, Expr]] = field(default_factory=list)
     band: Band | None = None
     residual: list[Expr] = field(default_factory=list)
+
+    def narrow(self, condition: Expr, band: Band | None) -> None:
+        """Take a condition in: into the band if it is one over the same columns."""
+        merged = None if band is None else _merge(self.band, band)
+        if merged is None:
+            self.residual.append(condition)
+        else:
+            self.band = merged
 
 
 def same_bits(a: SqlType, b: SqlType) -> bool:
@@ -42,7 +51,7 @@ def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
 
     With `fixed_right` (an NRR) the right side gets no computed columns and there is no band.
     """
-    result = Conditions()
+    result, lows = Conditions(), list[tuple[Expr, Band]]()
     for condition in conditions:
         if isinstance(condition, Literal) and condition.value is True:
             continue
@@ -55,11 +64,12 @@ def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
                 result.equi.append(pair)
             continue
         band = None if fixed_right else _band(condition, width)
-        merged = _merge(result.band, band) if band is not None else None
-        if merged is None:
-            result.residual.append(condition)
+        if band is not None and _takes_nan(condition):
+            lows.append((condition, band))
         else:
-            result.band = merged
+            result.narrow(condition, band)
+    for condition, band in lows:  # a band that is there already takes no NaN
+        result.narrow(condition, band if result.band else None)
     return result
 
 
@@ -120,6 +130,8 @@ def _band(condition: Expr, width: int) -> Band | None:
     """The band one comparison stands for."""
     if not isinstance(condition, Call) or condition.fn not in ("eq", "lt", "le", "gt", "ge"):
         return None
+    if condition.args[0].type.is_float and not _is_bounded_difference(condition):
+        return None
     sides = _linear(condition.args[0]), _linear(condition.args[1])
     if sides[0] is None or sides[1] is None:
         return None
@@ -137,6 +149,24 @@ def _band(condition: Expr, width: int) -> Band | None:
         fn = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}[fn]
     floating = isinstance(bound, float) or condition.args[0].type.is_float
     return _bounded(left, right - width, fn, float(bound) if floating else bound, floating)
+
+
+def _is_bounded_difference(comparison: Call) -> bool:
+    """Whether it compares the difference of two columns with a constant."""
+    sides = [plain(arg) for arg in comparison.args]
+    for difference, bound in (sides, sides[::-1]):
+        if isinstance(bound, Literal) and isinstance(difference, Call) and difference.fn == "sub":
+            return all(isinstance(plain(arg), Column) for arg in difference.args)
+    return False
+
+
+def _takes_nan(comparison: Expr) -> bool:
+    """Whether a difference that is NaN, which is above all other numbers, may fulfil it."""
+    assert isinstance(comparison, Call)
+    if not comparison.args[0].type.is_float:
+        return False
+    difference_first = not isinstance(plain(comparison.args[0]), Literal)
+    return comparison.fn in (("gt", "ge") if difference_first else ("lt", "le"))
 
 
 def _bounded(left: int, right: int, fn: str, bound: int | float, floating: bool) -> Band | None:

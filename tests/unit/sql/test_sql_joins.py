@@ -97,6 +97,8 @@ def test_computed_keys_leave_the_columns_in_place() -> None:
         ("r.b < s.b", Band(2, 2, 1, None)),
         ("r.a + 2 >= s.b - 1", Band(1, 2, None, 3)),
         ("s.p - r.p BETWEEN -0.5 AND 0.5", Band(3, 3, -0.5, 0.5)),
+        ("s.p - r.p <= 0.5", Band(3, 3, None, 0.5)),
+        ("r.p - s.p <= 0.5", Band(3, 3, -0.5, None)),
         ("s.d - r.d BETWEEN 1 AND 2.5", Band(4, 4, 100, 250)),
         (
             "s.ts BETWEEN r.ts - INTERVAL 5 SECONDS AND r.ts + INTERVAL 1 MINUTE",
@@ -115,6 +117,9 @@ def test_bands(condition: str, band: Band) -> None:
     ("condition", "residual"),
     [
         ("s.p > r.p", "(p > p)"),
+        ("s.p >= r.p", "(p >= p)"),  # NaN and infinities have no difference
+        ("s.p <= r.p + 1", "(p <= (p + 1.0))"),  # a sum rounds otherwise than a difference
+        ("s.p - r.p >= 1", "((p - p) >= 1.0)"),  # NaN is above all numbers
         ("s.b <> r.b", "(b <> b)"),
         ("2 * s.b > r.b", "((b * 2) > b)"),
         ("s.b + r.b > 3", "((b + b) > 3)"),
