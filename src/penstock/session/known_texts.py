@@ -67,6 +67,10 @@ class _Lookups:
     relations: dict[str, Relation | None] = field(default_factory=dict)
     udfs: dict[str, Udf | None] = field(default_factory=dict)
 
+    @property
+    def names(self) -> list[str]:
+        return self.catalog.names
+
     def relation(self, name: str) -> Relation | None:
         self.relations[name] = self.catalog.relation(name)
         return self.relations[name]

@@ -78,6 +78,10 @@ Relation = StreamDef | TableDef | ViewDef
 class Catalog(Protocol):
     """Lookup by name, without regard to case."""
 
+    @property
+    def names(self) -> list[str]:
+        """Of all streams, tables and views."""
+
     def relation(self, name: str) -> Relation | None:
         """The stream, table or view called `name`."""
 
@@ -112,6 +116,11 @@ class MemoryCatalog:
             self.udfs[item.name.lower()] = item
         else:
             self.relations[item.name.lower()] = item
+
+    @property
+    def names(self) -> list[str]:
+        """Of all streams, tables and views."""
+        return list(self.relations)
 
     def relation(self, name: str) -> Relation | None:
         """The stream, table or view called `name`."""

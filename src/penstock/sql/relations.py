@@ -79,8 +79,7 @@ def _view(view: ViewDef, node: exp.Table) -> Node:
 
 
 def _unknown(node: exp.Table, catalog: Catalog, ctes: dict[str, Node]) -> Exception:
-    known = [*ctes, *getattr(catalog, "relations", {})]
-    close = get_close_matches(node.name.lower(), known, n=1)
+    close = get_close_matches(node.name.lower(), [*ctes, *catalog.names], n=1)
     remedy = f"did you mean {close[0]}?" if close else "CREATE it first; SHOW STREAMS lists what is"
     return misnamed(node, "PS-NAME-001", f"there is no stream, table or view {node.name}", remedy)
 

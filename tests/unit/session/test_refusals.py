@@ -118,3 +118,10 @@ def test_casts_of_constants_round_like_those_of_columns(ps):
 def test_a_checkpoint_needs_a_name():
     with pytest.raises(StateError, match="no name"):
         penstock.connect(runner="inprocess", checkpoint="")
+
+
+def test_a_name_that_is_not_there_is_not_its_own_remedy(ps):
+    with pytest.raises(NameError_, match="did you mean r\\?"):
+        ps.query("SELECT * FROM rr [RANGE 5]")
+    with pytest.raises(NameError_, match="CREATE it first"):
+        ps.query("SELECT * FROM nowhere [RANGE 5]")
