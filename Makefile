@@ -71,7 +71,7 @@ property: setup ## random plans and streams against DuckDB (PROFILE=ci|nightly)
 
 spark: setup ## tests on a real, local Spark (needs Java)
 	@echo "==> Spark tests"
-	@$(JAVA) $(PYTEST) $(if $(PYTEST_ARGS),,-n 2 --dist loadfile) tests/spark
+	@$(JAVA) $(PYTEST) $(if $(PYTEST_ARGS),,-n 2 --dist loadfile --no-loadscope-reorder) tests/spark
 
 kill: setup ## kill drivers and workers at every point, for long (make spark takes a few points)
 	@echo "==> kill tests"

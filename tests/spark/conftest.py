@@ -9,6 +9,14 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.config import build_session
 
+LONG = ("test_kill.py", "test_cluster.py")
+"""They start Sparks of their own, and would else be what all others wait for."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first."""
+    items.sort(key=lambda item: item.path.name not in LONG)
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
