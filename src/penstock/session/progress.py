@@ -50,9 +50,14 @@ def note_batch(session: ShardedSession, batch: Batch, changes_out: int) -> dict[
     """Keep the record of a batch of shards; `changes_out` is what reached the session."""
     counts = _counts(session, batch)
     made = _record(session, batch.number, counts, changes_out, batch.stages)
-    told = _of_shards(session._job.reports())
-    made["stages"] |= told.pop("stages")
-    return _keep(session, made | {"entry": batch.entry} | told)
+    measured = [wire.loads(r.data) for r in batch.results if r.kind == "shard"]
+    if measured:
+        told = _of_shards(measured)
+        made["stages"] |= told.pop("stages")
+        return _keep(session, made | {"entry": batch.entry} | told)
+    if counts:  # shards in this process are asked as seldom as an engine is
+        session._state_bytes = sum(told["state_bytes"] for told in session._job.reports())
+    return _keep(session, made | {"entry": batch.entry, "state_bytes": session._state_bytes})
 
 
 def add_stage(record: dict[str, Any], stage: str, seconds: float) -> None:
