@@ -16,6 +16,7 @@ from penstock.kernels.changes import (
     merge_changes,
     net_changes,
 )
+from penstock.patterns.edge import Pattern
 from penstock.physical import row_sets
 from penstock.physical.changes import Changes
 from penstock.physical.expiry import choose
@@ -84,8 +85,12 @@ class ViewOp(Operator):
         return kept_rows(self._store, clock.now)
 
     def held(self, qids: I64, clock: Clock, kind: int) -> Changes:
-        """Everything these queries hold, as changes of one kind at the clock."""
-        live = self._held_at_least(qids, clock)
+        """Everything these queries hold, as changes of one kind at the clock.
+
+        A monotonic query holds nothing, even if its streams retain what it has shown.
+        """
+        monotonic = self.edge.pattern is Pattern.MON
+        live = Delta.empty(len(self.edge.schema)) if monotonic else self._held_at_least(qids, clock)
         n = len(live)
         held = Changes(live.rows, np.full(n, clock.now), np.full(n, kind, np.int8), live.lin)
         if self._by_set:

@@ -189,8 +189,6 @@ def handles_for(
 def held(session: Session, readers: Readers, members: I64, kind: int) -> Batch:
     """What the rows of Q of some readers hold, as changes of one kind at the clock, by reader."""
     engine = session._engine
-    if session._registry.templates[readers.template].monotonic:
-        members = members[:0]
     changes = engine.answers(readers.template, np.unique(readers.qids[members]), kind)
     batch = readers.log.batch(engine.batch, changes, engine.strings, _APART)
     return batch.of_all(readers.owners(members))

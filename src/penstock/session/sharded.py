@@ -338,7 +338,7 @@ class ShardedSession(Session):
         return super()._changes(readers, at)
 
     def _row_keys(self, template: int, words: list[tuple[int, ...]], history: bool) -> list[RowKey]:
-        """Every query has its own row: one that came later would need what the first one holds."""
+        """Every query has a number of its own; shards find out which are identical."""
         return [(template, self._number, (i,)) for i in range(len(words))]
 
     def flush(self) -> None:

@@ -61,6 +61,12 @@ class AddQueries:
     history: bool
     since: int
 
+    def seeing(self, since: int) -> AddQueries:
+        """The same from another epoch on."""
+        if since == self.since:
+            return self
+        return AddQueries(self.template, self.qids, self.params, self.history, since)
+
 
 @record
 class Read:
@@ -92,6 +98,9 @@ def steps(entries: Iterable[Entry]) -> Iterator[tuple[int, list[EntryBlock]]]:
     Queries that come one after another are one step, also of several entries; a new template and
     the queries it comes with are another. Queries of one template that go one after another are
     one block, so that its answers are looked through once. All else is a step of its own.
+
+    Queries between which no row can have come see rows from the same epoch on, whichever entries
+    they are of: that of the first. So they are one cohort, and identical ones are one row of Q.
     """
     waiting: tuple[int, list[EntryBlock]] | None = None
     for number, blocks in _plain_steps(entries):
@@ -117,10 +126,15 @@ def _join_drops(first: EntryBlock, second: EntryBlock) -> b.DropQueries | None:
 
 def _plain_steps(entries: Iterable[Entry]) -> Iterator[tuple[int, list[EntryBlock]]]:
     adding: list[EntryBlock] = []
-    number = 0
+    number = since = 0
     for entry in entries:
         number = entry.number
         for block in entry.blocks:
+            if isinstance(block, Push):
+                since = 0
+            elif isinstance(block, AddQueries):
+                since = since or block.since
+                block = block.seeing(since)
             if adding and not isinstance(block, AddQueries):
                 yield number, adding
                 adding = []

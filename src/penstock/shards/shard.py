@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
+from penstock.errors import QueryFailed
+from penstock.kernels.changes import DELETE, INSERT
 from penstock.physical.changes import Changes, concat_changes
 from penstock.schema import Schema
 from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.spec import Spec
+from penstock.shards.subscribers import Subscribers
 from penstock.state.arena import Arena
 from penstock.state.convert import to_rows
 
@@ -37,16 +41,23 @@ class Shard(ABC):
         self.spec = spec or Spec()
         self.engine = Engine(arena, alone=False)
         self.engine.apply(list(self.spec.blocks()))
+        self._subscribers = {key: self._open(made) for key, made in self.spec.templates.items()}
+        self._coming_or_going: set[int] = set()  # templates some of whose queries do, in this step
         self.changes_out = 0  # rows of changes since this object was made
         self._results: list[wire.Result] = []
         self._step = 0
 
     def report(self) -> dict[str, Any]:
-        """Which shard it is, the bytes it holds, and what its queries share."""
+        """Which shard it is, the bytes it holds, and what its queries share.
+
+        Identical queries are one of the `rows` of its parameter relations.
+        """
         return {
             "level": self.level,
             "shard": self.index,
             "state_bytes": self.engine.arena.nbytes,
+            "queries": sum(map(len, self._subscribers.values())),
+            "rows": sum(one.rows for one in self._subscribers.values()),
             **self.engine.flows.report(),
         }
 
@@ -68,6 +79,8 @@ class Shard(ABC):
                 return [b.TableChange(block.table, block.remove, rows)]
             case e.AddQueries():
                 return self._add_queries(block)
+            case b.DropQueries():
+                return self._drop_queries(block)
             case e.Deploy():
                 return self._deploy(block)
             case b.Drop():
@@ -84,7 +97,21 @@ class Shard(ABC):
         rows = np.zeros((1 + len(template.params), block.qids.shape[0]), np.int64)
         if len(template.params):
             rows = to_rows(batch, template.params, self.engine.strings)
-        return [b.AddQueries(block.template, rows, block.history, block.qids, block.since)]
+        since = 0 if block.history else block.since
+        self._coming_or_going.add(block.template)
+        new, first = self._subscribers[block.template].add(block.qids, rows, since)
+        if not new.shape[0]:
+            return []
+        params = np.ascontiguousarray(rows[:, first])
+        return [b.AddQueries(block.template, params, block.history, new, block.since)]
+
+    def _drop_queries(self, block: b.DropQueries) -> list[b.Block]:
+        subscribers = self._subscribers.get(block.template)
+        if subscribers is None:
+            return []
+        self._coming_or_going.add(block.template)
+        rows = subscribers.drop(block.qids)
+        return [b.DropQueries(block.template, rows)] if rows.shape[0] else []
 
     @abstractmethod
     def _deploy(self, block: e.Deploy) -> list[b.Block]:
@@ -92,7 +119,12 @@ class Shard(ABC):
 
     def _add_template(self, block: e.Deploy, made: b.AddTemplate) -> b.AddTemplate:
         self.spec.templates[block.key] = made
+        self._subscribers[block.key] = self._open(made)
         return made
+
+    def _open(self, template: b.AddTemplate) -> Subscribers:
+        scope = self.engine.arena.scope(f"subscribers/{template.key}")
+        return Subscribers(scope, len(template.params))
 
     def _is_home(self, block: e.Deploy) -> bool:
         return block.plan.home is None or block.plan.home == self.index
@@ -107,6 +139,7 @@ class Shard(ABC):
         if len(self.spec.templates) > len(self.engine.templates):
             for key in self.spec.templates.keys() - self.engine.templates.keys():
                 del self.spec.templates[key]
+                self._subscribers.pop(key).scope.free()
         self.engine.collect_strings()
 
     # ---- results ---------------------------------------------------------------------
@@ -115,19 +148,51 @@ class Shard(ABC):
         self._results.append(wire.Result(kind, template, order, data))
 
     def _publish(self, output: b.Output) -> None:
-        """The changes and failures of a step as results."""
+        """The changes and failures of a step as results, by query."""
         found: dict[int, list[Changes]] = {}
         for key, changes in output.changes:
             if len(changes):
-                found.setdefault(key, []).append(changes)
+                found.setdefault(key, []).append(self._subscribers[key].shown(changes))
+        for failure in output.failures:
+            queries = self._subscribers[failure.template].fail(failure.qid)
+            self._fail(failure.template, queries, failure.reason)
+        for key in sorted(self._coming_or_going):
+            found.setdefault(key, []).extend(self._settle(key))
+        self._coming_or_going.clear()
         for key, parts in found.items():
+            self._publish_changes(key, [part for part in parts if len(part)])
+
+    def _publish_changes(self, key: int, parts: list[Changes]) -> None:
+        if parts:
             changes = concat_changes(parts)
             self.changes_out += len(changes)
             data = wire.pack_changes(changes, self._schema(key), self.engine.strings)
             self._add_result("changes", key, data)
-        for failure in output.failures:
-            data = wire.dumps((failure.qid, failure.reason))
-            self._add_result("failure", failure.template, data)
+
+    def _fail(self, template: int, queries: list[int], reason: str) -> None:
+        for query in queries:
+            self._add_result("failure", template, wire.dumps((query, reason)))
+
+    def _settle(self, key: int) -> list[Changes]:
+        """What those are told who leave rows of Q that stay, or come to rows that stand."""
+        subscribers = self._subscribers[key]
+        left, rows = subscribers.staying()
+        taken_back = self._held(key, rows, DELETE, left)
+        self._fail(key, subscribers.failing(), "an identical query has failed")
+        joined, rows = subscribers.joining
+        subscribers.settle()
+        return [*taken_back, *self._held(key, rows, INSERT, joined)]
+
+    def _held(self, key: int, rows: I64, kind: int, queries: I64) -> list[Changes]:
+        """The answers of rows of Q as changes of one kind, of some of their queries."""
+        if not rows.shape[0] or key not in self.engine.templates:
+            return []
+        try:
+            held = self.engine.answers(key, np.unique(rows), kind)
+        except QueryFailed as error:
+            self._fail(key, queries.tolist(), error.message)
+            return []
+        return [self._subscribers[key].shown(held, queries)]
 
     def _schema(self, key: int) -> Schema:
         node = self.spec.templates[key].node
@@ -138,7 +203,9 @@ class Shard(ABC):
         template = self.engine.templates.get(block.template)
         if template is None or template.plan.view is None:
             return
-        held = self.engine.answers(block.template, block.qids)
+        subscribers = self._subscribers[block.template]
+        held = self.engine.answers(block.template, subscribers.rows_of(block.qids))
+        held = subscribers.shown(held, block.qids)
         answer = wire.pack_changes(held, self._schema(block.template), self.engine.strings)
         data = wire.dumps((block.request, answer))
         self._add_result("read", block.template, data)

@@ -45,6 +45,16 @@ def test_identical_queries_share_a_row_and_each_sees_all(ps):
     assert second.view().column("n").to_pylist() == [1]
 
 
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_query_without_a_view_takes_nothing_back_of_what_its_stream_retains(shards):
+    ps = penstock.connect(runner="inprocess", shards=shards)
+    ps.sql("CREATE STREAM r (k INT, a INT, ts BIGINT) TIMESTAMP BY ts RETAIN 10")
+    query = ps.query("SELECT k FROM r")
+    ps.push("r", [{"k": 1, "a": 1, "ts": 1}])
+    query.drop()
+    assert query.changes()["_change_type"].to_pylist() == ["insert"]
+
+
 def test_an_ungrouped_aggregate_has_a_row_for_every_query(ps):
     params = pa.table({"lo": [0, 10, 20]})
     qs = ps.query_many("SELECT count(*) AS n, max(a) AS m FROM r [RANGE 5] WHERE a >= $lo", params)

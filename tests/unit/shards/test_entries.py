@@ -60,3 +60,13 @@ def test_queries_of_a_template_that_go_one_after_another_are_one_block() -> None
         "AddQueries",
         "DropQueries",
     ]
+
+
+def test_queries_between_which_no_row_came_see_rows_from_the_same_epoch_on() -> None:
+    def add(since: int) -> e.AddQueries:
+        return e.AddQueries(1, np.array([since]), b"", False, since)
+
+    made = ((add(1),), (DEPLOY, add(2)), (DROP,), (add(4),), (PUSH,), (add(6),), (add(7),))
+    entries = (e.Entry(number, blocks) for number, blocks in enumerate(made, 1))
+    blocks = [block for _, step in e.steps(entries) for block in step]
+    assert [block.since for block in blocks if isinstance(block, e.AddQueries)] == [1, 1, 1, 6, 6]

@@ -1,0 +1,65 @@
+"""Kernels of subscribers: the queries that each row of Q serves, as lists through flat arrays.
+
+`row` is by query; `after` and `before` chain the queries of a row in the order they came, from its
+`head` to its `tail` (−1: none).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I64
+from penstock.kernels.jit import kernel
+
+
+@kernel
+def link_queries(
+    queries: I64, rows: I64, row: I64, after: I64, before: I64, head: I64, tail: I64, size: I64
+) -> None:
+    """Put each query last in the list of its row."""
+    for i in range(queries.shape[0]):
+        query, into = queries[i], rows[i]
+        last = tail[into]
+        row[query], after[query], before[query] = into, -1, last
+        if last >= 0:
+            after[last] = query
+        else:
+            head[into] = query
+        tail[into] = query
+        size[into] += 1
+
+
+@kernel
+def unlink_queries(
+    queries: I64, row: I64, after: I64, before: I64, head: I64, tail: I64, size: I64
+) -> None:
+    """Take each query (distinct, linked) out of the list of its row."""
+    for i in range(queries.shape[0]):
+        query = queries[i]
+        previous, following = before[query], after[query]
+        if previous >= 0:
+            after[previous] = following
+        else:
+            head[row[query]] = following
+        if following >= 0:
+            before[following] = previous
+        else:
+            tail[row[query]] = previous
+        size[row[query]] -= 1
+        row[query] = -1
+
+
+@kernel
+def queries_of_rows(rows: I64, after: I64, head: I64, size: I64) -> tuple[I64, I64]:
+    """The queries of each row one after another, and where those of each begin and end."""
+    n = rows.shape[0]
+    offsets = np.zeros(n + 1, np.int64)
+    for i in range(n):
+        offsets[i + 1] = offsets[i] + size[rows[i]]
+    found = np.empty(offsets[n], np.int64)
+    for i in range(n):
+        query = head[rows[i]]
+        for at in range(offsets[i], offsets[i + 1]):
+            found[at] = query
+            query = after[query]
+    return offsets, found
