@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError
 from penstock.physical.changes import concat_changes
 from penstock.session.changelog import Batch, Changelog, label
 from penstock.session.query import Callback
 from penstock.session.readers import Readers, all_of_batch
+from penstock.sharing.registry import QueryInfo
 from penstock.sql.statements import CreateSink
 
 if TYPE_CHECKING:
@@ -100,8 +102,30 @@ def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
     return [error for callback in calls for error in call(callback, table, name)]
 
 
-def tell_batch(session: Session, readers: Readers, batch: Batch) -> None:
-    """Tell changes that are not in the changelog to who listens to their readers."""
+def by_readers(session: Session, infos: list[QueryInfo]) -> list[tuple[Readers, I64]]:
+    """The readers of some queries, with their places among those registered together."""
+    found: dict[Readers, list[int]] = {}
+    for info in infos:
+        handle = session._handles[info.name]
+        found.setdefault(handle._readers, []).append(handle._at)
+    return [(readers, np.array(places)) for readers, places in found.items()]
+
+
+def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
+    """Changes of one template and batch that are not in its changelog, by reader."""
+    parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
+    for readers, batch in parts:
+        readers.put_aside(batch)
+        _tell_batch(session, readers, batch)
+    for create, sink in session._fed_sinks() if parts else ():
+        info = session._registry.queries.get(create.view)
+        if info is not None and info.template == parts[0][0].template and is_whole(create):
+            tables = [readers.label([batch]) for readers, batch in parts]
+            sink.write(pa.concat_tables(tables), parts[0][1].number)
+
+
+def _tell_batch(session: Session, readers: Readers, batch: Batch) -> None:
+    """Tell changes to who listens to their readers."""
     for at in np.unique(batch.owners).tolist():
         if readers.names[at] in session._subscribers:
             name = readers.names[at]

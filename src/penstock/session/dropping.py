@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.errors import NameError_
 from penstock.kernels.changes import DELETE
 from penstock.session import delivery, registration
-from penstock.session.readers import Readers
 from penstock.sharing.registry import QueryInfo
 from penstock.sql.catalog import ViewDef
 
@@ -32,15 +30,6 @@ def check_sinks(session: Session, names: list[str]) -> None:
             )
 
 
-def by_readers(session: Session, infos: list[QueryInfo]) -> list[tuple[Readers, I64]]:
-    """The readers of some queries, with their places among those registered together."""
-    found: dict[Readers, list[int]] = {}
-    for info in infos:
-        handle = session._handles[info.name]
-        found.setdefault(handle._readers, []).append(handle._at)
-    return [(readers, np.array(places)) for readers, places in found.items()]
-
-
 def retract(session: Session, infos: list[QueryInfo]) -> None:
     """Take queries of one template out of the engine, but for rows of Q that others share."""
     template = infos[0].template
@@ -50,20 +39,10 @@ def retract(session: Session, infos: list[QueryInfo]) -> None:
     last = np.array([qid for qid in leaving if qid not in shared], np.int64)
     if last.shape[0]:
         session._apply([b.DropQueries(template, last)])
-    for readers, places in by_readers(session, infos):
+    for readers, places in delivery.by_readers(session, infos):
         readers.leave(places)
-    if shared:
-        session._apply([])  # a batch of its own, so that (_batch, _seq) stays unique
-        _take_back(session, [info for info in infos if info.qid in shared])
-
-
-def _take_back(session: Session, infos: list[QueryInfo]) -> None:
-    """Retract what queries hold whose rows of Q stay."""
-    for readers, places in by_readers(session, infos):
-        batch = registration.held(session, readers, places, DELETE)
-        if batch.table.num_rows:
-            readers.put_aside(batch)
-            delivery.tell_batch(session, readers, batch)
+    if shared:  # retract what they hold of rows of Q that stay
+        registration.tell_held(session, [info for info in infos if info.qid in shared], DELETE)
 
 
 def forget(session: Session, infos: list[QueryInfo]) -> None:

@@ -16,6 +16,7 @@ from penstock.kernels.changes import INSERT
 from penstock.optimizer.emit import choose_emits
 from penstock.schema import Schema
 from penstock.session import compile as compiling
+from penstock.session import delivery
 from penstock.session import names as lookup
 from penstock.session.changelog import Batch, Changelog
 from penstock.session.compile import Compiled
@@ -150,9 +151,14 @@ def add_queries(
         qids = dict(zip((keys[i] for i in order), output.added[0].tolist(), strict=True))
     else:
         output, qids = None, {}
+    shared = [name for name, key in zip(names, keys, strict=True) if key not in qids]
     handles = handles_for(session, info, keys, qids, names, text, history)
-    if output is not None:
-        session._publish(output)
+    try:
+        if output is not None:
+            session._publish(output)
+    finally:  # whatever a subscriber raised
+        if shared:
+            tell_held(session, [session._registry.queries[name] for name in shared], INSERT)
     return handles
 
 
@@ -169,25 +175,29 @@ def handles_for(
     template = session._engine.templates.get(info.key)  # gone when its first step failed
     clock = BEGINNING if template is None else template.clock
     numbers: list[int] = []
-    shared: list[int] = []
-    for at, (key, name) in enumerate(zip(keys, names, strict=True)):
+    for key, name in zip(keys, names, strict=True):
         known = session._registry.qid_of(key)
         numbers.append(qids[key] if known is None else known)
         query = QueryInfo(name, text, info.key, numbers[-1], key, clock, history)
         session._registry.add_query(query)
-        if known is not None and key not in qids:
-            shared.append(at)
     log = session._changelogs.get(info.key) or new_log(session, info)  # nobody's without queries
     readers = Readers.of(info.key, names, np.array(numbers, np.int64), log)
-    if shared:
-        readers.put_aside(held(session, readers, np.array(shared), INSERT))
     handles = [Query(session, readers, at) for at in range(len(names))]
     session._handles.update(zip(names, handles, strict=True))
     return Queries(session, readers, handles)
 
 
-def held(session: Session, readers: Readers, members: I64, kind: int) -> Batch:
-    """What the rows of Q of some readers hold, as changes of one kind at the clock, by reader."""
+def tell_held(session: Session, infos: list[QueryInfo], kind: int) -> None:
+    """What queries of one template hold, as changes of one kind: for those who share rows of Q.
+
+    It is a batch of its own, so that (_batch, _seq) stays unique.
+    """
+    session._apply([])
+    parts = delivery.by_readers(session, infos)
+    delivery.deliver_apart(session, [(r, _held(session, r, at, kind)) for r, at in parts])
+
+
+def _held(session: Session, readers: Readers, members: I64, kind: int) -> Batch:
     engine = session._engine
     changes = engine.answers(readers.template, np.unique(readers.qids[members]), kind)
     batch = readers.log.batch(engine.batch, changes, engine.strings, _APART)

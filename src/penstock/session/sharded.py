@@ -23,7 +23,7 @@ from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
 from penstock.errors import PenstockError
-from penstock.session import dropping, feed, inbox, progress, registration
+from penstock.session import delivery, feed, inbox, progress, registration
 from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
 from penstock.session.placement import Deployed
@@ -311,7 +311,7 @@ class ShardedSession(Session):
     def _retract(self, infos: list[QueryInfo]) -> None:
         """Drop queries on the shards; their last changes come when they have done it."""
         template, subscribers = infos[0].template, self._subscribers
-        for readers, places in dropping.by_readers(self, infos):
+        for readers, places in delivery.by_readers(self, infos):
             told = {
                 at: tuple(subscribers[readers.names[at]])
                 for at in (places.tolist() if subscribers else ())

@@ -189,6 +189,28 @@ def test_a_sink_of_all_queries_that_share_a_plan_names_each_change(ps: Any, tmp_
     assert sorted(json.loads(line)["_query"] for line in text.splitlines()) == ["x", "y"]
 
 
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_sink_of_all_queries_is_told_who_shares_rows_and_who_leaves(
+    shards: int | None, tmp_path: Path
+) -> None:
+    ps = penstock.connect(runner="inprocess", shards=shards)
+    ps.sql(f"{STREAM} RETAIN 9")
+    ps.query_many(OVER, pa.table({"qid": ["x"], "low": [1]}), history=True)
+    ps.sql(f"CREATE SINK s FROM x INTO json OPTIONS (path '{tmp_path}', whole_template 'true')")
+    push(ps, (1, 7))
+    params = pa.table({"qid": ["y", "z", "other"], "low": [1, 1, 2]})
+    qs = ps.query_many(OVER, params, history=True)
+    ps.query_many(OVER, pa.table({"qid": ["w"], "low": [1]}), history=True).drop()
+    qs.drop()
+    lines = [line for p in sorted(tmp_path.iterdir()) for line in p.read_text().splitlines()]
+    found = [(row["_query"], row["_change_type"]) for row in map(json.loads, lines)]
+    assert found[0] == ("x", "insert")
+    for name in ("y", "z", "other", "w"):
+        assert [kind for query, kind in found if query == name] == ["insert", "delete"]
+    places = [(row["_query"], row["_batch"], row["_seq"]) for row in map(json.loads, lines)]
+    assert len(set(places)) == len(places) == 9
+
+
 def test_csv_cannot_hold_lists(ps: Any, tmp_path: Path) -> None:
     over(ps, 1)
     with pytest.raises(PenstockError, match="PS-SINK-005") as caught:
