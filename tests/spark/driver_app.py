@@ -23,21 +23,25 @@ CREATE STREAM IF NOT EXISTS r (k INT, v BIGINT, ts BIGINT) TIMESTAMP BY ts DELAY
   FROM parquet OPTIONS (path '{{0}}/r', maxFilesPerTrigger '1');
 CREATE STREAM IF NOT EXISTS s (k INT, w STRING, ts BIGINT) TIMESTAMP BY ts DELAY {DELAY}
   FROM parquet OPTIONS (path '{{0}}/s', maxFilesPerTrigger '1');
-CREATE STREAM IF NOT EXISTS p (k INT, n BIGINT, ts BIGINT) TIMESTAMP BY ts;
+CREATE STREAM IF NOT EXISTS p (k INT, n BIGINT, ts BIGINT) TIMESTAMP BY ts RETAIN 1000;
 CREATE TABLE IF NOT EXISTS names (k INT, name STRING);
 """
+COUNTED = "SELECT k, sum(n) AS total FROM p [RANGE 1000] GROUP BY k WITH HISTORY"
 QUERIES = {
     "groups": f"SELECT k, count(*) AS n, sum(v) AS total FROM r [RANGE {RANGE}] GROUP BY k",
     "joined": f"SELECT r.k, r.v, s.w FROM r [RANGE {RANGE}] JOIN s [RANGE {RANGE}] ON r.k = s.k "
     "WHERE r.k <> 7",
     "missing": f"SELECT k FROM r [RANGE {RANGE}] EXCEPT SELECT k FROM s [RANGE {RANGE}]",
     "pushed": "SELECT count(*) AS n, sum(n) AS total FROM p [RANGE 1000]",
+    "pushed_too": "SELECT count(*) AS n, sum(n) AS total FROM p [RANGE 1000]",  # the same row of Q
+    "counted": COUNTED,
     "named": "SELECT name, sum(n) AS total FROM p [RANGE 1000] JOIN names ON p.k = names.k "
     "GROUP BY name",
 }
-SINKS = ("groups", "joined", "pushed", "extra")
+SINKS = ("groups", "joined", "pushed", "pushed_too", "counted", "extra")
 EARLY = "SELECT k, n FROM p [RANGE 1000] WHERE n > 3"  # dropped before push 5
 EXTRA = "SELECT k, count(*) AS n FROM p [RANGE 1000] GROUP BY k"  # added before push 3
+COUNTED_TOO = "counted_too"  # comes to the row of `counted` before push 3
 
 
 def pushed_rows(step: int) -> list[dict[str, int]]:
@@ -58,13 +62,14 @@ def before(step: int, directory: Path) -> str:
     """Statements before a push; to repeat them changes nothing."""
     if step == 0:
         views = "".join(view(name, select, directory) for name, select in QUERIES.items())
-        early = f"CREATE MATERIALIZED VIEW IF NOT EXISTS early AS {EARLY}"
-        return f"{STREAMS.format(directory)}{views}{early}"
+        leaving = view("early", EARLY, directory) + view("counted_first", COUNTED, directory)
+        return f"{STREAMS.format(directory)}{leaving}{views}"
     if step == 3:
-        return view("extra", EXTRA, directory)
+        return view("extra", EXTRA, directory) + view(COUNTED_TOO, COUNTED, directory)
     if step == 5:
         return (
             "DROP MATERIALIZED VIEW IF EXISTS early; DELETE FROM names;"
+            "DROP MATERIALIZED VIEW IF EXISTS counted_first;"
             "INSERT INTO names VALUES (0, 'zero'), (1, 'one')"
         )
     return ""
@@ -87,9 +92,11 @@ def run(directory: Path) -> dict[str, Any]:
         if step % 2:
             ps.flush()
     ps.flush()
-    names = [*QUERIES, "extra"]
+    names = [*QUERIES, "extra", COUNTED_TOO]
+    stats = ps.stats()
     end = {
-        "streams": ps.stats()["streams"],
+        "streams": stats["streams"],
+        "shared": max(shard["queries"] - shard["rows"] for shard in stats["shards"]),
         "views": {name: ps[name].view().to_pylist() for name in names},
         "queries": sorted(row["name"] for row in ps.sql("SHOW QUERIES").to_pylist()),
     }

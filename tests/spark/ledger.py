@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oracle.fold import Change, Fold, Values, bag, rows_of
-from spark.driver_app import DELAY, PUSHES, QUERIES, RANGE, SINKS, pushed_rows
+from spark.driver_app import COUNTED_TOO, DELAY, PUSHES, QUERIES, RANGE, SINKS, pushed_rows
 
 ROWS = 60
 SCHEMAS = {
@@ -88,7 +88,8 @@ def check(directory: Path) -> None:
         assert seen["quarantined"] == wanted.quarantined
         assert seen["watermark"] == wanted.watermark
     assert end["streams"]["p"]["received"] == PUSHES * len(pushed_rows(0))
-    assert end["queries"] == sorted([*QUERIES, "extra"])
+    assert end["queries"] == sorted([*QUERIES, "extra", COUNTED_TOO])
+    assert end["shared"] > 0, "identical queries have rows of their own"
     for name, answer in _answers(judged).items():
         if name in SINKS:
             folded = _fold(directory / "out" / name)
@@ -114,6 +115,9 @@ def _answers(judged: dict[str, Judged]) -> dict[str, Counter[Values]]:
             "joined": "SELECT r.k, r.v, s.w FROM r JOIN s ON r.k = s.k WHERE r.k <> 7",
             "missing": "SELECT k FROM r EXCEPT SELECT k FROM s",
             "pushed": "SELECT count(*), sum(n)::BIGINT FROM p",
+            "pushed_too": "SELECT count(*), sum(n)::BIGINT FROM p",
+            "counted": "SELECT k, sum(n)::BIGINT FROM p GROUP BY k",
+            COUNTED_TOO: "SELECT k, sum(n)::BIGINT FROM p GROUP BY k",
             "named": "SELECT name, sum(n)::BIGINT FROM p JOIN names USING (k) GROUP BY name",
             "extra": "SELECT k, count(*) FROM p_late GROUP BY k",
         }
