@@ -19,7 +19,9 @@ from penstock.physical.changes import Changes
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
 
-_LISTS = ("row", "after", "before", "head", "tail", "size")
+_BY_QUERY, _ENDS = ("row", "after", "before"), ("head", "tail")
+_LISTS = (*_BY_QUERY, *_ENDS, "size")
+_BY_ROW = ("size", "fresh", "failed")  # how many ask for it; whether it is new, or broken
 _NONE = np.empty(0, np.int64)
 
 
@@ -32,15 +34,13 @@ class Subscribers:
     def __init__(self, scope: Scope, params: int) -> None:
         self.scope = scope
         self._keys = KeyTable(scope.scope("keys"), 2 + params)
-        for name in ("row", "after", "before"):
+        for name in (*_BY_QUERY, *_ENDS):
             scope.array(name, 8, fill=-1)
-        for name in ("head", "tail"):
-            scope.array(name, 8, fill=-1)
-        scope.array("size", 8)
-        scope.array("failed", 8)
-        self._fresh = _NONE  # rows of this step
-        self._joining: tuple[I64, I64] = _NONE, _NONE
-        self._leaving = _NONE
+        for name in _BY_ROW:
+            scope.array(name, 8)
+        self._fresh: list[I64] = []  # rows of this step
+        self._joining: list[tuple[I64, I64]] = []  # queries and their rows
+        self._leaving: list[I64] = []
 
     def _arr(self, name: str) -> I64:
         return cast(I64, self.scope[name])
@@ -61,53 +61,60 @@ class Subscribers:
         distinct, first = np.unique(rows, return_index=True)
         stands = self._arr("size")[distinct] > 0
         new, places = distinct[~stands], first[~stands]
-        self._fresh = np.union1d(self._fresh, new)
-        now = np.isin(rows, self._fresh)
+        fresh = self._arr("fresh")
+        fresh[new] = 1
+        self._fresh.append(new)
+        now = fresh[rows] == 1
         link_queries(queries[now], rows[now], *self._lists())
-        before, theirs = self._joining
-        self._joining = np.append(before, queries[~now]), np.append(theirs, rows[~now])
+        if not now.all():
+            self._joining.append((queries[~now], rows[~now]))
         return new, places
 
     def _reserve(self, queries: I64, rows: I64) -> None:
-        for name in ("row", "after", "before"):
-            self.scope.reserve(name, int(queries.max(initial=-1)) + 1, -1)
-        for name in ("head", "tail"):
-            self.scope.reserve(name, int(rows.max(initial=-1)) + 1, -1)
-        for name in ("size", "failed"):
-            self.scope.reserve(name, int(rows.max(initial=-1)) + 1)
+        for names, ids, fill in ((_BY_QUERY, queries, -1), (_ENDS, rows, -1), (_BY_ROW, rows, 0)):
+            for name in names:
+                self.scope.reserve(name, int(ids.max(initial=-1)) + 1, fill)
 
     def drop(self, queries: I64) -> I64:
         """Let queries go (those that are here); the rows of Q that nobody is left to ask for."""
         row = self._arr("row")
         queries = np.unique(queries[queries < row.shape[0]])
         queries = queries[row[queries] >= 0]
-        self._leaving = np.union1d(self._leaving, queries)
+        self._leaving.append(queries)
         rows, leaving = np.unique(row[queries], return_counts=True)
         return np.asarray(rows[self._arr("size")[rows] == leaving])
 
     @property
     def joining(self) -> tuple[I64, I64]:
         """Queries that come to rows that stand, and these rows."""
-        return self._joining
+        if not self._joining:
+            return _NONE, _NONE
+        queries, rows = zip(*self._joining, strict=True)
+        return np.concatenate(queries), np.concatenate(rows)
 
     def staying(self) -> tuple[I64, I64]:
         """Queries that leave rows that stay, and these rows."""
-        rows = self._arr("row")[self._leaving]
-        leaving = np.bincount(rows, minlength=1)
-        stay = self._arr("size")[rows] > leaving[rows]
-        return self._leaving[stay], rows[stay]
+        queries = self._gone()
+        rows = self._arr("row")[queries]
+        _, which, leaving = np.unique(rows, return_inverse=True, return_counts=True)
+        stay = self._arr("size")[rows] > leaving[which]
+        return queries[stay], rows[stay]
+
+    def _gone(self) -> I64:
+        return np.concatenate(self._leaving) if self._leaving else _NONE
 
     def settle(self) -> None:
         """End of a step: who leaves is gone, who joins is there."""
-        if self._leaving.shape[0]:
-            rows = np.unique(self._arr("row")[self._leaving])
-            unlink_queries(self._leaving, *self._lists())
-            empty = rows[self._arr("size")[rows] == 0]
-            self._arr("failed")[empty] = 0
-            self._keys.release(empty)
-        if self._joining[0].shape[0]:
-            link_queries(*self._joining, *self._lists())
-        self._fresh, self._leaving, self._joining = _NONE, _NONE, (_NONE, _NONE)
+        leaving, (joining, theirs) = self._gone(), self.joining
+        rows = np.unique(self._arr("row")[leaving])
+        unlink_queries(leaving, *self._lists())
+        empty = rows[self._arr("size")[rows] == 0]
+        self._arr("failed")[empty] = 0
+        self._keys.release(empty)
+        link_queries(joining, theirs, *self._lists())
+        for new in self._fresh:
+            self._arr("fresh")[new] = 0
+        self._fresh, self._leaving, self._joining = [], [], []
 
     # ---- failures --------------------------------------------------------------------
     def fail(self, row: int) -> list[int]:
@@ -118,7 +125,7 @@ class Subscribers:
 
     def failing(self) -> list[int]:
         """Those who join rows that failed."""
-        queries, rows = self._joining
+        queries, rows = self.joining
         return sorted(queries[self._arr("failed")[rows] == 1].tolist())
 
     # ---- answers ---------------------------------------------------------------------
