@@ -54,6 +54,7 @@ def start(directory: Path, fault: tuple[str, int] | None, n: int) -> int:
     environment |= {"TMPDIR": str(rubbish), "SPARK_LOCAL_DIRS": str(rubbish)}
     if fault is not None:
         environment["PENSTOCK_FAULT"] = f"{fault[0]}:{fault[1]}:{directory / f'count-{n}'}"
+    environment["PENSTOCK_LATE"] = str(directory / "late")  # a process, once
     with (directory / f"output-{n}").open("wb") as output:
         return subprocess.run(
             [sys.executable, str(HERE / "driver_app.py"), str(directory)],
@@ -79,4 +80,5 @@ def test_the_ledger_holds_after_kills(tmp_path: Path, points: list[tuple[str, in
     if killed == len(drivers) < len(points):
         reached = (tmp_path / f"count-{killed}").stat().st_size
         assert reached >= points[-1][1], "no worker was killed"
+    assert (tmp_path / "late").exists(), "no process was too late for Spark"
     ledger.check(tmp_path)

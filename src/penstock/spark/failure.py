@@ -44,6 +44,14 @@ def essential(text: str) -> PenstockError:
     return SparkError(f"the job failed: {_said(text)}", code="PS-SPARK-002", remedy=remedy)
 
 
+def passes(error: BaseException) -> bool:
+    """Whether it may go well the next time: a busy machine was slow to start a Python process.
+
+    Spark gives it ten seconds, which cannot be changed.
+    """
+    return "failed to connect back" in str(error)
+
+
 def cause(error: PenstockError) -> str:
     """What `essential` found, for an error that says itself what failed."""
     return error.message.removeprefix("the job failed: ")

@@ -31,7 +31,7 @@ from penstock.spark import pickling
 from penstock.spark.cells import results_of
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.config import SparkError, query_settings, settings
-from penstock.spark.failure import translated
+from penstock.spark.failure import passes, translated
 from penstock.spark.log_source import batch_end
 from penstock.spark.manifest import Manifest, Manifests, Mark
 from penstock.spark.shard_processor import LOG_WEIGHT
@@ -56,6 +56,8 @@ class Sinks(Protocol):
 
 _PATIENCE = 30.0
 """Seconds that a batch is given to end when the job is stopped."""
+_STARTING = 180.0
+"""Seconds for which a query is started again and again, when the machine is too busy for it."""
 
 
 Wanted = Callable[[], Collection[int] | None]
@@ -119,6 +121,8 @@ class SparkJob:
         self._error: Exception | None = None
         self._busy = self._stopping = False
         self._renewal: threading.Thread | None = None
+        self._starting = threading.RLock()  # of a query in place of another
+        self._failing: float | None = None  # since when a query does not come to a batch
         self._told: list[dict[str, Any]] = []
 
     def _look_for_losses(self) -> None:
@@ -232,8 +236,9 @@ class SparkJob:
     def _renew(self) -> None:
         try:
             while (entry := self._sources.waits_for()) and self._reaches(entry):
-                self._stop_query()
-                self._start_query()
+                with self._starting:
+                    self._stop_query()
+                    self._start_query()
         except Exception as error:
             self._error = self._error or error
         finally:
@@ -255,17 +260,30 @@ class SparkJob:
         return str(Path(base.split(",")[0], f"penstock-{self._checkpoint.identity.id}"))
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Wait for the end of the query, and say why."""
+        """Wait for the end of the query; start it again if that may help, else say why it ended."""
         error: Exception = SparkError("the job was stopped by somebody else")
         try:
             with translated():
                 query.awaitTermination()
         except Exception as found:
             error = found
+        with self._starting:
+            if self._stopping or self._query is not query:
+                return
+            try:
+                if self._error is not None or not (passes(error) and self._has_time()):
+                    raise error
+                self._start_query()
+            except Exception as found:
+                self._error = self._error or found
         with self._changed:
-            if not self._stopping and self._query is query:
-                self._error = self._error or error
             self._changed.notify_all()
+
+    def _has_time(self) -> bool:
+        """Whether to try again."""
+        now = time.monotonic()
+        self._failing = self._failing or now
+        return now - self._failing < _STARTING
 
     def wait(self, entry: int) -> None:
         """Return when the batch that holds an entry has been delivered."""
@@ -288,12 +306,24 @@ class SparkJob:
         with self._changed:
             self._changed.wait_for(lambda: self._renewal is None)
         self._check()
-        if self._sources and self._query is not None:
+        while self._sources and (query := self._query) is not None:
             try:
                 with translated():
-                    self._query.processAllAvailable()
-            finally:
-                self._check()  # Spark tells what a batch raised in its own words
+                    query.processAllAvailable()
+                return
+            except Exception:  # what a batch raised, in Spark's words
+                if not self._is_replaced(query):
+                    raise
+
+    def _is_replaced(self, query: StreamingQuery) -> bool:
+        """Wait for what becomes of a query that failed; raises what the job says of it."""
+        until = time.monotonic() + _PATIENCE
+        with self._changed:
+            while self._query is query and (not query.isActive or time.monotonic() < until):
+                self._check()
+                self._changed.wait(0.1)
+        self._check()
+        return self._query is not query
 
     def reports(self) -> list[dict[str, Any]]:
         """What each shard measured in the last batch, and shares among queries."""
@@ -309,7 +339,8 @@ class SparkJob:
             self._stopping = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._renewal is None)
-        self._stop_query()
+        with self._starting:
+            self._stop_query()
 
     def _stop_query(self) -> None:
         query = self._query
@@ -347,7 +378,8 @@ class SparkJob:
             self._run_batch(frame, number)
         except Exception as error:
             with self._changed:
-                self._error = self._error or error
+                if not passes(error):
+                    self._error = self._error or error
             raise
         finally:
             with self._changed:
@@ -372,7 +404,7 @@ class SparkJob:
             self._mark = self._mark.after(number, manifest.last, statuses)
             self._manifests.finish(self._mark)
         with self._changed:
-            self._delivered = manifest.last
+            self._delivered, self._failing = manifest.last, None
 
     def _hand_on(self, batch: Batch) -> None:
         self._thread = threading.get_ident()

@@ -2,7 +2,9 @@
 
 On the PYTHONPATH of a driver this is loaded by it and by all Python processes of its Spark.
 PENSTOCK_FAULT is `point:n:counter`: at the n-th time that `point` is reached (counted in the file
-`counter` by all processes) something dies. Without it nothing is touched.
+`counter` by all processes) something dies. PENSTOCK_LATE names a file: of the processes that
+Spark starts to ask for state variables, the one that makes it is later than Spark waits.
+Without them nothing is touched.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 POINTS = {  # where: module, class or "", function, when
@@ -34,6 +37,7 @@ POINTS = {  # where: module, class or "", function, when
     "appended": ("penstock.shards.session_log", "SessionLog", "append", "after"),
     "saving": ("penstock.session.image", "", "dumps", "after"),
 }
+_ASKING = "transform_with_state_driver_worker"
 
 
 def _reach(point: str, number: int, counter: str) -> bool:
@@ -92,6 +96,14 @@ class _Patch(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _be_late(mark: str) -> None:
+    with suppress(FileExistsError):
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+        time.sleep(11)
+
+
+if "PENSTOCK_LATE" in os.environ and any(_ASKING in word for word in sys.orig_argv):
+    _be_late(os.environ["PENSTOCK_LATE"])
 if "PENSTOCK_FAULT" in os.environ:
     _point, _number, _counter = os.environ["PENSTOCK_FAULT"].split(":", 2)
     sys.meta_path.insert(0, _Patch(_point, int(_number), _counter))
