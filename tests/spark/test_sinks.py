@@ -28,8 +28,9 @@ from penstock.shards import wire
 from penstock.shards.entries import Deploy
 from penstock.shards.wire import Result
 from penstock.spark.batch_files import BatchFiles
-from penstock.spark.cells import RESULTS, result_frame
+from penstock.spark.cells import RESULTS
 from penstock.spark.change_frames import spark_schema
+from penstock.spark.frames import result_frame
 from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
 from penstock.spark.storage import Directory

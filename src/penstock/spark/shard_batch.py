@@ -16,7 +16,8 @@ import pandas as pd
 from penstock.shards import wire
 from penstock.shards.messages import CrossMessage
 from penstock.spark import pickling
-from penstock.spark.cells import Block, block_frame, joined, parts, result_frame
+from penstock.spark.cells import Block, parts
+from penstock.spark.frames import block_frame, joined, result_frame
 from penstock.spark.live_shard import LiveShard, ShardName, take_shard
 from penstock.spark.shard_processor import Level
 from penstock.spark.shard_store import Head, ShardStore

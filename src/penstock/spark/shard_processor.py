@@ -1,19 +1,21 @@
 """A level of the job as a stateful processor: every group is a shard (DESIGN §5.6, points 2, 3).
 
 Spark starts processes only to ask the processor for its state variables; they need not wait for
-the engine to be imported, so it is imported where rows come.
+the engine and pandas to be imported, so these are imported where rows come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.spark.shard_store import ShardStore
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LOG_WEIGHT = 64 << 20
 """The log of a shard's input is replaced by a snapshot when it outgrows this and the last one."""

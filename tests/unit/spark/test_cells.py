@@ -9,7 +9,8 @@ import pytest
 
 from penstock.errors import StateError
 from penstock.spark import cells
-from penstock.spark.cells import block_batch, block_frame, joined, parts
+from penstock.spark.cells import block_batch, parts
+from penstock.spark.frames import block_frame, joined
 
 
 @pytest.mark.parametrize("seed", range(5))
