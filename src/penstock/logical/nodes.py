@@ -15,6 +15,8 @@ from penstock.frozen import Hashed, derived, frozen, record
 from penstock.logical.expr import Agg, Expr
 from penstock.schema import Field, Schema
 
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # of BIGINT
+
 
 # ---- windows -------------------------------------------------------------------------
 @record
@@ -192,6 +194,10 @@ class Band:
     right_column: int
     low: int | float | None
     high: int | float | None
+
+    def __post_init__(self) -> None:
+        if any(isinstance(b, int) and not _LEAST <= b <= _MOST for b in (self.low, self.high)):
+            raise PlanError("a bound of the join's band is outside BIGINT")
 
 
 @frozen

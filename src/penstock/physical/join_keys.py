@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import I64, Bool, Delta
-from penstock.errors import PlanError
 from penstock.kernels.join import FLOAT_BAND, INT_BAND, Test
 from penstock.kernels.join_keys import (
     equi_keys,
@@ -39,8 +38,6 @@ def band_test(band: Band | None, left: Schema, tagged: int) -> Test:
         high = np.inf if band.high is None else float(band.high)
         return Test(FLOAT_BAND, *columns, _MIN, _MAX, low, high, tagged, _NO_LINEAGE)
     bounds = (_MIN if band.low is None else band.low, _MAX if band.high is None else band.high)
-    if not all(_MIN <= b <= _MAX for b in bounds):
-        raise PlanError("a bound of the join's band is outside BIGINT")
     ints = (int(bounds[0]), int(bounds[1]))
     return Test(INT_BAND, *columns, *ints, -np.inf, np.inf, tagged, _NO_LINEAGE)
 

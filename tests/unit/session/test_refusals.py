@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import DataError, NameError_, PenstockError, StateError
+from penstock.errors import DataError, NameError_, PenstockError, PlanError, StateError
 
 
 @pytest.fixture
@@ -125,3 +125,19 @@ def test_a_name_that_is_not_there_is_not_its_own_remedy(ps):
         ps.query("SELECT * FROM rr [RANGE 5]")
     with pytest.raises(NameError_, match="CREATE it first"):
         ps.query("SELECT * FROM nowhere [RANGE 5]")
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_band_outside_bigint_is_refused_and_leaves_nothing(shards):
+    ps = penstock.connect(runner="inprocess", shards=shards)
+    for name in ("r", "s"):
+        ps.sql(f"CREATE STREAM {name} (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    most = 2**63 - 1
+    for window in ("ROWS 5", "RANGE 5"):
+        text = f"SELECT r.k FROM r [{window}] JOIN s [{window}] ON r.a > s.a + {most} + {most}"
+        with pytest.raises(PlanError, match="outside BIGINT"):
+            ps.query(text)
+    q = ps.query("SELECT r.k FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k WHERE r.a > 7")
+    for name in ("r", "s"):
+        ps.push(name, [{"k": 1, "a": 8, "ts": 1}])
+    assert q.view().to_pylist() == [{"k": 1}]
