@@ -12,6 +12,8 @@ from penstock.delta import I32, I64, Bool
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.jit import inlined, kernel
 
+_MOST = np.iinfo(np.int64).max
+
 
 @inlined
 def _region(starts: I64, value: int) -> int:
@@ -22,6 +24,31 @@ def _region(starts: I64, value: int) -> int:
         low += half * (starts[low + half] <= value)
         size -= half
     return low
+
+
+@kernel
+def cut_regions(
+    starts: I64, places: I32, lows: I64, highs: I64, row: int
+) -> tuple[I64, I32, I32]:  # fmt: skip
+    """Starts and places with regions that begin and end where the intervals do.
+
+    Regions that are new have the rows from `row` on; also given are the rows that they copy.
+    """
+    edges = np.sort(np.concatenate((lows, highs[highs < _MOST] + 1)))
+    regions, most = starts.shape[0], starts.shape[0] + edges.shape[0]
+    new_starts, new_places = np.empty(most, np.int64), np.empty(most + 1, np.int32)
+    copied = np.empty(edges.shape[0], np.int32)
+    end = new = r = 0
+    for e in range(edges.shape[0] + 1):
+        while r < regions and (e == edges.shape[0] or starts[r] <= edges[e]):
+            new_starts[end], new_places[end] = starts[r], places[r]
+            r, end = r + 1, end + 1
+        if e < edges.shape[0] and new_starts[end - 1] != edges[e]:
+            copied[new] = places[r - 1]
+            new_starts[end], new_places[end] = edges[e], row + new
+            new, end = new + 1, end + 1
+    new_places[end] = places[regions]
+    return new_starts[:end].copy(), new_places[: end + 1].copy(), copied[:new].copy()
 
 
 @kernel

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import I32, I64, Bool
-from penstock.kernels.attribute_filter import add_bits, find_places, keep_bits, paint
+from penstock.kernels.attribute_filter import add_bits, cut_regions, find_places, keep_bits, paint
 from penstock.kernels.grouped_filter_bits import U64
-from penstock.sharing.grouped_filter_terms import LEAST, MOST
+from penstock.sharing.grouped_filter_terms import LEAST
 from penstock.sharing.pieces import Pieces
 
 CONJUNCT = -1
@@ -64,22 +64,20 @@ class AttributeFilter:
         self._cut(pieces)
         is_part = clauses != CONJUNCT
         if not is_part.all():
-            whole = np.flatnonzero(~is_part)
-            whole = whole[np.argsort(slots[whole], kind="stable")]
-            self._paint(self._table, slots[whole], pieces[whole], True)
+            self._paint(self._table, slots, pieces, np.flatnonzero(~is_part), True)
         if is_part.any():
-            part = np.flatnonzero(is_part)
-            part = part[np.argsort(clauses[part], kind="stable")]
-            self._widen(int(clauses[part].max()) // 64 + 1)
-            self._paint(self._clauses, clauses[part], pieces[part], False)
+            self._widen_clauses(int(clauses.max()) // 64 + 1)
+            self._paint(self._clauses, clauses, pieces, np.flatnonzero(is_part), False)
         self._slots = np.concatenate([self._slots, slots])
         self._of = np.concatenate([self._of, clauses])
         self._sizes = np.concatenate([self._sizes, np.diff(pieces.offsets)])
-        self._changed()
+        self._sum_up(slots, clauses)
 
     def remove(self, slots: I64) -> None:
         """Remove the terms of these slots."""
-        gone = np.isin(self._slots, slots)
+        leaving = np.zeros(64 * self.words, np.bool_)
+        leaving[slots] = True
+        gone = leaving[self._slots]
         whole = gone & (self._of == CONJUNCT)
         mask = bitmap(self._slots[whole], self.words)
         for w in np.flatnonzero(mask):
@@ -96,29 +94,37 @@ class AttributeFilter:
 
     def _changed(self) -> None:
         """Sum up the terms: slots and clauses that have one here, words of whole conjuncts."""
-        part = self._of != CONJUNCT
-        self.uses: U64 = bitmap(self._slots, self.words)
-        self.clauses: U64 = bitmap(self._of[part], self._clauses.shape[1])
-        words = self._slots[~part] >> 6
-        self._from, self._until = int(words.min(initial=self.words)), int(words.max(initial=-1)) + 1
+        self.uses: U64 = np.zeros(self.words, np.uint64)
+        self.clauses: U64 = np.zeros(0, np.uint64)
+        self._from, self._until = self.words, 0
+        self._sum_up(self._slots, self._of)
+
+    def _sum_up(self, slots: I64, clauses: I64) -> None:
+        """Sum up some terms more."""
+        self.uses = self.uses | bitmap(slots, self.words)
+        part = clauses != CONJUNCT
+        if part.any() or self.clauses.shape[0] < self._clauses.shape[1]:
+            found = bitmap(clauses[part], self._clauses.shape[1])
+            found[: self.clauses.shape[0]] |= self.clauses
+            self.clauses, slots = found, slots[~part]
+        if slots.shape[0]:
+            self._from = min(self._from, int(slots.min()) >> 6)
+            self._until = max(self._until, (int(slots.max()) >> 6) + 1)
 
     def _cut(self, pieces: Pieces) -> None:
         """Let every interval begin and end with a region."""
-        edges = np.unique(np.concatenate([pieces.lows, pieces.highs[pieces.highs < MOST] + 1]))
-        at = np.searchsorted(self._starts, edges, side="right")
-        new = self._starts[at - 1] != edges
-        edges, at = edges[new], at[new]
-        if edges.shape[0] == 0:
+        starts, places, copied = cut_regions(
+            self._starts, self._places, pieces.lows, pieces.highs, self._used
+        )
+        if copied.shape[0] == 0:
             return
-        rows = self._reserve(edges.shape[0])
+        first = self._reserve(copied.shape[0])
         for matrix in (self._table, self._clauses):
-            matrix[rows] = matrix[self._places[at - 1]]
-        self._starts = np.insert(self._starts, at, edges)
-        self._places = np.insert(self._places, at, rows)
-        self._direct = None
+            matrix[first : self._used] = matrix[copied]
+        self._starts, self._places, self._direct = starts, places, None
 
-    def _reserve(self, more: int) -> I32:
-        """Rows of the tables that are not in use."""
+    def _reserve(self, more: int) -> int:
+        """The first of so many rows of the tables that are not in use."""
         first, self._used = self._used, self._used + more
         if self._used > self._table.shape[0]:
             size = max(self._used, 2 * self._table.shape[0])
@@ -126,9 +132,15 @@ class AttributeFilter:
                 np.concatenate([m[:first], np.zeros((size - first, m.shape[1]), np.uint64)])
                 for m in (self._table, self._clauses)
             )
-        return np.arange(first, self._used, dtype=np.int32)
+        return first
 
-    def _widen(self, words: int) -> None:
+    def widen(self, words: int) -> None:
+        """Make room for slots, which take everything."""
+        more = np.full((self._table.shape[0], words - self.words), _ALL)
+        self._table, self.words = np.hstack([self._table, more]), words
+        self._changed()
+
+    def _widen_clauses(self, words: int) -> None:
         """Make room for clauses."""
         have = self._clauses.shape[1]
         if words > have:
@@ -136,7 +148,11 @@ class AttributeFilter:
             wider[:, :have] = self._clauses
             self._clauses = wider
 
-    def _paint(self, matrix: U64, bits: I64, pieces: Pieces, narrow: bool) -> None:
+    def _paint(self, matrix: U64, bits: I64, pieces: Pieces, chosen: I64, narrow: bool) -> None:
+        """Set or clear the bits of the chosen terms, in ascending order."""
+        if len(pieces) > 1:
+            chosen = chosen[np.argsort(bits[chosen], kind="stable")]
+            bits, pieces = bits[chosen], pieces[chosen]
         paint(
             self._starts, self._places, matrix, bits, pieces.offsets, pieces.lows,
             pieces.highs, pieces.null, narrow,

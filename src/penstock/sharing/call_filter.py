@@ -87,6 +87,14 @@ class CallFilter:
             read[:, 1 + p] = np.where(null, 0, params[:, 1 + p])
         return read
 
+    def widen(self, words: int) -> None:
+        """Make room for slots."""
+        more = words - self.words
+        self._members = np.hstack([self._members, np.zeros((self.calls, more), np.uint64)])
+        self._group_of = np.append(self._group_of, np.full(64 * more, -1, np.int32))
+        self.uses = np.append(self.uses, np.zeros(more, np.uint64))
+        self.words = words
+
     def remove(self, slots: I64) -> None:
         """Remove the conjunct of these slots."""
         self._group_of[slots] = -1

@@ -170,7 +170,7 @@ class Flow:
         member.place[qids] = _NOWHERE
 
     def _enter(self, key: int, member: Member, qids: I64) -> None:
-        """Give queries a place; a pool that has to grow takes its own in again."""
+        """Give queries a place."""
         if qids.shape[0]:
             more = int(qids.max()) + 1 - member.place.shape[0]
             member.place = np.concatenate([member.place, np.full(max(more, 0), _NOWHERE)])
@@ -181,15 +181,9 @@ class Flow:
             pool = self.pools[at]
             some, qids = qids[: pool.free], qids[pool.free :]
             if some.shape[0]:
-                held = pool.member.copy(), pool.qid.copy()
-                if pool.reserve(len(pool) + some.shape[0]):
-                    self._again(at, *held)
+                pool.reserve(len(pool) + some.shape[0])
                 self._place(key, member, at, some)
             at += 1
-
-    def _again(self, at: int, members: I64, qids: I64) -> None:
-        for key in np.unique(members[members >= 0]).tolist():
-            self._place(key, self.members[key], at, qids[members == key])
 
     def _place(self, key: int, member: Member, at: int, qids: I64) -> None:
         table = member.queries

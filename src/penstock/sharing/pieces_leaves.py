@@ -17,9 +17,9 @@ from penstock.kernels.text_keys import (
     keys_of_texts,
     read_patterns,
 )
-from penstock.logical.expr import Call, Expr, Literal
+from penstock.logical.expr import Call, Expr, Literal, Param
 from penstock.physical.context import Context
-from penstock.physical.evaluate import EvaluationError, compile_expr
+from penstock.physical.evaluate import EvaluationError, Frame, compile_expr
 from penstock.physical.expressions.vec import Vec, constant
 from penstock.sharing.grouped_filter_terms import LEAST, MOST, ordered
 from penstock.state.strings import utf8_buffers
@@ -45,6 +45,12 @@ class Leaf(NamedTuple):
     never_false: Bool = _NO
     of_null: bool | Bool | None = None
     negated: bool = False
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether it is exact, and true for one interval of each query and for nothing else."""
+        sure = self.vague is _NO and self.bad is _NO
+        return sure and self.lows.shape[1] == 1 and self.of_null is None and not self.negated
 
 
 def is_logic(expr: Call) -> bool:
@@ -136,8 +142,10 @@ def _key_bounds(fn: str, vec: Vec) -> tuple[I64, I64, Bool]:
 # ---- constants -----------------------------------------------------------------------
 def _constant(expr: Expr, params: I64, ctx: Context) -> tuple[Vec, Bool]:
     """An expression of parameters by query (one: of all), and the queries where it has no value."""
-    compiled = compile_expr(expr, ctx)
     rows = np.zeros((1, params.shape[1]), np.int64)
+    if isinstance(expr, Param):
+        return Frame(rows, params, ctx.strings).param(expr.index, expr.type), _NO
+    compiled = compile_expr(expr, ctx)
     try:
         return compiled.vec(rows, params), _NO
     except EvaluationError as error:

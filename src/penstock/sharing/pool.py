@@ -94,19 +94,16 @@ class Pool:
         self._aliases = aliases
         self.eddies = [Eddy(routing, seed) for seed in range(aliases)]
         self.reasons: dict[int, str] = {}  # by slot, why it may fail
-        self._clear(1)
-
-    def _clear(self, words: int) -> None:
-        slots = 64 * words
-        self.words = words
-        self.mask: U64 = np.zeros(words, np.uint64)  # slots in use
-        self.member: I64 = np.full(slots, -1)
-        self.qid: I64 = np.full(slots, -1)
-        self.since: I64 = np.zeros(slots, np.int64)
-        self.window: I64 = np.zeros((self._aliases, slots), np.int64)
+        self.words = 0
+        self.mask: U64 = np.zeros(0, np.uint64)  # slots in use
+        self.member: I64 = np.zeros(0, np.int64)  # −1: free
+        self.qid: I64 = np.zeros(0, np.int64)
+        self.since: I64 = np.zeros(0, np.int64)
+        self.window: I64 = np.zeros((aliases, 0), np.int64)
         self.modules: dict[Hashable, TestModule] = {}
         self._clauses: list[Clauses] = []
         self._clause_free = np.zeros(0, np.bool_)
+        self.reserve(1)
 
     # ---- membership ------------------------------------------------------------------
     def __len__(self) -> int:
@@ -117,15 +114,23 @@ class Pool:
         """How many more queries fit."""
         return MOST_SLOTS - len(self)
 
-    def reserve(self, queries: int) -> bool:
-        """Room for so many queries in all; True: the pool had to be emptied for it."""
-        words = self.words
+    def reserve(self, queries: int) -> None:
+        """Make room for so many queries in all."""
+        words = max(self.words, 1)
         while 64 * words < queries:
             words *= 2
-        if words == self.words:
-            return False
-        self._clear(words)
-        return True
+        more = words - self.words
+        if not more:
+            return
+        self.words = words
+        self.mask = np.append(self.mask, np.zeros(more, np.uint64))
+        self.member = np.append(self.member, np.full(64 * more, -1))
+        self.qid = np.append(self.qid, np.full(64 * more, -1))
+        self.since = np.append(self.since, np.zeros(64 * more, np.int64))
+        none = np.zeros((self._aliases, 64 * more), np.int64)
+        self.window = np.hstack([self.window, none])
+        for module in self.modules.values():
+            module.filter.widen(words)
 
     def add(
         self, member: int, qids: I64, params: I64, since: I64, windows: I64,
@@ -187,10 +192,12 @@ class Pool:
 
     def remove(self, slots: I64) -> None:
         """Let queries go."""
-        self.mask &= ~full(slots, self.words)
+        leaving = full(slots, self.words)
+        self.mask &= ~leaving
         self.member[slots] = self.qid[slots] = -1
         for module in self.modules.values():
-            module.filter.remove(slots)
+            if (module.uses & leaving).any():
+                module.filter.remove(slots)
         gone = {key for key, module in self.modules.items() if not module.predicates}
         for key in gone:
             del self.modules[key]
