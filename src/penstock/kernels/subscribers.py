@@ -9,7 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import I64
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
+
+
+@inlined
+def _link(
+    query: int, into: int, row: I64, after: I64, before: I64, head: I64, tail: I64, size: I64
+) -> None:
+    last = tail[into]
+    row[query], after[query], before[query] = into, -1, last
+    if last >= 0:
+        after[last] = query
+    else:
+        head[into] = query
+    tail[into] = query
+    size[into] += 1
 
 
 @kernel
@@ -18,15 +32,33 @@ def link_queries(
 ) -> None:
     """Put each query last in the list of its row."""
     for i in range(queries.shape[0]):
-        query, into = queries[i], rows[i]
-        last = tail[into]
-        row[query], after[query], before[query] = into, -1, last
-        if last >= 0:
-            after[last] = query
+        _link(queries[i], rows[i], row, after, before, head, tail, size)
+
+
+@kernel
+def link_to_fresh(
+    queries: I64, rows: I64, fresh: I64, row: I64, after: I64, before: I64, head: I64, tail: I64,
+    size: I64,
+) -> tuple[I64, I64]:  # fmt: skip
+    """Link the queries whose row nobody had before, and mark it `fresh`.
+
+    Gives the place of each such row's first query, and the places of the queries of other rows.
+    """
+    n = queries.shape[0]
+    first, others = np.empty(n, np.int64), np.empty(n, np.int64)
+    new = left = 0
+    for i in range(n):
+        into = rows[i]
+        if size[into] == 0:
+            fresh[into] = 1
+            first[new] = i
+            new += 1
+        if fresh[into] == 1:
+            _link(queries[i], into, row, after, before, head, tail, size)
         else:
-            head[into] = query
-        tail[into] = query
-        size[into] += 1
+            others[left] = i
+            left += 1
+    return first[:new].copy(), others[:left].copy()
 
 
 @kernel

@@ -14,7 +14,12 @@ from typing import cast
 import numpy as np
 
 from penstock.delta import I64, Sets, start_offsets
-from penstock.kernels.subscribers import link_queries, queries_of_rows, unlink_queries
+from penstock.kernels.subscribers import (
+    link_queries,
+    link_to_fresh,
+    queries_of_rows,
+    unlink_queries,
+)
 from penstock.physical.changes import Changes
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
@@ -58,22 +63,19 @@ class Subscribers:
         keys[:, 0], keys[:, 1:] = since, params.T
         rows = self._keys.assign(keys)
         self._reserve(queries, rows)
-        distinct, first = np.unique(rows, return_index=True)
-        stands = self._arr("size")[distinct] > 0
-        new, places = distinct[~stands], first[~stands]
-        fresh = self._arr("fresh")
-        fresh[new] = 1
+        first, others = link_to_fresh(queries, rows, self._arr("fresh"), *self._lists())
+        first = first[np.argsort(rows[first])]
+        new = rows[first]
         self._fresh.append(new)
-        now = fresh[rows] == 1
-        link_queries(queries[now], rows[now], *self._lists())
-        if not now.all():
-            self._joining.append((queries[~now], rows[~now]))
-        return new, places
+        if others.shape[0]:
+            self._joining.append((queries[others], rows[others]))
+        return new, first
 
     def _reserve(self, queries: I64, rows: I64) -> None:
         for names, ids, fill in ((_BY_QUERY, queries, -1), (_ENDS, rows, -1), (_BY_ROW, rows, 0)):
+            length = int(ids.max(initial=-1)) + 1
             for name in names:
-                self.scope.reserve(name, int(ids.max(initial=-1)) + 1, fill)
+                self.scope.reserve(name, length, fill)
 
     def drop(self, queries: I64) -> I64:
         """Let queries go (those that are here); the rows of Q that nobody is left to ask for."""
@@ -95,6 +97,8 @@ class Subscribers:
     def staying(self) -> tuple[I64, I64]:
         """Queries that leave rows that stay, and these rows."""
         queries = self._gone()
+        if not queries.shape[0]:
+            return _NONE, _NONE
         rows = self._arr("row")[queries]
         _, which, leaving = np.unique(rows, return_inverse=True, return_counts=True)
         stay = self._arr("size")[rows] > leaving[which]
@@ -106,11 +110,12 @@ class Subscribers:
     def settle(self) -> None:
         """End of a step: who leaves is gone, who joins is there."""
         leaving, (joining, theirs) = self._gone(), self.joining
-        rows = np.unique(self._arr("row")[leaving])
-        unlink_queries(leaving, *self._lists())
-        empty = rows[self._arr("size")[rows] == 0]
-        self._arr("failed")[empty] = 0
-        self._keys.release(empty)
+        if leaving.shape[0]:
+            rows = np.unique(self._arr("row")[leaving])
+            unlink_queries(leaving, *self._lists())
+            empty = rows[self._arr("size")[rows] == 0]
+            self._arr("failed")[empty] = 0
+            self._keys.release(empty)
         link_queries(joining, theirs, *self._lists())
         for new in self._fresh:
             self._arr("fresh")[new] = 0

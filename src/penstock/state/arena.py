@@ -154,12 +154,14 @@ class Scope:
         self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.int64, fill: int = 0
     ) -> Array:
         """The array `name`, made (filled with `fill`) when it does not exist."""
-        if name not in self:
-            new = self._arena.zeros(shape, dtype)
+        arena, key = self._arena, f"{self.prefix}/{name}"
+        found = arena._arrays.get(key)
+        if found is None:
+            found = arena._arrays[key] = arena.zeros(shape, dtype)
+            arena._fresh.append(key)
             if fill:
-                new[...] = fill
-            self[name] = new
-        return self[name]
+                found[...] = fill
+        return found
 
     def reserve(self, name: str, length: int, fill: int = 0) -> Array:
         """The array `name`, its first axis grown (by doubling) to at least `length`."""
