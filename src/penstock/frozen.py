@@ -7,8 +7,10 @@ fields. Here the hash is computed once, and unequal hashes settle a comparison.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
@@ -33,6 +35,25 @@ def record(cls: C) -> C:
     made.__reduce__ = reduce
     result: C = made
     return result
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False)
+def shared(cls: C) -> C:
+    """A record that is pickled as bytes of its own, which a process decodes once.
+
+    So those who get the same bytes one after another share the value, and what it derives.
+    """
+    made: Any = record(cls)
+    plain = made.__reduce__
+    made.__reduce__ = lambda self: (_decoded, (pickle.dumps(plain(self), protocol=5),))
+    result: C = made
+    return result
+
+
+@lru_cache(maxsize=64)
+def _decoded(data: bytes) -> Any:
+    made, values = pickle.loads(data)
+    return made(*values)
 
 
 class Hashed:

@@ -6,7 +6,7 @@ import pickle
 from dataclasses import field
 
 from penstock.errors import Place
-from penstock.frozen import Hashed, derived, frozen, record
+from penstock.frozen import Hashed, derived, frozen, record, shared
 from penstock.logical.expr import Call, Column, Literal, Param, Written, columns_of, params_of
 from penstock.types import BIGINT
 
@@ -34,6 +34,12 @@ class Nothing:
     pass
 
 
+@shared
+class Parcel:
+    number: Number
+    what: str
+
+
 def test_equal_values_have_one_hash() -> None:
     assert Number(3, "a") == Number(3, "b") != Number(4, "a")
     assert hash(Number(3, "a")) == hash(Number(3, "b"))
@@ -52,6 +58,14 @@ def test_a_pickle_holds_what_is_compared() -> None:
     again = pickle.loads(pickle.dumps(number))
     assert (again, again.note, again.double) == (number, "", 6)
     assert pickle.loads(pickle.dumps(Nothing())) == Nothing()
+
+
+def test_a_shared_value_is_decoded_once() -> None:
+    parcel = Parcel(Number(8), "plan")
+    one, two = (pickle.loads(pickle.dumps([parcel, 5])) for _ in range(2))
+    assert one == two == [parcel, 5]
+    assert one[0] is two[0] is not parcel
+    assert pickle.loads(pickle.dumps(Parcel(Number(8), "another"))) != parcel
 
 
 def test_a_constant_forgets_its_text_on_the_wire() -> None:

@@ -20,7 +20,6 @@ from penstock.physical.flow_block import Block
 from penstock.physical.operator import Operator, counted
 from penstock.sharing.chunk import LogView
 from penstock.sharing.flow import Flow, Found, Member
-from penstock.sharing.pool import Conjunct
 from penstock.sharing.query_table import QueryTable
 
 if TYPE_CHECKING:
@@ -61,9 +60,8 @@ class FlowOp(Operator):
         self.key, self.block, self.flow = key, block, flow
         self._flows, self._queries, self._ctx, self._make_index = flows, queries, ctx, make_index
         self._windows: I64 = np.array(block.windows, np.int64)
-        conjuncts = tuple(Conjunct.of(alias, p) for alias, p in block.conditions)
         scope.array("stepped", 1)
-        flow.add(key, Member(queries, conjuncts, self._windows, make_index is not None))
+        flow.add(key, Member(queries, block.conditions, self._windows, make_index is not None))
 
     def close(self) -> None:
         """The template is gone."""
@@ -210,7 +208,7 @@ class FlowOp(Operator):
         windows = ", ".join(f"{s.stream} {describe_window(s)}" for s in self.block.scans)
         names = [scan.stream_schema.names for scan in self.block.scans]
         joined = self.flow.span.describe(names)
-        asked = " AND ".join(str(p) for _, p in self.block.conditions)
+        asked = " AND ".join(str(c.predicate) for c in self.block.conditions)
         parts = [windows, f"on {joined}" if joined else "", f"where {asked}" if asked else ""]
         return " ".join(p for p in parts if p)
 

@@ -8,6 +8,7 @@ what is left to do above.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from penstock.logical.expr import Column, Expr, columns_of, conjuncts, remap
 from penstock.logical.nodes import (
@@ -19,6 +20,7 @@ from penstock.logical.nodes import (
     Scan,
 )
 from penstock.physical.scan import window_length
+from penstock.sharing.pool import Conjunct
 from penstock.sharing.predicates import clauses_of
 from penstock.sharing.span import Place, Span, SpanBand
 
@@ -33,7 +35,7 @@ class Block:
     span: Span
     scans: tuple[Scan, ...]
     windows: tuple[int, ...]
-    conditions: tuple[tuple[int, Expr], ...]  # alias, and a predicate over its stream's columns
+    conditions: tuple[Conjunct, ...]
     output: tuple[Place, ...]
     above: tuple[Expr, ...]
 
@@ -49,10 +51,12 @@ class _Part:
     bands: tuple[SpanBand, ...] = ()
 
 
+@lru_cache(maxsize=256)
 def find_block(node: Node, streams: frozenset[str]) -> Block | None:
     """The block that `node` is, if it is worth sharing in a plan that reads these `streams`.
 
-    A selection is one only if it is all that its plan reads.
+    A selection is one only if it is all that its plan reads. The shards of a process ask for
+    the same one after another.
     """
     part = _flatten(node, 0)
     if part is None or (len(part.scans) == 1 and len(streams) > 1):
@@ -179,9 +183,9 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
     )
 
 
-def _condition(predicate: Expr, new: dict[int, int]) -> tuple[int, Expr]:
+def _condition(predicate: Expr, new: dict[int, int]) -> Conjunct:
     alias = next(iter(_aliases(predicate)), 0)
-    return new[alias], remap(predicate, lambda n: n % _ALIAS)
+    return Conjunct.of(new[alias], remap(predicate, lambda n: n % _ALIAS))
 
 
 def _connected(span: Span) -> bool:

@@ -460,7 +460,7 @@ def flow_index(
     """How a selection from one stream finds very many queries."""
     (node,) = block.scans
     scan = ScanOp(node, log, scope.scope("scan"), at_commit)
-    predicates = [remap(p, node.columns.index) for _, p in block.conditions]
+    predicates = [remap(c.predicate, node.columns.index) for c in block.conditions]
     match_scope = scope.scope("match")
     return scan, MatchOp(scan, level, predicates, queries, ctx, match_scope, False, sets)
 

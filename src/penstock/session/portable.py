@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.errors import PlanError
-from penstock.schema import Schema
 from penstock.session.placement import place
 from penstock.shards import entries as e
 from penstock.shards import wire
@@ -30,12 +28,14 @@ def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
         case b.AddQueries():
             assert block.qids is not None
             assert block.since is not None
-            params = session._deployed[block.template].params
-            data = _rows(session, block.params, params)
-            return [e.AddQueries(block.template, block.qids, data, block.history, block.since)]
+            schema = session._deployed[block.template].params
+            params = wire.pack_params(block.params, schema, engine.strings)
+            return [e.AddQueries(block.template, block.qids, params, block.history, block.since)]
         case b.TableChange():
-            data = _rows(session, block.insert, engine.tables[block.table].schema)
-            return [e.ChangeTable(block.table, block.remove, data)]
+            schema = engine.tables[block.table].schema
+            arrays = to_arrow(block.insert, schema, engine.strings)
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow())
+            return [e.ChangeTable(block.table, block.remove, wire.pack_batch(batch))]
         case b.DropQueries():
             if block.template not in engine.templates:
                 session._retire(block.template)
@@ -44,10 +44,3 @@ def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
             raise PlanError("rows do not go through the session's engine")
         case _:
             return [block]
-
-
-def _rows(session: ShardedSession, rows: I64, schema: Schema) -> bytes:
-    arrays = to_arrow(rows, schema, session._engine.strings)
-    if not arrays:
-        return wire.pack_batch(pa.RecordBatch.from_pylist([], pa.schema([])))
-    return wire.pack_batch(pa.RecordBatch.from_arrays(arrays, schema=schema.arrow()))

@@ -24,10 +24,10 @@ class Cluster:
     ) -> list[wire.Result]:
         """One batch: entries of the log, then the messages of source tasks to every shard."""
         crossing: list[list[bytes]] = [[] for _ in self.uppers]
+        logged = [wire.dumps(log)] if log else []
         for lower in self.lowers:
-            to_it = [task[lower.index] for task in sources]
-            messages = [*([log] if log else []), *to_it]
-            for to, message in enumerate(lower.apply(wire.loads(wire.dumps(messages)))):
+            sent = [*logged, *(wire.dumps(task[lower.index]) for task in sources)]
+            for to, message in enumerate(lower.apply(map(wire.loads, sent))):
                 crossing[to].append(wire.dumps(message))
         results = [
             result

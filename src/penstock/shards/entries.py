@@ -12,12 +12,13 @@ import numpy as np
 
 from penstock.delta import I64, Emission
 from penstock.engine import blocks as b
-from penstock.frozen import record
+from penstock.frozen import record, shared
 from penstock.logical.nodes import Node
 from penstock.optimizer.distribution import Distributed
 from penstock.optimizer.emit import Emit
 from penstock.patterns.edge import Edge
 from penstock.schema import Schema
+from penstock.shards import wire
 
 
 @record
@@ -38,9 +39,9 @@ class ChangeTable:
     insert: bytes
 
 
-@record
+@shared
 class Deploy:
-    """A new template, distributed."""
+    """A new template, distributed; the shards of a process build from one and the same plan."""
 
     key: int
     plan: Distributed
@@ -53,11 +54,11 @@ class Deploy:
 
 @record
 class AddQueries:
-    """Parameter rows (Arrow) with their qids and the first epoch they see."""
+    """Parameter rows (`wire.pack_params`) with their qids and the first epoch they see."""
 
     template: int
     qids: I64
-    params: bytes
+    params: wire.Params
     history: bool
     since: int
 

@@ -93,10 +93,7 @@ class Shard(ABC):
         template = self.spec.templates.get(block.template)
         if template is None:
             return []
-        batch = wire.unpack_batch(block.params)
-        rows = np.zeros((1 + len(template.params), block.qids.shape[0]), np.int64)
-        if len(template.params):
-            rows = to_rows(batch, template.params, self.engine.strings)
+        rows = wire.unpack_params(block.params, template.params, self.engine.strings)
         since = 0 if block.history else block.since
         self._coming_or_going.add(block.template)
         new, first = self._subscribers[block.template].add(block.qids, rows, since)

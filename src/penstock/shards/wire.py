@@ -72,6 +72,26 @@ def stream_batch(batch: pa.RecordBatch, ts: I64, columns: tuple[str, ...] | None
     return pack_batch(pa.RecordBatch.from_arrays([*arrays, pa.array(ts)], [*names, TIME]))
 
 
+# ---- parameters ----------------------------------------------------------------------
+Params = I64 | bytes
+"""Parameter rows: a few without strings as they are in Q, others as Arrow."""
+
+
+def pack_params(rows: I64, schema: Schema, strings: StringTable) -> Params:
+    """Parameter rows (column-major, NULL word first) for another string table."""
+    if rows.shape[1] <= _FEW and not schema.string_columns:
+        return rows
+    arrays = to_arrow(rows, schema, strings)
+    if not arrays:
+        return rows
+    return pack_batch(pa.RecordBatch.from_arrays(arrays, schema=schema.arrow()))
+
+
+def unpack_params(data: Params, schema: Schema, strings: StringTable) -> I64:
+    """Parameter rows in the receiver's codes."""
+    return to_rows(unpack_batch(data), schema, strings) if isinstance(data, bytes) else data
+
+
 # ---- rows between levels -------------------------------------------------------------
 @record
 class Parcel:
