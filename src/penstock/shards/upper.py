@@ -34,13 +34,22 @@ class Upper(Shard):
             for block in step.blocks:
                 blocks += self._take(block)
                 reads += [block] if isinstance(block, e.Read) else []
-            known = self.spec.streams
-            blocks += [b.Heartbeat(name, mark) for name, mark in step.watermarks if name in known]
+            blocks += self._moved(step.watermarks)
         blocks += self._received([p for step in steps for p in step.parcels])
-        self._publish(self.engine.apply(blocks))
+        if blocks or self._coming_or_going:
+            self._publish(self.engine.apply(blocks))
         for read in reads:
             self._answer(read)
         self._tidy()
+
+    def _moved(self, watermarks: tuple[tuple[str, int], ...]) -> list[b.Block]:
+        """The streams whose time goes on; those that this step brings have none yet."""
+        sources = self.engine.sources
+        return [
+            b.Heartbeat(name, mark)
+            for name, mark in watermarks
+            if name in self.spec.streams and (name not in sources or mark > sources[name].watermark)
+        ]
 
     def _received(self, parcels: list[wire.Parcel]) -> list[b.Block]:
         """Rows by channel, merged by time; at one instant in the order of their origin."""
