@@ -6,7 +6,7 @@ from penstock.engine import blocks as b
 from penstock.engine.template import Template
 from penstock.logical.nodes import Scan, TableScan, walk
 from penstock.physical.context import Context
-from penstock.physical.planner import Planner
+from penstock.physical.planner import Plan, Planner
 from penstock.sharing.flows import Flows
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
@@ -15,18 +15,25 @@ from penstock.state.source_log import SourceLog
 from penstock.state.table_store import TableStore
 
 
+def outline(block: b.AddTemplate, scope: Scope) -> Template:
+    """A template that takes no steps: what it reads, its Q and its clock, but no operators."""
+    queries = QueryTable(scope.scope("Q"), len(block.params))
+    none = Plan((), {}, None)
+    return Template(block.key, none, queries, *_read(block), scope, block.emission.at_commit)
+
+
 def build(
     block: b.AddTemplate, sources: dict[str, SourceLog], tables: dict[str, TableStore],
-    ctx: Context, scope: Scope, flows: Flows,
+    ctx: Context, scope: Scope, flows: Flows, queries: QueryTable | None = None,
 ) -> Template:  # fmt: skip
-    """The operators of a template over these streams and tables, with their state in `scope`."""
-    queries = QueryTable(scope.scope("Q"), len(block.params))
+    """The operators of a template over these streams and tables, with their state in `scope`.
+
+    So is its Q, unless it is given.
+    """
+    if queries is None:
+        queries = QueryTable(scope.scope("Q"), len(block.params))
     sets = SetTable(scope.scope("sets")) if block.emission.per_row else None
-    roots = [send.node for send in block.sends]
-    roots += [] if block.node is None else [block.node]
-    nodes = [node for root in roots for node in walk(root)]
-    streams = block.streams or tuple(sorted({n.stream for n in nodes if isinstance(n, Scan)}))
-    read = tuple(sorted({n.table for n in nodes if isinstance(n, TableScan)}))
+    streams, read = _read(block)
     at_commit = block.emission.at_commit
     planner = Planner(
         sources, tables, queries, ctx, scope, at_commit, dict(block.emits), flows,
@@ -34,3 +41,12 @@ def build(
     )  # fmt: skip
     plan = planner.plan_sends(block.sends) if block.node is None else planner.plan(block.node)
     return Template(block.key, plan, queries, streams, read, scope, at_commit, sets)
+
+
+def _read(block: b.AddTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The streams and the tables that a template reads."""
+    roots = [send.node for send in block.sends]
+    roots += [] if block.node is None else [block.node]
+    nodes = [node for root in roots for node in walk(root)]
+    streams = block.streams or tuple(sorted({n.stream for n in nodes if isinstance(n, Scan)}))
+    return streams, tuple(sorted({n.table for n in nodes if isinstance(n, TableScan)}))

@@ -1,8 +1,9 @@
 """The driver's engine: tables, plans and Q, but no rows of streams (docs/design/0004-spark.md).
 
 It takes the same blocks as the shards do and gives queries their numbers, but takes no steps:
-answers are the shards' business. Its clocks follow the streams, so that what a session says
-about time is true.
+answers are the shards' business. So its templates have no operators; those that EXPLAIN shows are
+built when somebody looks. Its clocks follow the streams, so that what a session says about time
+is true.
 """
 
 from __future__ import annotations
@@ -11,12 +12,22 @@ from typing import cast
 
 from penstock.delta import I64
 from penstock.engine import blocks as b
+from penstock.engine.build import build, outline
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
+from penstock.sharing.flows import Flows
+from penstock.state.arena import Arena, Scope
 
 
 class ControlEngine(Engine):
-    """Everything but rows and steps."""
+    """Everything but rows, operators and steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocks: dict[int, b.AddTemplate] = {}
+        self._drawn: dict[int, Template] = {}
+        self._paper = Arena()  # where operators that are only looked at have their arrays
+        self._drawn_flows = Flows(self._paper, self.ctx)
 
     def see(self, epoch: int) -> None:
         """Rows of epochs up to `epoch` have come; new queries see later ones."""
@@ -26,6 +37,33 @@ class ControlEngine(Engine):
         """Rows of a stream went to the shards."""
         self.sources[stream].pass_by(rows)
         self.apply([b.Heartbeat(stream, watermark)])
+
+    def _build(self, block: b.AddTemplate, scope: Scope) -> Template:
+        self._blocks[block.key] = block
+        return outline(block, scope)
+
+    def drawn(self) -> dict[int, Template]:
+        """The templates with operators that never run; they share what they would on a shard."""
+        return {key: self._draw(template) for key, template in self.templates.items()}
+
+    def _draw(self, template: Template) -> Template:
+        key = template.key
+        if key not in self._drawn:
+            scope = self._paper.scope(f"templates/{key}")
+            self._drawn[key] = build(
+                self._blocks[key], self.sources, self.tables, self.ctx, scope, self._drawn_flows,
+                template.queries,
+            )  # fmt: skip
+        return self._drawn[key]
+
+    def _free_if_unused(self, template: Template) -> None:
+        super()._free_if_unused(template)
+        if template.key not in self.templates:
+            del self._blocks[template.key]
+            drawn = self._drawn.pop(template.key, None)
+            if drawn is not None:
+                drawn.close()
+                drawn.scope.free()
 
     def _take_dropqueries(self, block: b.DropQueries, output: b.Output) -> set[int]:
         template = self.templates[block.template]

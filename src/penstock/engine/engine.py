@@ -21,7 +21,7 @@ from penstock.physical.context import Context, Failures
 from penstock.schema import Schema
 from penstock.sharing.eddy import Routing
 from penstock.sharing.flows import Flows
-from penstock.state.arena import Arena
+from penstock.state.arena import Arena, Scope
 from penstock.state.source_log import SourceLog
 from penstock.state.strings import StringTable
 from penstock.state.table_store import TableStore
@@ -123,13 +123,15 @@ class Engine:
         return set()
 
     def _take_addtemplate(self, block: b.AddTemplate, output: b.Output) -> set[int]:
-        scope = self.arena.scope(f"templates/{block.key}")
-        template = build(block, self.sources, self.tables, self.ctx, scope, self.flows)
+        template = self._build(block, self.arena.scope(f"templates/{block.key}"))
         self.templates[block.key] = template
         self._params[block.key] = block.params
         for name in (*template.streams, *template.tables):
             self._readers.setdefault(name, set()).add(block.key)
         return {block.key}
+
+    def _build(self, block: b.AddTemplate, scope: Scope) -> Template:
+        return build(block, self.sources, self.tables, self.ctx, scope, self.flows)
 
     def _take_addqueries(self, block: b.AddQueries, output: b.Output) -> set[int]:
         if block.template not in self.templates:  # it broke, and its drop is on the way
@@ -239,6 +241,10 @@ class Engine:
     def is_read(self, name: str) -> bool:
         """Whether a template reads a stream or table."""
         return bool(self._readers.get(name))
+
+    def drawn(self) -> dict[int, Template]:
+        """The templates with their operators, to be looked at."""
+        return self.templates
 
     def collect_strings(self) -> None:
         """Free strings that no state holds; only between steps, when no output holds any."""

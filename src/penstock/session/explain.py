@@ -30,7 +30,7 @@ _UNITS = {Level.COHORT: "cohort", Level.QUERY: "query", Level.SET: "set of queri
 
 def explain_query(session: Session, info: QueryInfo) -> str:
     """The plan of a registered query."""
-    template = session._engine.templates.get(info.template)
+    template = session._engine.drawn().get(info.template)
     if template is None:
         return f"query {info.name} failed: {info.failure}"
     known = session._registry.templates[info.template]

@@ -289,8 +289,8 @@ class Session:
         dropping.retract(self, infos)
 
     def _explain_query(self, name: str) -> str:
-        info = self._query_info(name)
-        return explain.explain_query(self, info)
+        with self._lock:
+            return explain.explain_query(self, self._query_info(name))
 
     # ---- input -----------------------------------------------------------------------
     def push(self, stream: str, rows: Any) -> None:

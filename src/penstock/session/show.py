@@ -78,7 +78,7 @@ def stats(session: Session) -> dict[str, Any]:
     """Rows and bytes, per stream and per operator."""
     engine = session._engine
     operators = []
-    for key, template in engine.templates.items():
+    for key, template in engine.drawn().items():
         for at, operator in enumerate(template.plan.operators):
             operators.append(
                 {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 import penstock
+from penstock.engine.control import ControlEngine
 from penstock.errors import PenstockError
 from penstock.session.sharded import ShardedSession
 from penstock.shards.job import LocalJob
@@ -176,3 +179,102 @@ def test_shards_route_as_they_are_told_and_say_what_they_share(routing: str) -> 
     assert flows == [(1, shard, ["r@any"], routing) for shard in (0, 1)]
     assert sum(e["rows"] for f in stats["flows"] for e in f["eddies"]) == 8
     assert [(s["level"], s["shard"]) for s in stats["shards"]] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+PLANS = (
+    "SELECT k, a + 1 AS b FROM r [RANGE 5] WHERE a > 5",
+    "SELECT k FROM r [RANGE 7] WHERE a > 5 AND k <> 2",
+    "SELECT r.a, s.a AS b FROM r [RANGE 5] JOIN s [RANGE 6] ON r.k = s.k",
+    "SELECT r.a, s.a AS b FROM r [RANGE 5] JOIN s [RANGE 6] ON r.k = s.k WHERE r.a > 9",
+    "SELECT count(*) AS n FROM r [RANGE 5]",
+    "SELECT k FROM r [RANGE 9] EXCEPT ALL SELECT k FROM s [RANGE 9]",
+    "SELECT DISTINCT k FROM r [ROWS 9]",
+)
+
+
+def both() -> tuple[penstock.Session, penstock.Session]:
+    """A session without shards, and one with two."""
+    found = penstock.connect(runner="inprocess"), session()
+    found[0].sql(STREAM)
+    for ps in found:
+        ps.sql(STREAM.replace("STREAM r", "STREAM s"))
+    return found
+
+
+def plan_of(query: penstock.Query) -> list[str]:
+    """What EXPLAIN says, but for where it runs."""
+    return [line for line in query.explain().splitlines() if not line.startswith("runs on")]
+
+
+def test_explain_shows_on_shards_what_it_shows_without() -> None:
+    sessions = both()
+    pairs = [[ps.query(text) for ps in sessions] for text in PLANS[:3]]
+    for alone, sharded in pairs:
+        assert plan_of(sharded) == plan_of(alone)
+        assert "runs on: " in sharded.explain()
+    pairs += [[ps.query(text) for ps in sessions] for text in PLANS[3:]]  # after a look
+    for query in pairs.pop(1):  # one that shared a flow
+        query.drop()
+    for alone, sharded in pairs:
+        assert plan_of(sharded) == plan_of(alone)
+
+
+def test_stats_show_the_operators_of_plans_on_shards() -> None:
+    alone, sharded = both()
+    for ps in (alone, sharded):
+        handles = [ps.query(text) for text in PLANS]
+        handles[1].drop()
+    names = ("template", "operator", "structure")
+    found = [[[o[n] for n in names] for o in ps.stats()["operators"]] for ps in (alone, sharded)]
+    assert found[0] == found[1]
+    assert sharded.stats()["templates"] == len(PLANS) - 1
+
+
+def test_the_session_of_shards_has_operators_only_to_show_them() -> None:
+    _, ps = both()
+    handles = [ps.query(text) for text in PLANS]
+    engine = ps._engine
+    assert isinstance(engine, ControlEngine)
+    assert all(not template.plan.operators for template in engine.templates.values())
+    arrays = {name.split("/")[2] for name in engine.arena.names() if name[:10] == "templates/"}
+    assert arrays == {"Q", "clock"}
+    held = engine.arena.nbytes
+    handles[3].explain()
+    assert engine.arena.nbytes == held
+    assert any(engine._paper.names())
+    for query in handles:
+        query.drop()
+    assert not any(engine._paper.names())
+    assert not engine._drawn
+    assert not engine._blocks
+
+
+def test_a_step_that_is_nothing_for_level_2_leaves_it_alone() -> None:
+    ps = session()
+    uppers = ps._job.cluster.uppers  # type: ignore[attr-defined]
+    ps.push("r", [{"k": 1, "a": 1, "ts": 5}])
+    assert [upper.engine.sources["r"].watermark for upper in uppers] == [5, 5]
+    steps = [upper.engine.batch for upper in uppers]
+    ps.query("SELECT k FROM r [RANGE 5] WHERE a > 3")
+    assert [upper.engine.batch for upper in uppers] == steps
+    q = ps.query("SELECT sum(a) AS s FROM r [RANGE 5]")
+    ps.advance("r", 7)
+    assert [upper.engine.sources["r"].watermark for upper in uppers] == [7, 7]
+    assert q.view().to_pylist() == [{"s": None}]
+
+
+def test_parameters_reach_the_shards_as_they_are() -> None:
+    ps = penstock.connect(runner="inprocess", shards=2)
+    ps.sql("CREATE STREAM v (f DOUBLE, d DATE, b BOOLEAN, g STRING, ts BIGINT) TIMESTAMP BY ts")
+    numbers = ps.query(
+        "SELECT f FROM v [RANGE 9] WHERE f >= -0.5 AND d > DATE '2024-02-28' AND b = TRUE"
+    )
+    texts = ps.query("SELECT g FROM v [RANGE 9] WHERE g = 'ä' OR f = 7.25")
+    nothing = ps.query("SELECT f FROM v [RANGE 9] WHERE f > CAST(NULL AS DOUBLE)")
+    day = date(2024, 2, 29)
+    rows = [(-0.5, day, True, "ä"), (7.25, day, False, "b"), (-1.0, day, True, "c")]
+    for ts, row in enumerate(rows):
+        ps.push("v", [dict(zip("fdbg", row, strict=True)) | {"ts": ts}])
+    assert numbers.view().to_pylist() == [{"f": -0.5}]
+    assert texts.view()["g"].to_pylist() == ["ä", "b"]
+    assert nothing.view().num_rows == 0
