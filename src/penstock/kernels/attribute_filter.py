@@ -25,6 +25,40 @@ def _region(starts: I64, value: int) -> int:
 
 
 @kernel
+def cut_regions(starts: I64, places: I32, lows: I64, highs: I64, used: int) -> tuple[I64, I32, I32]:
+    """Let each interval [low, high] begin and end with a region.
+
+    Gives the starts and places that are then, and the places of the regions that were cut in
+    two: what lies above the i-th cut, in ascending order, has the place used + i.
+    """
+    most = np.iinfo(np.int64).max
+    edges = np.empty(2 * lows.shape[0], np.int64)
+    n = 0
+    for low in lows:
+        edges[n] = low
+        n += 1
+    for high in highs:
+        edges[n] = high + 1
+        n += high < most
+    edges = np.sort(edges[:n])
+    room = starts.shape[0] + n
+    new_starts, new_places = np.empty(room, np.int64), np.empty(room + 1, np.int32)
+    cut, cuts, out, region = np.empty(n, np.int32), 0, 0, 0
+    for e in range(n + 1):
+        while region < starts.shape[0] and (e == n or starts[region] <= edges[e]):
+            new_starts[out], new_places[out] = starts[region], places[region]
+            out += 1
+            region += 1
+        if e < n and new_starts[out - 1] != edges[e]:
+            cut[cuts] = places[region - 1]
+            new_starts[out], new_places[out] = edges[e], used + cuts
+            cuts += 1
+            out += 1
+    new_places[out] = places[-1]
+    return new_starts[:out].copy(), new_places[: out + 1].copy(), cut[:cuts]
+
+
+@kernel
 def paint(
     starts: I64, places: I32, matrix: U64, bits: I64, offsets: I64, lows: I64, highs: I64,
     null: Bool, narrow: bool,

@@ -12,15 +12,23 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import I32, I64, Bool
-from penstock.kernels.attribute_filter import add_bits, find_places, keep_bits, paint
+from penstock.kernels.attribute_filter import (
+    add_bits,
+    cut_regions,
+    find_places,
+    keep_bits,
+    paint,
+)
 from penstock.kernels.grouped_filter_bits import U64
-from penstock.sharing.grouped_filter_terms import LEAST, MOST
+from penstock.kernels.lineage import full
+from penstock.sharing.grouped_filter_terms import LEAST
 from penstock.sharing.pieces import Pieces
 
 CONJUNCT = -1
 """In place of a clause's number: the term is a whole conjunct."""
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _DIRECT = 1 << 16  # values between the least and the largest constant for a table by value
+_SEARCHED = 4  # regions that need no table by value
 _FEW_REGIONS = 64
 _NONE: Bool = np.empty(0, np.bool_)
 
@@ -64,14 +72,10 @@ class AttributeFilter:
         self._cut(pieces)
         is_part = clauses != CONJUNCT
         if not is_part.all():
-            whole = np.flatnonzero(~is_part)
-            whole = whole[np.argsort(slots[whole], kind="stable")]
-            self._paint(self._table, slots[whole], pieces[whole], True)
+            self._paint(self._table, slots, pieces, ~is_part, True)
         if is_part.any():
-            part = np.flatnonzero(is_part)
-            part = part[np.argsort(clauses[part], kind="stable")]
-            self._widen(int(clauses[part].max()) // 64 + 1)
-            self._paint(self._clauses, clauses[part], pieces[part], False)
+            self._widen(int(clauses.max()) // 64 + 1)
+            self._paint(self._clauses, clauses, pieces, is_part, False)
         self._slots = np.concatenate([self._slots, slots])
         self._of = np.concatenate([self._of, clauses])
         self._sizes = np.concatenate([self._sizes, np.diff(pieces.offsets)])
@@ -81,10 +85,10 @@ class AttributeFilter:
         """Remove the terms of these slots."""
         gone = np.isin(self._slots, slots)
         whole = gone & (self._of == CONJUNCT)
-        mask = bitmap(self._slots[whole], self.words)
+        mask = full(self._slots[whole], self.words)
         for w in np.flatnonzero(mask):
             self._table[: self._used, w] |= mask[w]
-        mask = bitmap(self._of[gone & ~whole], self._clauses.shape[1])
+        mask = full(self._of[gone & ~whole], self._clauses.shape[1])
         for w in np.flatnonzero(mask):
             self._clauses[: self._used, w] &= ~mask[w]
         self._slots, self._of, self._sizes = (
@@ -97,27 +101,24 @@ class AttributeFilter:
     def _changed(self) -> None:
         """Sum up the terms: slots and clauses that have one here, words of whole conjuncts."""
         part = self._of != CONJUNCT
-        self.uses: U64 = bitmap(self._slots, self.words)
-        self.clauses: U64 = bitmap(self._of[part], self._clauses.shape[1])
+        self.uses: U64 = full(self._slots, self.words)
+        self.clauses: U64 = full(self._of[part], self._clauses.shape[1])
         words = self._slots[~part] >> 6
         self._from, self._until = int(words.min(initial=self.words)), int(words.max(initial=-1)) + 1
 
     def _cut(self, pieces: Pieces) -> None:
         """Let every interval begin and end with a region."""
-        edges = np.unique(np.concatenate([pieces.lows, pieces.highs[pieces.highs < MOST] + 1]))
-        at = np.searchsorted(self._starts, edges, side="right")
-        new = self._starts[at - 1] != edges
-        edges, at = edges[new], at[new]
-        if edges.shape[0] == 0:
+        starts, places, cut = cut_regions(
+            self._starts, self._places, pieces.lows, pieces.highs, self._used
+        )
+        if not cut.shape[0]:
             return
-        rows = self._reserve(edges.shape[0])
-        for matrix in (self._table, self._clauses):
-            matrix[rows] = matrix[self._places[at - 1]]
-        self._starts = np.insert(self._starts, at, edges)
-        self._places = np.insert(self._places, at, rows)
-        self._direct = None
+        rows = self._reserve(cut.shape[0])
+        self._table[rows] = self._table[cut]
+        self._clauses[rows] = self._clauses[cut]
+        self._starts, self._places, self._direct = starts, places, None
 
-    def _reserve(self, more: int) -> I32:
+    def _reserve(self, more: int) -> slice:
         """Rows of the tables that are not in use."""
         first, self._used = self._used, self._used + more
         if self._used > self._table.shape[0]:
@@ -126,7 +127,7 @@ class AttributeFilter:
                 np.concatenate([m[:first], np.zeros((size - first, m.shape[1]), np.uint64)])
                 for m in (self._table, self._clauses)
             )
-        return np.arange(first, self._used, dtype=np.int32)
+        return slice(first, self._used)
 
     def _widen(self, words: int) -> None:
         """Make room for clauses."""
@@ -136,7 +137,12 @@ class AttributeFilter:
             wider[:, :have] = self._clauses
             self._clauses = wider
 
-    def _paint(self, matrix: U64, bits: I64, pieces: Pieces, narrow: bool) -> None:
+    def _paint(self, matrix: U64, bits: I64, pieces: Pieces, which: Bool, narrow: bool) -> None:
+        """Give some of the terms their columns, in the order of these."""
+        if not which.all() or (bits[1:] < bits[:-1]).any():
+            chosen = np.flatnonzero(which)
+            chosen = chosen[np.argsort(bits[chosen], kind="stable")]
+            bits, pieces = bits[chosen], pieces[chosen]
         paint(
             self._starts, self._places, matrix, bits, pieces.offsets, pieces.lows,
             pieces.highs, pieces.null, narrow,
@@ -164,23 +170,18 @@ class AttributeFilter:
         )
         if self._from < self._until:
             keep_bits(found, rows, self._table, self._from, self._until, bits)
-        if self.clauses.any():
+        if np.count_nonzero(self.clauses):
             add_bits(found, rows, self._clauses, satisfied)
 
     def _by_value(self) -> I32:
-        """The place of each value from the last of region 0 on, if that is not too many."""
+        """The place of each value from the last of region 0 on, if that is not too many.
+
+        Few regions are searched as fast.
+        """
         if self._direct is None:
             starts = self._starts
-            span = int(starts[-1]) - int(starts[1]) + 1 if self.regions > 1 else _DIRECT
             self._direct = np.empty(0, np.int32)
-            if span < _DIRECT:
+            if self.regions > _SEARCHED and int(starts[-1]) - int(starts[1]) + 1 < _DIRECT:
                 sizes = np.concatenate([[1], np.diff(starts[1:]), [1]])
                 self._direct = np.repeat(self._places[:-1], sizes)
         return self._direct
-
-
-def bitmap(numbers: I64, words: int) -> U64:
-    """A set of numbers as `words` words."""
-    bits = np.zeros(words, np.uint64)
-    np.bitwise_or.at(bits, numbers >> 6, np.uint64(1) << (numbers & 63).astype(np.uint64))
-    return bits

@@ -46,6 +46,12 @@ class Leaf(NamedTuple):
     of_null: bool | Bool | None = None
     negated: bool = False
 
+    @property
+    def is_interval(self) -> bool:
+        """Whether it is true in one interval of each query and nowhere else."""
+        plain = self.of_null is None and not self.negated and self.bad is _NO
+        return plain and self.lows.shape[1] == 1
+
 
 def is_logic(expr: Call) -> bool:
     """AND, OR, NOT and ``x IS TRUE``, which is bound as coalesce(x, FALSE)."""
