@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, Level
+from penstock.delta import BEGINNING, I64, NEVER, Level
 from penstock.engine import blocks as b
 from penstock.engine.build import build
 from penstock.engine.template import Template
@@ -222,21 +222,22 @@ class Engine:
 
     def _tidy(self, blocks: list[b.Block]) -> None:
         """Trim logs to their slowest readers, which have moved if time has."""
-        if any(isinstance(block, b.Rows | b.Heartbeat) for block in blocks):
-            for name in self._moved & self.sources.keys():
-                if len(self.sources[name]):
-                    self.sources[name].trim(self._slowest(name))
+        if any(isinstance(block, (b.Rows, b.Heartbeat)) for block in blocks):
+            moved = [name for name in self._moved & self.sources.keys() if len(self.sources[name])]
+            slowest = self._slowest(moved)
+            for name in moved:
+                self.sources[name].trim(slowest.get(name, NEVER))
             self._moved.clear()
         for table in self.tables.values():
             table.trim()
 
-    def _slowest(self, stream: str) -> int:
-        """The position of the reader of a stream that is furthest behind."""
-        readers = [self.templates[key] for key in self._readers.get(stream, ())]
-        places = (
-            place for reader in readers for name, place in reader.positions() if name == stream
-        )
-        return min(places, default=np.iinfo(np.int64).max)
+    def _slowest(self, streams: list[str]) -> dict[str, int]:
+        """By stream that somebody reads, the position of the reader that is furthest behind."""
+        found: dict[str, int] = {}
+        for key in set[int]().union(*(self._readers.get(stream, ()) for stream in streams)):
+            for name, place in self.templates[key].positions():
+                found[name] = min(place, found.get(name, place))
+        return found
 
     def is_read(self, name: str) -> bool:
         """Whether a template reads a stream or table."""

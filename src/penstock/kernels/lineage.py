@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.delta import I64, Bool
 from penstock.kernels.grouped_filter_bits import U64, lowest_bit, popcount
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
+
+_FEW = 32  # rows of an instant that are sorted by insertion
+_DIGIT = 12  # bits of a position that are sorted at once
+_MOST = (1 << _DIGIT) - 1
 
 
 @kernel
@@ -34,18 +38,18 @@ def alive_rows(bits: U64) -> I64:
 
 
 @kernel
-def rows_using(bits: U64, uses: U64) -> I64:
-    """Rows that some query of the set `uses` may still take."""
+def rows_using(bits: U64, uses: U64) -> tuple[I64, I64]:
+    """Rows that some query of the set `uses` may still take, and by how many of these."""
     n, words = bits.shape
-    out = np.empty(n, np.int64)
+    rows, counts = np.empty(n, np.int64), np.empty(n, np.int64)
     found = 0
     for i in range(n):
+        total = 0
         for w in range(words):
-            if bits[i, w] & uses[w]:
-                out[found] = i
-                found += 1
-                break
-    return out[:found]
+            total += popcount(bits[i, w] & uses[w])
+        rows[found], counts[found] = i, total
+        found += total != 0
+    return rows[:found], counts[:found]
 
 
 @kernel
@@ -82,8 +86,11 @@ def extremes(
 
 
 @kernel
-def places_among(ts: I64, instants: I64, after: bool) -> I64:
-    """Of each instant, in order, the place of the first time ≥ it (`after`: > it)."""
+def positions_among(ts: I64, base: int, instants: I64, after: bool, least: int) -> I64:
+    """Of each instant, in order, the position of the first time ≥ it (`after`: > it).
+
+    Times lie at positions from `base` on; what is less than `least` counts as that.
+    """
     out = np.empty(instants.shape[0], np.int64)
     if not instants.shape[0]:
         return out
@@ -92,31 +99,22 @@ def places_among(ts: I64, instants: I64, after: bool) -> I64:
         instant = instants[i]
         while at < ts.shape[0] and (ts[at] < instant or (after and ts[at] == instant)):
             at += 1
-        out[i] = at
+        out[i] = max(at + base, least)
     return out
 
 
 @kernel
-def count_queries(bits: U64, rows: I64, uses: U64) -> I64:
-    """By row of `rows`, how many queries of the set `uses` may still take it."""
-    out = np.empty(rows.shape[0], np.int64)
-    for i in range(rows.shape[0]):
-        total = 0
-        for w in range(bits.shape[1]):
-            total += popcount(bits[rows[i], w] & uses[w])
-        out[i] = total
-    return out
+def count_rejected(
+    bits: U64, rows: I64, before: I64, uses: U64, ahead: U64
+) -> tuple[int, int, int]:
+    """Pairs that `rows` had `before`, those they have no more, and of these the ones too early.
 
-
-@kernel
-def count_rejected(bits: U64, rows: I64, before: I64, uses: U64, ahead: U64) -> tuple[int, int]:
-    """Pairs that `rows` had `before` and have no more; of those, the ones of rows that go on.
-
-    A row goes on if a query of the set `ahead` may still take it.
+    They are too early if the row goes on: a query of the set `ahead` may still take it.
     """
-    rejected = of_rows_that_go_on = 0
+    tested = rejected = of_rows_that_go_on = 0
     for i in range(rows.shape[0]):
         lost = before[i]
+        tested += lost
         goes_on = False
         for w in range(bits.shape[1]):
             word = bits[rows[i], w]
@@ -125,7 +123,7 @@ def count_rejected(bits: U64, rows: I64, before: I64, uses: U64, ahead: U64) -> 
         rejected += lost
         if goes_on:
             of_rows_that_go_on += lost
-    return rejected, of_rows_that_go_on
+    return tested, rejected, of_rows_that_go_on
 
 
 @kernel
@@ -187,10 +185,25 @@ def gather_columns(rows: I64, at: I64, columns: I64) -> I64:
 
 
 @kernel
-def join_rows(out: I64, rows: I64, at: I64, columns: I64, first: int) -> None:
-    """Write columns of the rows at `at` into `out` from column `first` on, NULL bits too."""
+def gather_key(rows: I64, at: I64, base: int, column: int, keys: I64, null: Bool) -> None:
+    """Read one column of the rows at positions `at` into `keys`; rows without a value are `null`.
+
+    What is `null` already stays so.
+    """
     for i in range(at.shape[0]):
-        row = at[i]
+        row = at[i] - base
+        keys[i] = rows[row, 1 + column]
+        null[i] |= (rows[row, 0] >> column) & 1 != 0
+
+
+@kernel
+def join_rows(out: I64, rows: I64, at: I64, base: int, columns: I64, first: int) -> None:
+    """Write columns of the rows at positions `at` into `out` from column `first` on.
+
+    Their NULL bits are added.
+    """
+    for i in range(at.shape[0]):
+        row = at[i] - base
         nulls = rows[row, 0]
         for c in range(columns.shape[0]):
             out[1 + first + c, i] = rows[row, 1 + columns[c]]
@@ -198,20 +211,102 @@ def join_rows(out: I64, rows: I64, at: I64, columns: I64, first: int) -> None:
                 out[0, i] |= ((nulls >> columns[c]) & 1) << (first + c)
 
 
+# ---- order ---------------------------------------------------------------------------
+@inlined
+def _precedes(places: I64, a: int, b: int) -> bool:
+    """Whether column a of a matrix is less than column b, the first matrix row deciding first."""
+    less = False
+    for j in range(places.shape[0]):
+        if places[j, a] != places[j, b]:
+            less = places[j, a] < places[j, b]
+            break
+    return less
+
+
 @kernel
-def is_sorted(keys: I64) -> bool:
-    """Whether the columns of a matrix ascend, the first matrix row deciding first."""
-    for i in range(1, keys.shape[1]):
-        for j in range(keys.shape[0]):
-            if keys[j, i - 1] < keys[j, i]:
-                break
-            if keys[j, i - 1] > keys[j, i]:
+def is_sorted(instants: I64, places: I64, last: I64) -> bool:
+    """Whether rows ascend by instant, then by column of a matrix, then by `last`."""
+    for i in range(1, instants.shape[0]):
+        if instants[i - 1] != instants[i]:
+            if instants[i - 1] > instants[i]:
                 return False
+        elif _precedes(places, i, i - 1):
+            return False
+        elif last[i - 1] > last[i] and not _precedes(places, i - 1, i):
+            return False
     return True
 
 
+@kernel
+def order_rows(instants: I64, places: I64) -> tuple[bool, I64]:
+    """Rows that ascend by instant in the order of (instant, column of a matrix).
+
+    False: they are so already, and no order is given.
+    """
+    n = instants.shape[0]
+    order, moved, start = np.arange(n), False, 0
+    while start < n:
+        end, ascend = start + 1, True
+        while end < n and instants[end] == instants[start]:
+            ascend = ascend and not _precedes(places, end, end - 1)
+            end += 1
+        if not ascend:
+            moved = True
+            if end - start > _FEW:
+                _sort_by_digits(order, start, end, places)
+            else:
+                _sort_few(order, start, end, places)
+        start = end
+    return moved, order
+
+
+@kernel
+def _sort_few(order: I64, start: int, end: int, places: I64) -> None:
+    """Put each of the rows order[start:end] behind those that precede it."""
+    for i in range(start + 1, end):
+        row, at = order[i], i
+        while at > start and _precedes(places, row, order[at - 1]):
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = row
+
+
+@kernel
+def _sort_by_digits(order: I64, start: int, end: int, places: I64) -> None:
+    """Sort the rows order[start:end] by one digit after another, from the least one."""
+    n = end - start
+    rows, other = order[start:end].copy(), np.empty(n, np.int64)
+    ends = np.empty(1 << _DIGIT, np.int64)
+    for j in range(places.shape[0] - 1, -1, -1):
+        least = most = before = places[j, rows[0]]
+        ascend = True
+        for i in range(1, n):
+            place = places[j, rows[i]]
+            least, most, ascend = min(least, place), max(most, place), ascend and before <= place
+            before = place
+        shift = 0
+        while not ascend and (most - least) >> shift:
+            ends[:] = 0
+            for i in range(n):
+                ends[((places[j, rows[i]] - least) >> shift) & _MOST] += 1
+            for d in range(1, 1 << _DIGIT):
+                ends[d] += ends[d - 1]
+            for i in range(n - 1, -1, -1):
+                digit = ((places[j, rows[i]] - least) >> shift) & _MOST
+                ends[digit] -= 1
+                other[ends[digit]] = rows[i]
+            rows, other = other, rows
+            shift += _DIGIT
+    order[start:end] = rows
+
+
+# ---- sets ----------------------------------------------------------------------------
+
+
+@kernel
 def full(slots: I64, words: int) -> U64:
     """The set of these slots as words."""
     out = np.zeros(words, np.uint64)
-    np.bitwise_or.at(out, slots >> 6, np.uint64(1) << (slots & 63).astype(np.uint64))
+    for slot in slots:
+        out[slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
     return out

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.delta import I64, Bool
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
 
 U8 = NDArray[np.uint8]
 
@@ -28,6 +28,14 @@ def load_word(data: U8, at: np.uint64) -> np.uint64:
         byte = np.uint64(data[at + np.uint64(k)])
         word |= byte << np.uint64(8 * k)
     return word
+
+
+@inlined
+def copy_bytes(data: U8, start: int, to: U8, place: int, length: int) -> None:
+    """Copy data[start : start + length] to `place`. Unsigned indices, so that it is vectorised."""
+    i, j = np.uint64(start), np.uint64(place)
+    for k in range(np.uint64(length)):
+        to[j + np.uint64(k)] = data[i + np.uint64(k)]
 
 
 @kernel
@@ -153,8 +161,7 @@ def intern_utf8(
                 place = regs[HEAP]
                 starts[code] = place
                 lengths[code] = length
-                for k in range(length):
-                    heap[place + k] = data[start + k]
+                copy_bytes(data, start, heap, place, length)
                 regs[HEAP] += length
                 break
             if (
@@ -222,10 +229,7 @@ def gather_utf8(codes: I64, offsets: I64, starts: I64, heap: U8) -> U8:
     """The strings of `codes` one after another."""
     out = np.empty(offsets[-1], np.uint8)
     for i in range(codes.shape[0]):
-        place = offsets[i]
-        start = starts[codes[i]]
-        for k in range(offsets[i + 1] - place):
-            out[place + k] = heap[start + k]
+        copy_bytes(heap, starts[codes[i]], out, offsets[i], offsets[i + 1] - offsets[i])
     return out
 
 
@@ -252,10 +256,8 @@ def compact_heap(starts: I64, lengths: I64, old: U8, new: U8, regs: I64) -> None
     place = 0
     for code in range(1, regs[USED]):
         if lengths[code] > 0:
-            start = starts[code]
+            copy_bytes(old, starts[code], new, place, lengths[code])
             starts[code] = place
-            for k in range(lengths[code]):
-                new[place + k] = old[start + k]
             place += lengths[code]
     regs[HEAP] = place
     regs[DEAD] = 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.delta import I64
 from penstock.kernels.jit import kernel
-from penstock.kernels.strings import U8, same_bytes
+from penstock.kernels.strings import U8, copy_bytes, same_bytes
 
 
 @kernel
@@ -43,9 +43,7 @@ def copy_ranges(data: U8, ranges: I64, offsets: I64) -> U8:
     """The bytes of all ranges one after another; `offsets` are their running lengths."""
     out = np.empty(offsets[-1], np.uint8)
     for i in range(ranges.shape[1]):
-        start, place = ranges[0, i], offsets[i]
-        for k in range(ranges[1, i] - start):
-            out[place + k] = data[start + k]
+        copy_bytes(data, ranges[0, i], out, offsets[i], ranges[1, i] - ranges[0, i])
     return out
 
 

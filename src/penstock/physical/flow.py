@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,9 +20,9 @@ from penstock.kernels.rows import select_columns
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.flow_block import Block
 from penstock.physical.operator import Operator, counted
-from penstock.sharing.chunk import LogView
 from penstock.sharing.flow import Flow, Found, Member
 from penstock.sharing.query_table import QueryTable
+from penstock.sharing.span import Place
 
 if TYPE_CHECKING:
     from penstock.physical.context import Context
@@ -45,6 +47,16 @@ def flow_edge(block: Block, level: Level) -> Edge:
     return Edge(schema, Pattern.WKS, level, True, False, fifo=True, span=block.windows[0])
 
 
+def _runs(output: tuple[Place, ...]) -> list[tuple[int, I64, int]]:
+    """Neighbours in the output that are of one alias: alias, columns, and where they begin."""
+    runs, first = [], 0
+    for alias, places in groupby(output, key=itemgetter(0)):
+        columns = np.array([column for _, column in places], np.int64)
+        runs.append((alias, columns, first))
+        first += columns.shape[0]
+    return runs
+
+
 class FlowOp(Operator):
     """What the queries of one template get from their flow."""
 
@@ -60,6 +72,7 @@ class FlowOp(Operator):
         self.key, self.block, self.flow = key, block, flow
         self._flows, self._queries, self._ctx, self._make_index = flows, queries, ctx, make_index
         self._windows: I64 = np.array(block.windows, np.int64)
+        self._runs = _runs(block.output)
         scope.array("stepped", 1)
         flow.add(key, Member(queries, block.conditions, self._windows, make_index is not None))
 
@@ -116,29 +129,18 @@ class FlowOp(Operator):
 
     def _rows(self, found: Found, lin: I64) -> Delta:
         n = len(found)
-        rows = np.zeros((1 + len(self.edge.schema), n), np.int64)
+        rows = np.empty((1 + len(self.edge.schema), n), np.int64)
+        rows[0] = 0
         exp = np.full(n, NEVER)
-        for alias, (view, length) in enumerate(
-            zip(self.flow.views(), self._windows.tolist(), strict=True)
-        ):
-            at = found.positions[alias] - view.base
-            self._fill(rows, alias, view, at)
+        views = self.flow.views()
+        for alias, columns, first in self._runs:
+            view = views[alias]
+            join_rows(rows, view.rows, found.positions[alias], view.base, columns, first)
+        for alias, length in enumerate(self.block.windows):
             if length != NEVER:
-                np.minimum(exp, view.ts[at] + length, out=exp)
+                lives = views[alias].ts[found.positions[alias] - views[alias].base] + length
+                np.minimum(exp, lives, out=exp)
         return Delta(rows, found.instants, exp, np.ones(n, np.int8), lin)
-
-    def _fill(self, rows: I64, alias: int, view: LogView, at: I64) -> None:
-        """Columns of one alias, in runs of neighbours."""
-        places = self.block.output
-        start = 0
-        while start < len(places):
-            end = start
-            while end < len(places) and places[end][0] == places[start][0]:
-                end += 1
-            if places[start][0] == alias:
-                columns = np.array([c for _, c in places[start:end]], np.int64)
-                join_rows(rows, view.rows, at, columns, start)
-            start = end
 
     # ---- very many queries -----------------------------------------------------------
     @property

@@ -14,6 +14,7 @@ import numpy as np
 from penstock.delta import I32, I64, Bool
 from penstock.kernels.attribute_filter import add_bits, cut_regions, find_places, keep_bits, paint
 from penstock.kernels.grouped_filter_bits import U64
+from penstock.kernels.lineage import full
 from penstock.sharing.grouped_filter_terms import LEAST
 from penstock.sharing.pieces import Pieces
 
@@ -21,6 +22,7 @@ CONJUNCT = -1
 """In place of a clause's number: the term is a whole conjunct."""
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _DIRECT = 1 << 16  # values between the least and the largest constant for a table by value
+_SEARCHED = 4  # regions that need no table by value
 _FEW_REGIONS = 64
 _NONE: Bool = np.empty(0, np.bool_)
 
@@ -79,10 +81,10 @@ class AttributeFilter:
         leaving[slots] = True
         gone = leaving[self._slots]
         whole = gone & (self._of == CONJUNCT)
-        mask = bitmap(self._slots[whole], self.words)
+        mask = full(self._slots[whole], self.words)
         for w in np.flatnonzero(mask):
             self._table[: self._used, w] |= mask[w]
-        mask = bitmap(self._of[gone & ~whole], self._clauses.shape[1])
+        mask = full(self._of[gone & ~whole], self._clauses.shape[1])
         for w in np.flatnonzero(mask):
             self._clauses[: self._used, w] &= ~mask[w]
         self._slots, self._of, self._sizes = (
@@ -101,10 +103,10 @@ class AttributeFilter:
 
     def _sum_up(self, slots: I64, clauses: I64) -> None:
         """Sum up some terms more."""
-        self.uses = self.uses | bitmap(slots, self.words)
+        self.uses = self.uses | full(slots, self.words)
         part = clauses != CONJUNCT
         if part.any() or self.clauses.shape[0] < self._clauses.shape[1]:
-            found = bitmap(clauses[part], self._clauses.shape[1])
+            found = full(clauses[part], self._clauses.shape[1])
             found[: self.clauses.shape[0]] |= self.clauses
             self.clauses, slots = found, slots[~part]
         if slots.shape[0]:
@@ -180,23 +182,18 @@ class AttributeFilter:
         )
         if self._from < self._until:
             keep_bits(found, rows, self._table, self._from, self._until, bits)
-        if self.clauses.any():
+        if np.count_nonzero(self.clauses):
             add_bits(found, rows, self._clauses, satisfied)
 
     def _by_value(self) -> I32:
-        """The place of each value from the last of region 0 on, if that is not too many."""
+        """The place of each value from the last of region 0 on, if that is not too many.
+
+        Few regions are searched as fast.
+        """
         if self._direct is None:
             starts = self._starts
-            span = int(starts[-1]) - int(starts[1]) + 1 if self.regions > 1 else _DIRECT
             self._direct = np.empty(0, np.int32)
-            if span < _DIRECT:
+            if self.regions > _SEARCHED and int(starts[-1]) - int(starts[1]) + 1 < _DIRECT:
                 sizes = np.concatenate([[1], np.diff(starts[1:]), [1]])
                 self._direct = np.repeat(self._places[:-1], sizes)
         return self._direct
-
-
-def bitmap(numbers: I64, words: int) -> U64:
-    """A set of numbers as `words` words."""
-    bits = np.zeros(words, np.uint64)
-    np.bitwise_or.at(bits, numbers >> 6, np.uint64(1) << (numbers & 63).astype(np.uint64))
-    return bits

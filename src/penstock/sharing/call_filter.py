@@ -14,10 +14,10 @@ import numpy as np
 from penstock.delta import I32, I64
 from penstock.kernels.call_filter import clear_groups, rows_of_groups
 from penstock.kernels.grouped_filter_bits import U64
+from penstock.kernels.lineage import full
 from penstock.logical.expr import Expr, params_of
 from penstock.physical.context import Context
 from penstock.physical.evaluate import EvaluationError, compile_expr
-from penstock.sharing.attribute_filter import bitmap
 
 _MOST_PAIRS = 1 << 20  # evaluated at once
 _MANY_ROWS = 256  # of a call: it is evaluated by itself, with its parameters as constants
@@ -74,7 +74,7 @@ class CallFilter:
         self._params = np.concatenate([self._params, read[fresh].T], axis=1)
         more = np.zeros((len(fresh), self.words), np.uint64)
         self._members = np.concatenate([self._members, more])
-        self.uses = self.uses | bitmap(slots, self.words)
+        self.uses = self.uses | full(slots, self.words)
         for slot in slots.tolist():
             self._members[self._group_of[slot], slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
 
@@ -98,7 +98,7 @@ class CallFilter:
     def remove(self, slots: I64) -> None:
         """Remove the conjunct of these slots."""
         self._group_of[slots] = -1
-        self.uses = self.uses & ~bitmap(slots, self.words)
+        self.uses = self.uses & ~full(slots, self.words)
         self._members &= self.uses
         kept = np.flatnonzero(self._members.any(axis=1))
         number = np.full(self.calls + 1, -1, np.int32)  # the last one: of slots without a call

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.delta import I64, Bool
 from penstock.kernels.grouped_filter_bits import U64
-from penstock.kernels.lineage import gather_columns, places_among
+from penstock.kernels.lineage import gather_columns, gather_key, positions_among
 from penstock.state.source_log import SourceLog
 
 
@@ -28,17 +28,20 @@ class LogView:
     @staticmethod
     def of(log: SourceLog) -> LogView:
         """All rows that the log holds."""
-        base = log.discarded
-        return LogView(*log.read(base, base + len(log)), base)
+        return LogView(*log.read_all(), log.discarded)
 
     @staticmethod
     def passing(log: SourceLog) -> LogView:
         """The same, for rows that nobody looks up later: they need not be stored."""
         return LogView(*log.passing(), log.discarded)
 
-    def positions(self, instants: I64, *, after: bool) -> I64:
-        """Of each instant, in order, the position of the first row with time > it or ≥ it."""
-        return places_among(self.ts, instants, after) + self.base
+    def position(self, instant: int, *, after: bool) -> int:
+        """The position of the first row with time > the instant (`after`) or ≥ it."""
+        return self.base + int(self.ts.searchsorted(instant, "right" if after else "left"))
+
+    def positions(self, instants: I64, least: int, *, after: bool) -> I64:
+        """The same of each instant, in order; none before `least`."""
+        return positions_among(self.ts, self.base, instants, after, least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,6 @@ class Entry:
     limits: list[I64]
     floors: list[int]
     views: list[LogView]
-
-    def may_join(self) -> bool:
-        """Whether every other alias has rows that came earlier and matter."""
-        return all(
-            alias == self.alias or int(limits.max()) > floor
-            for alias, (limits, floor) in enumerate(zip(self.limits, self.floors, strict=True))
-        )
 
 
 @dataclass(slots=True)
@@ -119,12 +115,16 @@ class Chunk:
                 return view.rows.T[:, places]
         return gather_columns(view.rows, self.positions[alias][rows] - view.base, columns)
 
-    def values(self, alias: int, column: int) -> tuple[I64, I64]:
-        """One column of the alias's stream and the NULL words."""
+    def values(self, alias: int, column: int) -> tuple[I64, Bool]:
+        """One column of the alias's stream and where it is NULL."""
+        values, null = np.empty(len(self), np.int64), np.zeros(len(self), np.bool_)
+        self.read(alias, column, values, null)
+        return values, null
+
+    def read(self, alias: int, column: int, values: I64, null: Bool) -> None:
+        """Read one column of the alias's stream; where it is NULL, `null` becomes true."""
         view = self.entry.views[alias]
-        at = self.positions[alias] - view.base
-        found = gather_columns(view.rows, at, np.array([column]))
-        return found[1 + column], found[0]
+        gather_key(view.rows, self.positions[alias], view.base, column, values, null)
 
     def blame(self, rows: I64, slots: U64) -> None:
         """Mark the pairs of these rows and slots: they fail unless something rejects them."""

@@ -69,7 +69,10 @@ class Eddy:
 
     def score(self, key: Hashable) -> Score:
         """The score of a module, a new one for a new module."""
-        return self.scores.setdefault(key, Score())
+        score = self.scores.get(key)
+        if score is None:
+            score = self.scores[key] = Score()
+        return score
 
     def forget(self, keys: set[Hashable]) -> None:
         """These modules are gone."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from penstock.delta import BEGINNING, I64, NEVER, Level
 from penstock.kernels.grouped_filter_bits import U64
-from penstock.kernels.lineage import explode, full, is_sorted
+from penstock.kernels.lineage import explode, full, is_sorted, order_rows
 from penstock.physical.context import Context
 from penstock.sharing.chunk import Chunk, Entry, LogView
 from penstock.sharing.eddy import Routing
@@ -31,6 +31,7 @@ from penstock.state.source_log import SourceLog
 
 _CHUNK = 4096  # rows that enter at once
 _MOST_IN_POOLS = 1024  # queries of a template that has another index
+_MOST_WAITING = 1 << 20  # rows that a SteM is behind
 _NOWHERE = -1
 
 
@@ -77,7 +78,8 @@ class Found:
 
     def take(self, index: I64) -> Found:
         """The results at these positions."""
-        return Found(self.positions[:, index], self.instants[index], self.qids[index])
+        positions = np.take(self.positions, index, axis=1)
+        return Found(positions, self.instants[index], self.qids[index])
 
 
 class Flow:
@@ -94,6 +96,7 @@ class Flow:
         self._ctx, self._routing, self._registry = ctx, routing, stems
         self._stems = [self._acquire(alias) for alias in range(len(span))]
         self._longest: list[int] | None = None  # by alias, of all members
+        self._needs: tuple[int, dict[str, int]] | None = None  # at an instant, in this step
         self._stepped = self._first = False
         self._found: dict[int, Found] = {}
         self._faults: dict[int, dict[int, str]] = {}
@@ -110,13 +113,13 @@ class Flow:
     def add(self, key: int, member: Member) -> None:
         """A template joins."""
         self.members[key] = member
-        self._longest = None
+        self._longest = self._needs = None
         self._arriving.add(key)
 
     def remove(self, key: int) -> None:
         """A template leaves."""
         member = self.members.pop(key)
-        self._longest = None
+        self._longest = self._needs = None
         self._arriving.discard(key)
         self._let_go(member, np.flatnonzero(member.place >= 0))
         if not self.members:
@@ -154,16 +157,22 @@ class Flow:
             self._let_go(member, known)
             return
         live = table.live(Level.QUERY)
+        self._make_room(member, live)
         if known.shape[0]:
-            reborn = known[table.born()[known] > member.version]
-            gone = np.union1d(np.setdiff1d(known, live), reborn)
-            self._let_go(member, gone)
-            live = live[~np.isin(live, np.setdiff1d(known, gone))]
-        self._enter(key, member, live)
+            dead = np.ones(member.place.shape[0], np.bool_)
+            dead[live] = False
+            self._let_go(member, known[dead[known] | (table.born()[known] > member.version)])
+        self._enter(key, member, live[member.place[live] < 0])
+
+    @staticmethod
+    def _make_room(member: Member, qids: I64) -> None:
+        more = int(qids.max(initial=-1)) + 1 - member.place.shape[0]
+        if more > 0:
+            member.place = np.concatenate([member.place, np.full(more, _NOWHERE)])
 
     def _let_go(self, member: Member, qids: I64) -> None:
         places = member.place[qids]
-        for at, pool in enumerate(self.pools):
+        for at, pool in enumerate(self.pools if qids.shape[0] else ()):
             slots = places[places // MOST_SLOTS == at] % MOST_SLOTS
             if slots.shape[0]:
                 pool.remove(slots)
@@ -209,12 +218,15 @@ class Flow:
     def begin(self) -> None:
         """The engine takes a step."""
         self._stepped = False
+        self._needs = None
 
     def has_input(self, key: int, now: int) -> bool:
         """Whether a step at `now` has something for this member."""
         if self._stepped:
             return key in self._found or key in self._faults
-        return now != BEGINNING and bool((self._ends(now) > self._positions()).any())
+        if now == BEGINNING:
+            return False
+        return bool(np.count_nonzero(self._ends(now) > self._positions()))
 
     def take(self, key: int, now: int) -> Found:
         """A member's results of this step; the first member that asks makes the step for all."""
@@ -232,7 +244,7 @@ class Flow:
         return self._faults.pop(key, {})
 
     def _step(self, now: int) -> None:
-        self._found, self._faults = {}, {}
+        self._found, self._faults, self._needs = {}, {}, None
         positions = self._positions()
         self._welcome()
         self._first = bool(positions[0] == _NOWHERE)
@@ -242,11 +254,10 @@ class Flow:
             self._before = positions.copy()
             return
         ends = self._ends(now)
-        if not self._first and not (ends > positions).any():
+        if not self._first and not np.count_nonzero(ends > positions):
             self._before = positions.copy()
             return
         self._follow()
-        self._build(ends)
         # what is there in the first step is looked up, not routed
         starts = self._before = ends if self._first else positions.copy()
         views = self.views()
@@ -256,8 +267,10 @@ class Flow:
             for at in range(int(starts[alias]), int(ends[alias]), chunk):
                 until = min(at + chunk, int(ends[alias]))
                 entry = self._arrivals(alias, at, until, starts, views)
-                if entry.may_join():
+                if entry is not None:
+                    self._build(ends, alias)
                     self._route(entry, None, routed)
+        self._catch_up(ends)
         positions[:] = ends
         self._found = {key: self._in_order(parts) for key, parts in routed.items()}
 
@@ -266,23 +279,37 @@ class Flow:
         simple = len(self.span) == 1 and all(len(p.modules) < 2 for p in self.pools)
         return 16 * _CHUNK if simple else _CHUNK
 
-    def _build(self, ends: I64) -> None:
+    def _build(self, ends: I64, entering: int) -> None:
+        """Build the SteMs that rows of an alias may probe."""
+        for module in self._stems:
+            if module.alias != entering:
+                for stem in module.stems.values():
+                    stem.build(int(ends[module.alias]))
+
+    def _catch_up(self, ends: I64) -> None:
+        """SteMs that nobody has probed for long do not leave too much to who does."""
         for module in self._stems:
             for stem in module.stems.values():
-                stem.build(int(ends[module.alias]))
+                if stem.waiting(int(ends[module.alias])) > _MOST_WAITING:
+                    stem.build(int(ends[module.alias]))
 
-    def _arrivals(self, alias: int, start: int, end: int, old: I64, views: list[LogView]) -> Entry:
-        positions = np.arange(start, end)
-        instants = views[alias].ts[positions - views[alias].base]
+    def _arrivals(
+        self, alias: int, start: int, end: int, old: I64, views: list[LogView]
+    ) -> Entry | None:
+        """Rows that enter; None if no row that came earlier on some other alias matters."""
+        base = views[alias].base
+        instants, positions = views[alias].ts[start - base : end - base], np.arange(start, end)
         if len(views) == 1:
             return Entry(alias, positions, instants, [positions], [start], views)
-        limits = [
-            np.maximum(view.positions(instants, after=other < alias), old[other])
-            if other != alias
-            else positions
-            for other, view in enumerate(views)
-        ]
-        return Entry(alias, positions, instants, limits, self._floors(int(instants[0])), views)
+        floors, limits = self._floors(int(instants[0])), [positions] * len(views)
+        for other, view in enumerate(views):
+            if other == alias:
+                continue
+            after, least = other < alias, int(old[other])
+            if max(view.position(int(instants[-1]), after=after), least) <= floors[other]:
+                return None
+            limits[other] = view.positions(instants, least, after=after)
+        return Entry(alias, positions, instants, limits, floors, views)
 
     def _floors(self, instant: int) -> list[int]:
         """By alias, the first position that a window may hold at an instant."""
@@ -293,33 +320,37 @@ class Flow:
 
     def _longest_windows(self) -> list[int]:
         if self._longest is None:
-            windows = [member.windows for member in self.members.values()]
-            self._longest = [int(length) for length in np.max(windows, axis=0)]
+            windows = [member.windows.tolist() for member in self.members.values()]
+            self._longest = [max(lengths) for lengths in zip(*windows, strict=True)]
         return self._longest
 
     def _route(self, entry: Entry, masks: list[U64] | None, routed: dict[int, list[Found]]) -> None:
         """Send rows through every pool and sort what comes out by member."""
         for at, pool in enumerate(self.pools):
             mask = pool.mask if masks is None else masks[at]
-            if not mask.any():
+            if not np.count_nonzero(mask):
                 continue
             chunk = pool.route(entry, self._stems, mask)
             if not len(chunk):
                 continue
             self._blame(pool, chunk)
-            if len(self.span) > 1:
-                chunk = self._in_place(chunk)
-            rows, slots = explode(chunk.bits)
-            places = np.empty((len(self.span), rows.shape[0]), np.int64)
-            for alias in range(len(self.span)):
-                np.take(chunk.positions[alias], rows, out=places[alias])
-            instants = entry.instants[chunk.root[rows]]
-            self._deal(Found(places, instants, pool.qid[slots]), pool.member[slots], routed)
+            instants, places, bits = self._in_place(chunk)
+            rows, slots = explode(bits)
+            found = Found(np.take(places, rows, axis=1), instants[rows], pool.qid[slots])
+            self._deal(found, pool.member[slots], routed)
 
-    def _in_place(self, chunk: Chunk) -> Chunk:
-        """Rows by time and positions: cheaper now than once there is a row for each query."""
-        keys = (chunk.instants(), *(chunk.positions[a] for a in range(len(self.span))))
-        return chunk if is_sorted(np.vstack(keys)) else chunk.take(np.lexsort(keys[::-1]))
+    def _in_place(self, chunk: Chunk) -> tuple[I64, I64, U64]:
+        """Instants, positions and lineage of the rows, in the order of time and positions.
+
+        That is cheaper now than once there is a row for each query.
+        """
+        places = np.vstack([chunk.positions[alias] for alias in range(len(self.span))])
+        instants, bits = chunk.instants(), chunk.bits
+        if len(self.span) > 1:
+            moved, order = order_rows(instants, places)
+            if moved:
+                return instants[order], np.take(places, order, axis=1), bits[order]
+        return instants, places, bits
 
     def _deal(self, found: Found, members: I64, routed: dict[int, list[Found]]) -> None:
         if not len(found):
@@ -331,8 +362,7 @@ class Flow:
         order = np.argsort(members, kind="stable")
         keys, starts = np.unique(members[order], return_index=True)
         for key, part in zip(keys.tolist(), np.split(order, starts[1:]), strict=True):
-            own = Found(found.positions[:, part], found.instants[part], found.qids[part])
-            routed.setdefault(key, []).append(own)
+            routed.setdefault(key, []).append(found.take(part))
 
     def _blame(self, pool: Pool, chunk: Chunk) -> None:
         """Queries that would have taken a row at which one of their conditions has no value."""
@@ -349,14 +379,13 @@ class Flow:
     def _in_order(parts: list[Found]) -> Found:
         """By time, then positions and query: however the rows were routed."""
         one = len(parts) == 1
-        positions = parts[0].positions if one else np.hstack([p.positions for p in parts])
+        positions = parts[0].positions if one else np.concatenate([p.positions for p in parts], 1)
         instants = parts[0].instants if one else np.concatenate([p.instants for p in parts])
         qids = parts[0].qids if one else np.concatenate([p.qids for p in parts])
-        keys = (instants, *positions, qids)
-        if is_sorted(np.vstack(keys)):
+        if is_sorted(instants, positions, qids):
             return Found(positions, instants, qids)
-        order = np.lexsort(keys[::-1])
-        return Found(positions[:, order], instants[order], qids[order])
+        found = Found(positions, instants, qids)
+        return found.take(np.lexsort((qids, *positions[::-1], instants)))
 
     # ---- what holds at the clock -----------------------------------------------------
     def newcomers(self, key: int, now: int, qids: I64) -> Found:
@@ -374,7 +403,7 @@ class Flow:
             return Found.none(len(self.span))
         until = positions if until is None else until
         self._follow()
-        self._build(positions)
+        self._build(positions, entering=0)
         places = self.members[key].place[qids]
         masks = [
             full(places[places // MOST_SLOTS == at] % MOST_SLOTS, pool.words)
@@ -427,14 +456,17 @@ class Flow:
         }
 
     def needs(self, now: int) -> dict[str, int]:
-        """By stream, the first position that must stay in its log."""
-        positions = self._positions()
+        """By stream, the first position that must stay in its log; all members ask."""
+        if self._needs is None or self._needs[0] != now:
+            self._needs = now, self._needed(now)
+        return self._needs[1]
+
+    def _needed(self, now: int) -> dict[str, int]:
+        positions = self._positions().tolist()
         held = len(self.span) > 1 and now != BEGINNING
-        floors = self._floors(now) if held else positions.tolist()
+        floors = self._floors(now) if held else positions
         found: dict[str, int] = {}
-        for stream, position, floor in zip(
-            self.span.streams, positions.tolist(), floors, strict=True
-        ):
+        for stream, position, floor in zip(self.span.streams, positions, floors, strict=True):
             least = min(position, floor)
             found[stream] = min(found.get(stream, least), least)
         return found

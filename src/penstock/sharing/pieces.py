@@ -103,9 +103,9 @@ def _some_pieces(condition: Expr, value: Expr, by_text: bool, params: I64, ctx: 
             leaves[expr] = value_leaf(expr, value, by_text, params.T, ctx)
         else:
             leaves[expr] = fixed_leaf(expr, params.T, ctx)
-    only = leaves.get(condition)
-    if only is not None and only.is_interval and only.lows.shape[0] == n:
-        return _intervals(only, n)
+    whole = leaves.get(condition)
+    if whole is not None and whole.is_interval:
+        return _interval(whole, n)
     vague = np.zeros((n, 1), np.bool_)
     for leaf in leaves.values():
         vague |= leaf.vague | leaf.bad
@@ -120,13 +120,14 @@ def _some_pieces(condition: Expr, value: Expr, by_text: bool, params: I64, ctx: 
     return Pieces(offsets, points[begins], last[ends], taken[:, -1].copy(), ~vague[:, 0])
 
 
-def _intervals(leaf: Leaf, n: int) -> Pieces:
-    """The pieces of a leaf that is an interval for each query; of some it may be empty."""
-    some = ((leaf.lows <= leaf.highs) & ~leaf.unknown)[:, 0]
-    lows, highs = leaf.lows[some, 0], leaf.highs[some, 0]
+def _interval(leaf: Leaf, n: int) -> Pieces:
+    """What queries take by one comparison: there are no regions to try."""
+    taken = np.broadcast_to((leaf.lows <= leaf.highs) & ~leaf.unknown, (n, 1))[:, 0]
+    lows, highs = (np.broadcast_to(a, (n, 1))[taken, 0] for a in (leaf.lows, leaf.highs))
     offsets = np.zeros(n + 1, np.int64)
-    np.cumsum(some, out=offsets[1:])
-    return Pieces(offsets, lows, highs, np.zeros(n, np.bool_), np.ones(n, np.bool_))
+    np.cumsum(taken, out=offsets[1:])
+    exact = ~np.broadcast_to(leaf.vague, (n, 1))[:, 0]
+    return Pieces(offsets, lows, highs, np.zeros(n, np.bool_), exact)
 
 
 def _leaves(expr: Expr) -> Iterator[Expr]:

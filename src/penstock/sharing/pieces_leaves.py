@@ -48,9 +48,9 @@ class Leaf(NamedTuple):
 
     @property
     def is_interval(self) -> bool:
-        """Whether it is exact, and true for one interval of each query and for nothing else."""
-        sure = self.vague is _NO and self.bad is _NO
-        return sure and self.lows.shape[1] == 1 and self.of_null is None and not self.negated
+        """Whether it is true in one interval of each query and nowhere else."""
+        plain = self.of_null is None and not self.negated and self.bad is _NO
+        return plain and self.lows.shape[1] == 1
 
 
 def is_logic(expr: Call) -> bool:

@@ -10,7 +10,7 @@ it only while one of those may still take it, and what is left in the end has pa
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,6 @@ from penstock.kernels.lineage import (
     alive_rows,
     clear_below,
     count_bits,
-    count_queries,
     count_rejected,
     enforce,
     extremes,
@@ -60,7 +59,7 @@ class Clauses:
 
     bits: I64
     slots: I64
-    modules: frozenset[Hashable]
+    modules: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +93,16 @@ class Pool:
         self._aliases = aliases
         self.eddies = [Eddy(routing, seed) for seed in range(aliases)]
         self.reasons: dict[int, str] = {}  # by slot, why it may fail
+        self._numbers: dict[Hashable, int] = {}  # of modules, by what they test
+        self._next = 0
         self.words = 0
         self.mask: U64 = np.zeros(0, np.uint64)  # slots in use
         self.member: I64 = np.zeros(0, np.int64)  # −1: free
         self.qid: I64 = np.zeros(0, np.int64)
         self.since: I64 = np.zeros(0, np.int64)
         self.window: I64 = np.zeros((aliases, 0), np.int64)
-        self.modules: dict[Hashable, TestModule] = {}
+        self._limits: tuple[int, list[int]] | None = 0, [NEVER] * aliases
+        self.modules: dict[int, TestModule] = {}
         self._clauses: list[Clauses] = []
         self._clause_free = np.zeros(0, np.bool_)
         self.reserve(1)
@@ -138,7 +140,12 @@ class Pool:
     ) -> I64:  # fmt: skip
         """Take in queries (as many as are free at most); their slots."""
         slots = np.flatnonzero(self.member < 0)[: qids.shape[0]]
+        latest, shortest = self._strictest()
         self.member[slots], self.qid[slots] = member, qids
+        self._limits = (
+            max(latest, int(since.max(initial=0))),
+            [min(pair) for pair in zip(shortest, windows.tolist(), strict=True)],
+        )
         self.since[slots] = since
         self.window[:, slots] = windows[:, None]
         self.mask |= full(slots, self.words)
@@ -154,15 +161,23 @@ class Pool:
         inexact = ~np.logical_and.reduce([p.exact for p in pieces])
         if inexact.any():
             self._add_call(conjunct, slots[inexact], params[inexact])
-        keys = [FilterModule.key(conjunct.alias, term) for term in conjunct.terms]
+        keys = [self._number(FilterModule.key(conjunct.alias, term)) for term in conjunct.terms]
         clauses = np.full(slots.shape[0], -1)
         if len(keys) > 1:
             clauses = self._new_clauses(slots, frozenset(keys))
         for key, term, piece in zip(keys, conjunct.terms, pieces, strict=True):
             self._filter(key, conjunct.alias, term).filter.add(slots, piece, clauses)
 
+    def _number(self, tested: Hashable) -> int:
+        """The number of the module of what is tested, also when it has to be made again."""
+        number = self._numbers.get(tested)
+        if number is None:
+            number = self._numbers[tested] = self._next
+            self._next += 1
+        return number
+
     def _add_call(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
-        key = CallModule.key(conjunct.alias, conjunct.predicate)
+        key = self._number(CallModule.key(conjunct.alias, conjunct.predicate))
         module = self.modules.get(key)
         if module is None:
             module = CallModule(
@@ -172,7 +187,7 @@ class Pool:
         assert isinstance(module, CallModule)
         module.filter.add(slots, params)
 
-    def _filter(self, key: Hashable, alias: int, term: Term) -> FilterModule:
+    def _filter(self, key: int, alias: int, term: Term) -> FilterModule:
         module = self.modules.get(key)
         if module is None:
             module = FilterModule(alias, term, self.words, self._ctx, self._note)
@@ -180,7 +195,7 @@ class Pool:
         assert isinstance(module, FilterModule)
         return module
 
-    def _new_clauses(self, slots: I64, modules: frozenset[Hashable]) -> I64:
+    def _new_clauses(self, slots: I64, modules: frozenset[int]) -> I64:
         free = np.flatnonzero(self._clause_free)[: slots.shape[0]]
         used = self._clause_free.shape[0]
         fresh = np.arange(used, used + slots.shape[0] - free.shape[0])
@@ -195,14 +210,17 @@ class Pool:
         leaving = full(slots, self.words)
         self.mask &= ~leaving
         self.member[slots] = self.qid[slots] = -1
+        self._limits = None
         for module in self.modules.values():
             if (module.uses & leaving).any():
                 module.filter.remove(slots)
         gone = {key for key, module in self.modules.items() if not module.predicates}
         for key in gone:
             del self.modules[key]
+        if gone:
+            self._numbers = {what: n for what, n in self._numbers.items() if n not in gone}
         for eddy in self.eddies:
-            eddy.forget(gone)
+            eddy.forget(set(gone))
         self._clauses = [kept for c in self._clauses if (kept := self._without(c, slots))]
 
     def _without(self, clauses: Clauses, slots: I64) -> Clauses | None:
@@ -223,24 +241,22 @@ class Pool:
         eddy.enter(entry.positions.shape[0])
         clause_words = (self._clause_free.shape[0] + 63) // 64
         chunk = self._admit(Chunk.enter(entry, mask, clause_words), entry.alias)
-        done: set[Hashable] = set()
+        done: set[int] = set()
         while len(chunk):
-            ready = list(self._ready(chunk, stems, done))
+            ready = self._ready(chunk, stems, done)
             if not ready:
                 break
             key = ready[eddy.choose(ready)]
             done.add(key)
             module = self.modules.get(key)
             chunk = (
-                self._probe(chunk, stems[_alias(key)], eddy, key)
+                self._probe(chunk, stems[_stem(key)], eddy, key)
                 if module is None
                 else self._test(chunk, module, eddy, key, done)
             )
         return chunk
 
-    def _ready(
-        self, chunk: Chunk, stems: list[StemModule], done: set[Hashable]
-    ) -> Iterator[Hashable]:
+    def _ready(self, chunk: Chunk, stems: list[StemModule], done: set[int]) -> list[int]:
         """Modules that may be visited next, in a fixed order; those nobody needs are done."""
         left = [
             (key, module.uses)
@@ -248,41 +264,41 @@ class Pool:
             if key not in done and module.alias in chunk.positions
         ]
         wanted = wanted_by(chunk.bits) if left else self.mask
-        yield from (key for key, uses in left if (wanted & uses).any())
-        present = frozenset(chunk.positions)
-        for stem in stems:
-            if stem.alias not in present and stem.ready(present):
-                yield ("stem", stem.alias)
+        ready = [key for key, uses in left if np.count_nonzero(wanted & uses)]
+        if len(chunk.positions) < self._aliases:
+            present = frozenset(chunk.positions)
+            absent = (stem for stem in stems if stem.alias not in present)
+            ready += [_stem(stem.alias) for stem in absent if stem.ready(present)]
+        return ready
 
     def _test(
-        self, chunk: Chunk, module: TestModule, eddy: Eddy, key: Hashable, done: set[Hashable]
+        self, chunk: Chunk, module: TestModule, eddy: Eddy, key: int, done: set[int]
     ) -> Chunk:
         start = time.perf_counter_ns()
-        rows = rows_using(chunk.bits, module.uses)
-        before = count_queries(chunk.bits, rows, module.uses)
+        rows, before = rows_using(chunk.bits, module.uses)
         module.visit(chunk, rows)
         for clauses in self._clauses:
             if key in clauses.modules and clauses.modules <= done:
                 enforce(chunk.bits, chunk.satisfied, clauses.bits, clauses.slots)
         ahead = self._ahead(chunk, module, done)
-        rejected, too_early = count_rejected(chunk.bits, rows, before, module.uses, ahead)
+        counts = count_rejected(chunk.bits, rows, before, module.uses, ahead)
+        tested, rejected, too_early = counts
         chunk = _compact(chunk)
-        tested = int(before.sum())
         taken = time.perf_counter_ns() - start
         eddy.learn(key, rows.shape[0], tested, tested - rejected, too_early, taken)
         return chunk
 
-    def _ahead(self, chunk: Chunk, module: TestModule, done: set[Hashable]) -> U64:
+    def _ahead(self, chunk: Chunk, module: TestModule, done: set[int]) -> U64:
         """Queries for which a row goes on to a module that serves some of this module's queries."""
         if len(chunk.positions) < self._aliases:  # a SteM, which serves all
             return self.mask
         ahead = np.zeros_like(self.mask)
         for key, other in self.modules.items():
-            if key not in done and (other.uses & module.uses).any():
+            if key not in done and np.count_nonzero(other.uses & module.uses):
                 ahead |= other.uses
         return ahead
 
-    def _probe(self, chunk: Chunk, stem: StemModule, eddy: Eddy, key: Hashable) -> Chunk:
+    def _probe(self, chunk: Chunk, stem: StemModule, eddy: Eddy, key: int) -> Chunk:
         start = time.perf_counter_ns()
         rows, before = len(chunk), count_bits(chunk.bits, self.mask)
         chunk = self._admit(stem.probe(chunk), stem.alias)
@@ -294,12 +310,12 @@ class Pool:
         """Only queries that see the alias's row, within their own window (CACQ §3.3.3)."""
         if not len(chunk):
             return chunk
-        view = chunk.entry.views[alias]
-        positions, used = chunk.positions[alias], self.member >= 0
+        view, positions = chunk.entry.views[alias], chunk.positions[alias]
         rows = (positions, view.base, view.epoch, view.ts, chunk.entry.instants, chunk.root)
         least, oldest = extremes(*rows)
-        too_early = least < int(self.since[used].max(initial=0))
-        too_old = oldest >= int(self.window[alias, used].min(initial=NEVER))
+        latest, shortest = self._strictest()
+        too_early = least < latest
+        too_old = oldest >= shortest[alias]
         if too_early:
             clear_below(chunk.bits, view.epoch[chunk.places(alias)], self.since)
         if too_old:
@@ -307,10 +323,18 @@ class Pool:
             clear_below(chunk.bits, -ages, 1 - self.window[alias])
         return _compact(chunk) if too_early or too_old else chunk
 
+    def _strictest(self) -> tuple[int, list[int]]:
+        """Rows that the youngest query sees, within the shortest window, are seen by all."""
+        if self._limits is None:
+            used = self.member >= 0
+            shortest = self.window[:, used].min(axis=1, initial=NEVER)
+            self._limits = int(self.since[used].max(initial=0)), shortest.tolist()
+        return self._limits
+
     # ---- what is known ---------------------------------------------------------------
     def report(self, stems: list[StemModule]) -> list[EddyReport]:
         """What the eddy of each alias knows."""
-        names: dict[Hashable, str] = {("stem", s.alias): s.name for s in stems}
+        names = {_stem(s.alias): s.name for s in stems}
         names |= {key: module.name for key, module in self.modules.items()}
         found = []
         for alias, eddy in enumerate(self.eddies):
@@ -321,12 +345,12 @@ class Pool:
                     score.visits, round(score.selectivity, 4), round(score.cost, 1),
                 )
                 for key, score in eddy.scores.items()
-                if key in names
+                if isinstance(key, int) and key in names
             ]  # fmt: skip
             found.append(EddyReport(alias, eddy.rows, round(eddy.visits_per_row, 4), modules))
         return found
 
-    def _served(self, key: Hashable) -> int:
+    def _served(self, key: int) -> int:
         module = self.modules.get(key)
         return len(self) if module is None else module.predicates
 
@@ -336,9 +360,9 @@ class Pool:
         return sum(module.filter.nbytes for module in self.modules.values())
 
 
-def _alias(key: Hashable) -> int:
-    assert isinstance(key, tuple)
-    return int(key[1])
+def _stem(alias: int) -> int:
+    """The number of a SteM among the modules, and the alias of that number."""
+    return -1 - alias
 
 
 def _compact(chunk: Chunk) -> Chunk:

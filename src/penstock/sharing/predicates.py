@@ -19,6 +19,7 @@ from penstock.kernels.text_keys import keys_of_codes, keys_of_texts
 from penstock.logical.expr import (
     COMPARISONS,
     Call,
+    Column,
     Expr,
     Param,
     columns_of,
@@ -64,6 +65,8 @@ class Attribute:
 
     def words(self, ctx: Context) -> Values:
         """The same, prepared, with floats as their bits."""
+        if isinstance(self.value, Column) and not self.by_text:
+            return partial(_stored, self.value.index)
         return partial(self._words, compile_expr(self.value, ctx), ctx)
 
     def _words(self, compiled: Compiled, ctx: Context, columns: I64) -> tuple[I64, Bool | None]:
@@ -75,6 +78,13 @@ class Attribute:
             return keys_of_codes(vec.physical(vec.length)[0], *ctx.strings.arrays()), vec.null
         offsets, data, _ = utf8_buffers(vec.arrow)
         return keys_of_texts(offsets, data, np.diff(offsets))[0], vec.null
+
+
+def _stored(column: int, columns: I64) -> tuple[I64, Bool | None]:
+    """What rows hold is what it would be after evaluation."""
+    nulls = columns[0] & (1 << column)
+    null: Bool | None = nulls != 0 if np.count_nonzero(nulls) else None
+    return np.ascontiguousarray(columns[1 + column]), null
 
 
 def _ordered(words: Values, columns: I64) -> tuple[I64, Bool | None]:

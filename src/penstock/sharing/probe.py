@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.delta import I64, Bool
+from penstock.delta import I64
 from penstock.errors import PlanError
 from penstock.sharing.chunk import Chunk
 from penstock.sharing.grouped_filter_terms import ordered
@@ -15,6 +15,8 @@ from penstock.sharing.stem import HashStem, OrderedStem, Stem
 F64 = NDArray[np.float64]
 Key = tuple[tuple[int, ...], bool]
 """Columns, and whether rows are found in their order."""
+Way = tuple[list[tuple[int, Place]], list[SpanBand]]
+"""Columns that equal others, and bands."""
 
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
@@ -27,17 +29,24 @@ class StemModule:
         self.stems = stems
         self.name = f"stem {span.streams[alias]}"
         self._span = span
+        self._ways: dict[frozenset[int], Way] = {}
+
+    def _way(self, present: frozenset[int]) -> Way:
+        """How rows are found by what is present."""
+        way = self._ways.get(present)
+        if way is None:
+            span = self._span
+            way = span.links(self.alias, present), span.bands_with(self.alias, present)
+            self._ways[present] = way
+        return way
 
     def ready(self, present: frozenset[int]) -> bool:
         """Whether what is present can be looked up here."""
-        span = self._span
-        return bool(span.links(self.alias, present) or span.bands_with(self.alias, present))
+        return any(self._way(present))
 
     def probe(self, chunk: Chunk) -> Chunk:
         """The rows of the chunk, once for each earlier row of this alias that fits."""
-        present = frozenset(chunk.positions)
-        links = self._span.links(self.alias, present)
-        bands = self._span.bands_with(self.alias, present)
+        links, bands = self._way(frozenset(chunk.positions))
         limit = chunk.entry.limits[self.alias][chunk.root]
         floor = chunk.entry.floors[self.alias]
         if links:
@@ -59,8 +68,7 @@ class StemModule:
         keys = np.empty((len(links), len(chunk)), np.int64)
         null = np.zeros(len(chunk), np.bool_)
         for at, (_, (alias, column)) in enumerate(links):
-            keys[at], words = chunk.values(alias, column)
-            null |= (words >> column) & 1 != 0
+            chunk.read(alias, column, keys[at], null)
         return stem.probe(keys, null, floor, limit)
 
     def _in_band(self, chunk: Chunk, band: SpanBand, floor: int, limit: I64) -> tuple[I64, I64]:
@@ -71,8 +79,7 @@ class StemModule:
         stem = self.stems[(mine[1],), True]
         if not isinstance(stem, OrderedStem):
             raise PlanError("a band needs a SteM in order")
-        values, words = chunk.values(alias, column)
-        null: Bool = (words >> column) & 1 != 0
+        values, null = chunk.values(alias, column)
         if band.is_float:
             low, high = _wide_range(band, values, is_left=mine_is_right)
         else:
@@ -87,15 +94,13 @@ class StemModule:
             return chunk
         keep = np.ones(len(chunk), np.bool_)
         for column, (alias, other) in links:
-            left, left_nulls = chunk.values(self.alias, column)
-            right, right_nulls = chunk.values(alias, other)
-            known = ((left_nulls >> column) | (right_nulls >> other)) & 1 == 0
-            keep &= known & (left == right)
+            left, left_null = chunk.values(self.alias, column)
+            right, right_null = chunk.values(alias, other)
+            keep &= ~(left_null | right_null) & (left == right)
         for band in bands:
-            left, left_nulls = chunk.values(*band.left)
-            right, right_nulls = chunk.values(*band.right)
-            known = ((left_nulls >> band.left[1]) | (right_nulls >> band.right[1])) & 1 == 0
-            keep &= known & band.holds(left, right)
+            left, left_null = chunk.values(*band.left)
+            right, right_null = chunk.values(*band.right)
+            keep &= ~(left_null | right_null) & band.holds(left, right)
         return chunk if keep.all() else chunk.take(np.flatnonzero(keep))
 
 

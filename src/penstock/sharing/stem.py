@@ -58,6 +58,10 @@ class Stem(ABC):
             self._arr("regs")[_BUILT] = until
             self._extend(start, until)
 
+    def waiting(self, until: int) -> int:
+        """How many rows before `until` are still to be indexed."""
+        return until - max(self.built, self.first)
+
     def purge(self, before: int) -> None:
         """Forget rows before this position."""
         regs = self._arr("regs")

@@ -57,23 +57,27 @@ class SourceLog:
         return cast(I64, self.scope[name])
 
     @property
+    def _regs(self) -> I64:
+        return cast(I64, self.scope["regs"])
+
+    @property
     def watermark(self) -> int:
         """No row older than this will be accepted."""
-        return int(self._arr("regs")[_WATERMARK])
+        return int(self._regs[_WATERMARK])
 
     def advance(self, ts: int) -> None:
         """Raise the watermark; it never goes back."""
-        regs = self._arr("regs")
+        regs = self._regs
         regs[_WATERMARK] = max(int(regs[_WATERMARK]), ts)
 
     @property
     def discarded(self) -> int:
         """How many rows are gone for good: the absolute position of the first one kept."""
-        return int(self._arr("regs")[_BASE])
+        return int(self._regs[_BASE])
 
     def pass_by(self, rows: int) -> None:
         """Count rows that went elsewhere: they are not here, and never will be."""
-        self._arr("regs")[_BASE] += rows
+        self._regs[_BASE] += rows
 
     def __len__(self) -> int:
         return int(self._times().shape[0])
@@ -82,7 +86,7 @@ class SourceLog:
         """The times of all rows."""
         if self._fresh is not None:
             return self._fresh.ts
-        regs = self._arr("regs")
+        regs = self._regs
         return self._arr("ts")[int(regs[_HEAD]) : int(regs[_TAIL])]
 
     def add(self, rows: I64, ts: I64, epoch: int | I64) -> None:
@@ -110,7 +114,7 @@ class SourceLog:
     def _insert(self, rows: I64, ts: I64, epoch: int | I64) -> None:
         n = ts.shape[0]
         self._room(n)
-        regs = self._arr("regs")
+        regs = self._regs
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
         times = self._arr("ts")
         times[tail : tail + n] = ts
@@ -126,7 +130,7 @@ class SourceLog:
 
     def _room(self, n: int) -> None:
         """Room for so many more: rows move down when that pays for as many again, else anew."""
-        regs = self._arr("regs")
+        regs = self._regs
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
         live, capacity = tail - head, self._arr("ts").shape[0]
         need = live + max(live, n, 16)
@@ -143,7 +147,7 @@ class SourceLog:
     def shrink(self) -> None:
         """Give up the room that no row takes, as before the state is written down."""
         self._settle()
-        regs = self._arr("regs")
+        regs = self._regs
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
         for name in _ARRAYS:
             self.scope.renew(name, slice(head, tail), tail - head)
@@ -151,20 +155,27 @@ class SourceLog:
 
     def position(self, ts: int, *, after: bool) -> int:
         """Absolute position of the first row with time > ts (`after`) or ≥ ts."""
-        side = "right" if after else "left"
-        found = int(np.searchsorted(self._times(), ts, side=side))  # type: ignore[call-overload]
+        found = int(self._times().searchsorted(ts, "right" if after else "left"))
         return self.discarded + found
 
     def read(self, start: int, end: int) -> tuple[I64, I64, I64]:
         """Rows at absolute positions [start, end): (rows row-major, ts, epoch), as views."""
         self._settle()
-        part = self._part(start, end)
+        return self._stored(self._part(start, end))
+
+    def read_all(self) -> tuple[I64, I64, I64]:
+        """All rows in the same form."""
+        self._settle()
+        regs = self._regs
+        return self._stored(slice(int(regs[_HEAD]), int(regs[_TAIL])))
+
+    def _stored(self, part: slice) -> tuple[I64, I64, I64]:
         return self._arr("rows")[part], self._arr("ts")[part], self._arr("epoch")[part]
 
     def passing(self) -> tuple[I64, I64, I64]:
         """All rows as `read` has them, for who reads them once: in this step's own memory."""
         if self._fresh is None:
-            return self.read(self.discarded, self.discarded + len(self))
+            return self.read_all()
         fresh = self._fresh
         return fresh.rows.T, fresh.ts, fresh.epochs(slice(None))
 
@@ -184,14 +195,14 @@ class SourceLog:
 
     def _part(self, start: int, end: int) -> slice:
         """Where rows at absolute positions lie."""
-        regs = self._arr("regs")
-        shift = (0 if self._fresh is not None else int(regs[_HEAD])) - int(regs[_BASE])
-        return slice(max(start, self.discarded) + shift, max(end, self.discarded) + shift)
+        regs = self._regs
+        base, head = int(regs[_BASE]), 0 if self._fresh is not None else int(regs[_HEAD])
+        return slice(max(start - base, 0) + head, max(end - base, 0) + head)
 
     def trim(self, reader: int) -> None:
         """Discard rows before position `reader` that RETAIN does not ask for."""
-        gone = max(0, self._kept_from(reader) - self.discarded)
-        regs = self._arr("regs")
+        regs = self._regs
+        gone = max(0, self._kept_from(reader) - int(regs[_BASE]))
         regs[_BASE] += gone
         if self._fresh is not None:
             self._settle(gone)

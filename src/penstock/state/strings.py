@@ -20,6 +20,7 @@ from penstock.kernels.strings import U8
 from penstock.state.arena import Scope
 
 _FEW_CODES, _FEW_BYTES = 4096, 1 << 20
+_MOST_GROWTH = 8  # times what is there
 _INT32_MAX = np.iinfo(np.int32).max
 _ALL_VALID = np.empty(0, np.bool_)
 
@@ -98,7 +99,7 @@ class StringTable:
         """Code of each ``data[offsets[i]:offsets[i + 1]]``; an empty `valid` says that all are."""
         n = offsets.shape[0] - 1
         out = np.empty(n, np.int64)
-        at = 0
+        at, before = 0, len(self)
         while True:
             starts, lengths, heap = self.arrays()
             at = k.intern_utf8(
@@ -107,19 +108,30 @@ class StringTable:
             )  # fmt: skip
             if at >= n:
                 return out
-            # Growing only when a new string does not fit keeps the table small (and in
-            # cache) for batches of many repeats.
-            self._make_room(int(offsets[at + 1] - offsets[at]))
+            share = (len(self) - before + 1) / (at + 1)  # of strings so far that were new
+            self._make_room(
+                int(offsets[at + 1] - offsets[at]),
+                round(share * (n - at)),
+                round(share * int(offsets[n] - offsets[at])),
+            )
 
-    def _make_room(self, length: int) -> None:
+    def _make_room(self, length: int, strings: int, size: int) -> None:
+        """Room for a string of some length, and for strings to come and their size in bytes.
+
+        Growing only when a new string does not fit, and not too far at once, keeps the table
+        small (and in cache) for batches of many repeats.
+        """
         regs = self._arr("regs")
-        if regs[k.FREE] == 0:
+        used, heap = int(regs[k.USED]), int(regs[k.HEAP])
+        strings = min(strings, _MOST_GROWTH * used)
+        if regs[k.FREE] == 0 and used >= self._arr("starts").shape[0]:
             for name in ("starts", "lengths", "free"):
-                self._scope.reserve(name, int(regs[k.USED]) + 1)
-        self._scope.reserve("heap", int(regs[k.HEAP]) + length)
+                self._scope.reserve(name, used + max(1, strings))
+        if heap + length > self._heap.shape[0]:
+            self._scope.reserve("heap", heap + max(length, min(size, _MOST_GROWTH * heap)))
         slots = self._arr("table").shape[0] >> 1
         if 2 * len(self) >= slots:
-            self._rehash(4 * slots)
+            self._rehash(max(4 * slots, 1 << (2 * (len(self) + strings)).bit_length()))
 
     def _rehash(self, slots: int) -> None:
         table = np.zeros(2 * slots, np.int64)

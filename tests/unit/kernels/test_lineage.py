@@ -38,7 +38,9 @@ def test_bitmaps_are_sets(words: int, density: float) -> None:
     assert k.alive_rows(bits).tolist() == [i for i, s in enumerate(sets) if s]
     uses = {0, 5, 63, 64 * words - 1}
     mask = k.full(np.array(sorted(uses)), words)
-    assert k.rows_using(bits, mask).tolist() == [i for i, s in enumerate(sets) if s & uses]
+    some, counts = k.rows_using(bits, mask)
+    assert some.tolist() == [i for i, s in enumerate(sets) if s & uses]
+    assert counts.tolist() == [len(s & uses) for s in sets if s & uses]
     assert k.count_bits(bits, mask) == sum(len(s & uses) for s in sets)
     everyone = k.full(np.array(sorted(set().union(*sets)), np.int64), words)
     assert k.wanted_by(bits).tolist() == everyone.tolist()
@@ -49,14 +51,14 @@ def test_what_rows_lost_and_whether_they_go_on(words: int) -> None:
     bits, sets = _random(words, 50, words, 0.3)
     uses, ahead = set(range(0, 64 * words, 3)), {1, 30, 64 * words - 1}
     mask, rest = (k.full(np.array(sorted(s)), words) for s in (uses, ahead))
-    rows = np.arange(0, 50, 2)
-    before = k.count_queries(bits, rows, mask)
-    assert before.tolist() == [len(sets[i] & uses) for i in rows]
+    rows, before = k.rows_using(bits, mask)
     gone = set(range(0, 64 * words, 6))
     bits &= ~k.full(np.array(sorted(gone)), words)
     lost = [(len(sets[i] & uses & gone), bool((sets[i] - gone) & ahead)) for i in rows]
-    expected = sum(n for n, _ in lost), sum(n for n, goes_on in lost if goes_on)
-    assert k.count_rejected(bits, rows, before, mask, rest) == expected
+    rejected, early = sum(n for n, _ in lost), sum(n for n, goes_on in lost if goes_on)
+    assert 0 < early < rejected
+    found = k.count_rejected(bits, rows, before, mask, rest)
+    assert found == (before.sum(), rejected, early)
 
 
 def test_slots_that_ask_for_more_are_cleared() -> None:
@@ -86,17 +88,52 @@ def test_columns_are_gathered_with_their_nulls() -> None:
     assert some[0].tolist() == [0b100, 0b10]
     assert some[2].tolist() == [9, 0]
     out = np.zeros((4, 2), np.int64)
-    k.join_rows(out, rows, at, np.array([2, 1], np.int64), 1)
+    k.join_rows(out, rows, at + 10, 10, np.array([2, 1], np.int64), 1)
     assert out[2:].tolist() == [[0, 7], [9, 0]]
     assert out[0].tolist() == [0b010, 0b100]
 
 
+def _is_sorted(*keys: list[int]) -> bool:
+    first, *places, last = (np.array(key, np.int64) for key in keys)
+    return bool(k.is_sorted(first, np.vstack(places), last))
+
+
 def test_sorted_by_the_first_key_that_differs() -> None:
-    assert k.is_sorted(np.array([[1, 1, 2], [5, 6, 0]]))
-    assert k.is_sorted(np.array([[1, 1], [5, 5]]))
-    assert k.is_sorted(np.empty((2, 0), np.int64))
-    assert not k.is_sorted(np.array([[1, 1, 2], [5, 4, 0]]))
-    assert not k.is_sorted(np.array([[2, 1], [0, 9]]))
+    assert _is_sorted([1, 1, 2], [5, 6, 0], [9, 8, 7])
+    assert _is_sorted([1, 1], [5, 5], [3, 3])
+    assert _is_sorted([], [], [])
+    assert _is_sorted([1, 1, 1], [5, 5, 6], [0, 1, 1], [7, 2, 1])
+    assert not _is_sorted([1, 1, 2], [5, 4, 0], [0, 0, 0])
+    assert not _is_sorted([2, 1], [0, 9], [0, 0])
+    assert not _is_sorted([1, 1], [5, 5], [3, 2])
+    assert not _is_sorted([1, 1], [5, 5], [1, 0], [3, 4])
+
+
+@pytest.mark.parametrize("aliases", [1, 2, 3])
+@pytest.mark.parametrize("span", [3, 5000, 1 << 40])
+@pytest.mark.parametrize("per_instant", [1, 7, 400])
+def test_rows_of_an_instant_are_put_into_the_order_of_their_places(
+    aliases: int, span: int, per_instant: int
+) -> None:
+    rng = np.random.default_rng(span + per_instant)
+    instants = np.sort(rng.integers(0, 1 + 1000 // per_instant, 1000))
+    places = rng.integers(-span, span, (aliases, 1000))
+    moved, order = k.order_rows(instants, places)
+    assert moved
+    assert order.tolist() == np.lexsort((*places[::-1], instants)).tolist()
+    moved, order = k.order_rows(instants, np.take(places, order, axis=1))
+    assert not moved
+
+
+def test_keys_of_rows_and_which_have_none() -> None:
+    rows = np.array([[0b00, 7, 8], [0b10, 5, 0], [0b01, 0, 9]])
+    keys, null = np.empty(3, np.int64), np.array([False, False, True])
+    k.gather_key(rows, np.array([12, 11, 10]), 10, 0, keys, null)
+    assert keys.tolist() == [0, 5, 7]
+    assert null.tolist() == [True, False, True]
+    k.gather_key(rows, np.array([12, 11, 10]), 10, 1, keys, null)
+    assert keys.tolist() == [9, 0, 8]
+    assert null.tolist() == [True, True, True]
 
 
 def test_the_least_epoch_and_the_greatest_age_of_rows() -> None:
@@ -114,5 +151,6 @@ def test_places_of_instants_among_times(after: bool) -> None:
     for n in (0, 1, 40):
         ts, instants = np.sort(rng.integers(0, 20, n)), np.sort(rng.integers(-2, 23, 30))
         expected = np.searchsorted(ts, instants, side="right" if after else "left")
-        assert k.places_among(ts, instants, after).tolist() == expected.tolist()
-    assert k.places_among(ts, instants[:0], after).shape == (0,)
+        found = k.positions_among(ts, 100, instants, after, 107)
+        assert found.tolist() == np.maximum(100 + expected, 107).tolist()
+    assert k.positions_among(ts, 100, instants[:0], after, 0).shape == (0,)

@@ -8,6 +8,7 @@ import pytest
 
 import penstock
 from penstock.errors import PenstockError
+from penstock.sharing import flow
 
 
 @pytest.fixture
@@ -219,6 +220,39 @@ def test_rows_that_can_have_no_partner_are_not_routed(ps: Any) -> None:
     assert [(row["a"], row["b"]) for row in query.changes().to_pylist()][:3] == [
         (1, 7), (2, 7), (3, 7),
     ]  # fmt: skip
+
+
+def _indexed(ps: Any) -> dict[str, int]:
+    return {stem["stream"]: stem["rows"] for stem in ps.stats()["stems"]}
+
+
+def test_a_stem_is_built_when_it_is_probed(ps: Any) -> None:
+    query = ps.query("SELECT a, b FROM r [RANGE 9], s [RANGE 9] WHERE r.k = s.k AND a > 0")
+    ps.push("r", [{"k": i, "a": i, "ts": 0} for i in range(1, 4)])
+    ps.push("s", [{"k": 1, "b": 7, "ts": 1}, {"k": 2, "b": 8, "ts": 1}])
+    assert _indexed(ps) == {"r": 0, "s": 0}  # the clock has just reached r
+    ps.push("r", [{"k": 9, "a": 9, "ts": 1}])
+    assert _indexed(ps) == {"r": 4, "s": 0}  # rows of s have looked for those of r
+    assert query.view().num_rows == 2
+    ps.push("r", [{"k": 2, "a": 5, "ts": 2}])
+    ps.push("s", [{"k": 9, "b": 9, "ts": 2}])
+    assert _indexed(ps) == {"r": 5, "s": 3}
+    found = {(row["a"], row["b"]) for row in query.view().to_pylist()}
+    assert found == {(1, 7), (2, 8), (5, 8), (9, 9)}
+
+
+def test_a_stem_that_nobody_probes_does_not_fall_behind_for_ever(
+    ps: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow, "_MOST_WAITING", 5)
+    ps.query("SELECT a, b FROM r [RANGE 99], s [NOW] WHERE r.k = s.k AND a > 0")
+    waiting = []
+    for ts in range(12):
+        ps.push("r", [{"k": ts, "a": 1, "ts": ts}])
+        ps.advance("s", ts)
+        waiting.append(ts + 1 - _indexed(ps)["r"])
+    assert max(waiting) == 5
+    assert min(waiting) == 0
 
 
 def test_the_first_queries_of_a_template_have_their_place_before_rows_come(ps: Any) -> None:

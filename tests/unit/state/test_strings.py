@@ -150,6 +150,25 @@ def test_churn_against_a_model(table: StringTable, seed: int) -> None:
         assert all(table.find(w) == c for w, c in model.items())
 
 
+def test_room_is_made_for_what_a_batch_is_likely_to_bring(
+    table: StringTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, make_room = [], StringTable._make_room
+
+    def count(self: StringTable, *args: int) -> None:
+        calls.append(args)
+        make_room(self, *args)
+
+    monkeypatch.setattr(StringTable, "_make_room", count)
+    words = [f"{i:x}" * 100 for i in range(3000)]
+    codes = table.intern(pa.array(words))
+    assert table.decode(codes).to_pylist() == words
+    assert len(calls) < 9
+    few = StringTable(Arena().scope("strings"))
+    few.intern(pa.array([f"word {i % 90}" for i in range(100_000)]))
+    assert few.nbytes < 1 << 16
+
+
 def test_codes_are_recycled_and_the_heap_shrinks(table: StringTable) -> None:
     for batch in range(20):
         table.intern(pa.array([f"batch {batch} row {i}" for i in range(5000)]))
