@@ -30,6 +30,7 @@ from penstock.shards.intake import Intake
 from penstock.shards.messages import Counts
 from penstock.spark.job import SparkJob
 from penstock.spark.sources import Source, parsed_values
+from spark.kafka_broker import JARS
 from spark.reading import counts
 from spark.scenario import Deliveries, record
 
@@ -299,6 +300,14 @@ def test_lines_that_are_no_rows_are_kept_out(spark: SparkSession, tmp_path: Path
         ps.flush()
         assert sorted(str(at) for at in query.view()["at"].to_pylist()) == JSON_TIMES
         assert counts(ps, "e")["quarantined"] == 6
+
+
+@pytest.mark.skipif(JARS is not None, reason="Spark has the connector")
+def test_kafka_without_its_connector_says_how_to_get_it(spark: SparkSession) -> None:
+    with penstock.connect(spark=spark, shards=1) as ps:
+        source = "FROM kafka OPTIONS (kafka.bootstrap.servers 'host:9092', subscribe 't')"
+        with pytest.raises(DataError, match=r"(?s)PS-DATA-008.*remedy: .*spark-sql-kafka-0-10"):
+            ps.sql(f"{CREATE} {source}")
 
 
 def answers(session: Any, view: str) -> Counter[tuple[Any, ...]]:

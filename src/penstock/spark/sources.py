@@ -21,6 +21,7 @@ from penstock.errors import DataError
 from penstock.schema import Schema
 from penstock.spark.config import KAFKA_REMEDY, SparkError
 from penstock.spark.failure import cause, translated
+from penstock.spark.kafka import check_source
 from penstock.spark.parquet_files import can_read, found_files
 from penstock.sql.catalog import StreamDef
 from penstock.types import Kind, SqlType
@@ -113,7 +114,10 @@ def open_source(spark: SparkSession, stream: StreamDef) -> Source:
             reader = reader.format(kind).options(**options)
             return _rows(reader, kind, stream.name, stream.schema)
 
-    return Source(opened(None), files, opened)
+    source = Source(opened(None), files, opened)
+    if kind == "kafka":
+        check_source(spark, options, f"stream {stream.name} cannot read kafka", "PS-DATA-008")
+    return source
 
 
 def _rows(reader: DataStreamReader, kind: str, stream: str, schema: Schema) -> DataFrame:
