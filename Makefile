@@ -14,7 +14,7 @@ MANY  := -n logical --dist worksteal -q
 # for what runs on Spark: the Java that was found; empty when there is none
 JAVA  := JAVA_HOME="$$(tools/find-java 2>/dev/null || true)"
 
-.PHONY: help setup demo test check lint types unit golden property spark kill bench docs clean
+.PHONY: help setup demo test check lint types unit golden property spark kill kafka bench docs clean
 
 help: ## list the targets
 	@echo "Penstock: very many standing SQL queries, exact over live streams"
@@ -77,6 +77,12 @@ kill: setup ## kill drivers and workers at every point, for long (make spark tak
 	@echo "==> kill tests"
 	@$(JAVA) PENSTOCK_KILL=all $(PYTEST) tests/spark/test_kill.py
 
+kafka: setup ## sources and sinks in Kafka, on a broker of the tests' own (needs Java and Maven)
+	@echo "==> Kafka and Spark's connector, into .kafka"
+	@tools/fetch-kafka "$(CURDIR)/.kafka" "$$($(BIN)/python -c 'import pyspark; print(pyspark.__version__)')"
+	@echo "==> Kafka tests"
+	@$(JAVA) PENSTOCK_KAFKA_JARS="$(CURDIR)/.kafka" $(PYTEST) tests/spark/test_kafka.py
+
 docs: setup ## execute the snippets of README and docs/ (those that need Spark: make spark)
 	@echo "==> documentation"
 	@$(PYTEST) tests/unit/test_docs.py
@@ -85,5 +91,5 @@ bench: setup ## run every benchmark, write benchmarks/results/*.json
 	@$(BIN)/python -m benchmarks.run --all --out benchmarks/results
 
 clean: ## remove the virtual environment, caches and results
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/results build dist
+	rm -rf $(VENV) .kafka .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/results build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

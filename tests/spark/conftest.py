@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.spark.config import build_session
+from spark.kafka_broker import JARS, connector
 
 LONG = ("test_kill.py", "test_cluster.py")
 """They start Sparks of their own, and would else be what all others wait for."""
@@ -22,6 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     options = {"spark.local.dir": str(folder)}  # arenas of checkpoints stay there too
+    if JARS is not None:
+        options["spark.jars"] = connector(JARS)
     session = build_session("local[2,4]", options=options, log=folder / "spark.log")
     yield session
     session.stop()

@@ -16,9 +16,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock import types as t
 from penstock.delta import BEGINNING
 from penstock.engine import blocks as b
+from penstock.engine.admission import admit
 from penstock.errors import DataError
+from penstock.schema import Field, Schema
 from penstock.session.changelog import CHANGE_TYPES
 from penstock.session.sharded import ShardedSession
 from penstock.shards import wire
@@ -26,7 +29,9 @@ from penstock.shards.entries import Deploy
 from penstock.shards.intake import Intake
 from penstock.shards.messages import Counts
 from penstock.spark.job import SparkJob
-from penstock.spark.sources import Source
+from penstock.spark.sources import Source, parsed_values
+from spark.kafka_broker import JARS
+from spark.reading import counts
 from spark.scenario import Deliveries, record
 
 CREATE = "CREATE STREAM e (k INT, s STRING, ts BIGINT) TIMESTAMP BY ts DELAY 2"
@@ -259,6 +264,50 @@ def test_formats_with_rows_of_their_own_are_sources(spark: SparkSession) -> None
         assert ps.quarantine("s").num_rows == 1
     for connection in connections:
         connection.close()
+
+
+JSON_TEXTS = [
+    b'{"k": 1, "at": "2024-05-01T12:00:00Z", "more": [1]}',
+    b'{"k": 2, "at": "2024-05-01T14:00:00.5+02:00"}',
+    b'{"at": "2024-05-01 12:00:01.123456789"}',
+    b"no json", b"\x00\x01\xff\xfe", b'{"k": 1, "s": "\xff", "at": "2024-05-01 12:00:00"}',
+    b'{"k": 1.5, "at": "2024-05-01 12:00:00"}', b'{"k": 1, "at": 1714564800000}', b'{"k": 1}',
+]  # fmt: skip
+"""Three rows and what is none: bytes that are not UTF-8 must not stop a job for ever."""
+JSON_TIMES = [f"2024-05-01 12:00:0{s}" for s in ("0", "0.500000", "1.123456")]
+JSON_SCHEMA = Schema((Field("k", t.INT), Field("s", t.STRING), Field("at", t.TIMESTAMP)))
+
+
+def test_messages_that_are_no_rows_are_kept_out(spark: SparkSession) -> None:
+    twice, more = JSON_TEXTS[0] + b"\n" + JSON_TEXTS[1], JSON_TEXTS[0] + b" more"
+    values = [(bytearray(text),) for text in [*JSON_TEXTS, twice, more, b""]]
+    frame = spark.createDataFrame([*values, (None,)], "value binary")
+    rows = parsed_values(frame, JSON_SCHEMA).toArrow()
+    found = admit(rows, JSON_SCHEMA, "at", 0, None, BEGINNING, 0)
+    assert sorted(str(at) for at in found.accepted.column("at").to_pylist()) == JSON_TIMES
+    assert (found.received, found.quarantined.num_rows) == (13, 10)
+    reasons = Counter(found.quarantined["_reason"].to_pylist())
+    assert reasons == {"malformed row": 7, "at is not a valid TIMESTAMP": 1, "at is NULL": 2}
+
+
+def test_lines_that_are_no_rows_are_kept_out(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_bytes(b"\n".join(JSON_TEXTS))
+    with penstock.connect(spark=spark, shards=1) as ps:
+        columns = "k INT, s STRING, at TIMESTAMP"
+        source = f"FROM json OPTIONS (path '{tmp_path}')"
+        ps.sql(f"CREATE STREAM e ({columns}) TIMESTAMP BY at {source}")
+        query = ps.query("SELECT at FROM e [RANGE 1 HOUR]")
+        ps.flush()
+        assert sorted(str(at) for at in query.view()["at"].to_pylist()) == JSON_TIMES
+        assert counts(ps, "e")["quarantined"] == 6
+
+
+@pytest.mark.skipif(JARS is not None, reason="Spark has the connector")
+def test_kafka_without_its_connector_says_how_to_get_it(spark: SparkSession) -> None:
+    with penstock.connect(spark=spark, shards=1) as ps:
+        source = "FROM kafka OPTIONS (kafka.bootstrap.servers 'host:9092', subscribe 't')"
+        with pytest.raises(DataError, match=r"(?s)PS-DATA-008.*remedy: .*spark-sql-kafka-0-10"):
+            ps.sql(f"{CREATE} {source}")
 
 
 def answers(session: Any, view: str) -> Counter[tuple[Any, ...]]:

@@ -34,9 +34,10 @@ from penstock.spark.frames import result_frame
 from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
 from penstock.spark.storage import Directory
-from penstock.spark.write_formats import kafka_rows
+from penstock.spark.write_formats import kafka_rows, kafka_writer
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
+from spark.kafka_broker import JARS
 from spark.scenario import Deliveries, record, trades
 
 NAMES = ("i", "b", "f", "d", "m", "s", "day", "at", "yes")
@@ -416,11 +417,29 @@ def test_kafka_rows_are_keyed_json(spark: SparkSession) -> None:
     assert kafka_rows(rows, "a.b").first()["key"] == "2024-01-01 00:00:00"  # type: ignore[index]
 
 
+def test_options_of_kafka_are_checked_before_anything_is_sent() -> None:
+    given = {"Kafka.Bootstrap.Servers": "host:9092", "Topic": "t", "KEY": "k"}
+    columns = spec("kafka").columns
+    writer = kafka_writer(given, "out", columns)
+    assert (writer.key, writer.options["kafka.bootstrap.servers"]) == ("k", "host:9092")
+    for change, said in {
+        "Topic": "needs the option topic",
+        "Kafka.Bootstrap.Servers": "needs the option kafka.bootstrap.servers",
+        "KEY": "no column none(.|\\n)*one of _query, .*, k",
+    }.items():
+        wrong = {**given, change: "none" if change == "KEY" else ""}
+        with pytest.raises(DataError, match=f"PS-SINK-002.*{said}"):
+            kafka_writer(wrong, "out", columns)
+
+
 @pytest.mark.parametrize(
     ("format", "options", "code"),
     [
         ("nonesuch", {}, "PS-SINK-001"),
-        ("kafka", {}, "PS-SINK-001.*org.apache.spark:spark-sql-kafka-0-10_2.13:"),
+        pytest.param(
+            "kafka", {}, "PS-SINK-001.*org.apache.spark:spark-sql-kafka-0-10_2.13:",
+            marks=pytest.mark.skipif(JARS is not None, reason="Spark has the connector"),
+        ),
         ("parquet", {}, "PS-SINK-002.*needs a path"),
         ("json", {"path": "x", "codec": "lz4"}, "PS-SINK-002.*'codec'"),
         ("csv", {"path": "x", "mode": "merge"}, "PS-SINK-002.*'merge'"),
@@ -428,7 +447,7 @@ def test_kafka_rows_are_keyed_json(spark: SparkSession) -> None:
         ("parquet", {"path": "/dev/null/x"}, "PS-SINK-003"),
         ("parquet", {"path": "nofs://host/x"}, "PS-SINK-003"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_refused(
     spark: SparkSession, format: str, options: dict[str, str], code: str
 ) -> None:

@@ -25,6 +25,7 @@ from penstock.types import Kind, arrow_type
 MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
 _FARTHEST = 1 << 61  # with windows as long at most, no sum of the two leaves 64 bits
+_WRITTEN_TIMES = [pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC")]
 QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
 NONE_QUARANTINED = QUARANTINE.empty_table()
 
@@ -244,11 +245,17 @@ def _loses_digits(values: pa.Array, target: pa.DataType) -> Bool:
 
 
 def _read_times(text: pa.Array) -> pa.Array:
-    """Timestamps written with or without a zone; a zone is turned into UTC."""
-    try:
-        return text.cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        return text.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    """Timestamps with or without a zone, which is turned into UTC; µs, what is finer is cut."""
+    for written in _WRITTEN_TIMES[:-1]:
+        try:
+            return _in_us(text.cast(written))
+        except pa.ArrowInvalid:
+            continue
+    return _in_us(text.cast(_WRITTEN_TIMES[-1]))
+
+
+def _in_us(times: pa.Array) -> pa.Array:
+    return times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.timestamp("us"))
 
 
 def _present(values: Any) -> Bool:

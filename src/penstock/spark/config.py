@@ -47,6 +47,7 @@ KAFKA_REMEDY = (
     "start Spark with its connector: connect(spark_options={"
     f'"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"}})'
 )
+_UNRESOLVED = re.compile(r"\[unresolved dependency: ([^\s:]+)")
 _log: Path | None = None
 """Where the Spark that we started writes; removed at exit unless an error named it."""
 
@@ -86,10 +87,19 @@ def build_session(
             atexit.register(log.unlink, missing_ok=True)
         return made
     except Exception as error:
-        raise SparkError(
-            f"Spark cannot be started: {_first_line(error)}",
-            remedy=f"see {log}; Spark needs Java 17 or 21",
-        ) from None
+        raise _not_started(error, log) from None
+
+
+def _not_started(error: Exception, log: Path) -> SparkError:
+    """Why there is no Spark; that a package cannot be fetched is in its log only."""
+    missing = _UNRESOLVED.search(log.read_text(errors="replace")) if log.exists() else None
+    if missing is None:
+        said, remedy = _first_line(error), f"see {log}; Spark needs Java 17 or 21"
+    else:
+        package = re.sub("[#;]", ":", missing[1])
+        said = f"the package {package} cannot be fetched"
+        remedy = f"correct spark.jars.packages, or name files in spark.jars; see {log}"
+    return SparkError(f"Spark cannot be started: {said}", remedy=remedy)
 
 
 def log_remedy() -> str:

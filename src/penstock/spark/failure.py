@@ -20,6 +20,7 @@ _AROUND = re.compile(  # what Spark puts before and behind what happened
     r"^(?::\s|Caused by: |(?:[a-z_]\w*\.)+[A-Z][\w$]*: |\[STREAM_FAILED\] Query \[[^\]]*\] "
     r"terminated with exception: )|\s*SQLSTATE: \w{5}\s*$"
 )
+_KAFKA = "org.apache.kafka.common.errors."
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ")
 """Spark's name of an error: the message after it was written for users."""
 
@@ -70,7 +71,8 @@ def _said(text: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """A line without the names of Java classes around it."""
+    """A line without the names of Java classes around it; what Kafka says would not tell so."""
+    of_kafka = _KAFKA in line
     while (shorter := _AROUND.sub("", line)) != line:
         line = shorter
-    return line
+    return f"Kafka: {line}" if of_kafka and not _NAMED.match(line) else line

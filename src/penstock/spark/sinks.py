@@ -22,7 +22,13 @@ from penstock.inprocess.sinks import open_sink
 from penstock.schema import Schema
 from penstock.shards.wire import Result
 from penstock.spark import batch_files as files
-from penstock.spark.change_frames import Decode, QueryNames, change_frame, local_frame
+from penstock.spark.change_frames import (
+    Decode,
+    QueryNames,
+    change_frame,
+    local_frame,
+    spark_schema,
+)
 from penstock.spark.failure import cause, essential
 from penstock.spark.write_formats import (
     ConsoleWriter,
@@ -55,6 +61,11 @@ class SinkSpec:
     options: Mapping[str, str] = field(default_factory=dict)
     names: Names = field(default_factory=dict)
     per_row: bool = False  # `_query` is the list of the queries that a row belongs to
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its changes."""
+        return tuple(spark_schema(self.schema, self.unit_time, self.per_row).names)
 
     def decode(self, batch: int) -> Decode:
         """What makes rows of the blocks of a batch."""
@@ -128,7 +139,7 @@ class SparkSinks:
         if kind in files.FORMATS:
             return self._files(kind, {k.lower(): v for k, v in given.items()}, spec.name)
         if kind == "kafka":
-            return open_kafka(self._spark, given, spec.name)
+            return open_kafka(self._spark, given, spec.name, spec.columns)
         check_format(self._spark, spec.format)
         return FormatWriter(spec.format, given.pop("mode", "append"), given)
 

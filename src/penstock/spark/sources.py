@@ -21,6 +21,7 @@ from penstock.errors import DataError
 from penstock.schema import Schema
 from penstock.spark.config import KAFKA_REMEDY, SparkError
 from penstock.spark.failure import cause, translated
+from penstock.spark.kafka import check_source
 from penstock.spark.parquet_files import can_read, found_files
 from penstock.sql.catalog import StreamDef
 from penstock.types import Kind, SqlType
@@ -113,7 +114,10 @@ def open_source(spark: SparkSession, stream: StreamDef) -> Source:
             reader = reader.format(kind).options(**options)
             return _rows(reader, kind, stream.name, stream.schema)
 
-    return Source(opened(None), files, opened)
+    source = Source(opened(None), files, opened)
+    if kind == "kafka":
+        check_source(spark, options, f"stream {stream.name} cannot read kafka", "PS-DATA-008")
+    return source
 
 
 def _rows(reader: DataStreamReader, kind: str, stream: str, schema: Schema) -> DataFrame:
@@ -123,12 +127,13 @@ def _rows(reader: DataStreamReader, kind: str, stream: str, schema: Schema) -> D
         reader = reader.schema(t.StructType([*texts, _corrupt()]))
         return reader.option("columnNameOfCorruptRecord", MALFORMED).load()
     if kind == "json":
-        reader = reader.schema(t.StructType([*spark_schema(schema), _corrupt()]))
-        return reader.option("columnNameOfCorruptRecord", MALFORMED).load()
+        reader = reader.schema(_json_schema(schema))
+        frame = reader.option("columnNameOfCorruptRecord", MALFORMED).load()
+        return frame.withColumn(MALFORMED, f.make_valid_utf8(MALFORMED))
     if kind in _FILES:
         return reader.schema(spark_schema(schema)).load()
     frame = reader.load()
-    return _parsed(frame, schema) if kind in _JSON_VALUE else _chosen(frame, stream, schema)
+    return parsed_values(frame, schema) if kind in _JSON_VALUE else _chosen(frame, stream, schema)
 
 
 def _chosen(frame: DataFrame, stream: str, schema: Schema) -> DataFrame:
@@ -176,12 +181,27 @@ def _corrupt() -> t.StructField:
     return t.StructField(MALFORMED, t.StringType())
 
 
-def _parsed(frame: DataFrame, schema: Schema) -> DataFrame:
-    """The fields of a JSON text in column `value`; a text that is none is handed on."""
+def _json_schema(schema: Schema) -> t.StructType:
+    """The fields of a JSON object; times are text, which admission reads with or without a zone."""
+    fields = [
+        t.StructField(
+            c.name, t.StringType() if c.type.kind is Kind.TIMESTAMP else spark_type(c.type)
+        )
+        for c in schema
+    ]
+    return t.StructType([*fields, _corrupt()])
+
+
+def parsed_values(frame: DataFrame, schema: Schema) -> DataFrame:
+    """The fields of the JSON object in column `value`; any other value is handed on as text.
+
+    Spark's parser would stop at the end of the first object, whatever follows it.
+    """
     text = f.col("value").cast("string")
-    fields = t.StructType([*spark_schema(schema), _corrupt()])
-    parsed = f.from_json(text, fields, {"columnNameOfCorruptRecord": MALFORMED})
-    return frame.select(parsed.alias("row"), text.alias("text")).select(
+    listed = f.concat(f.lit("["), f.try_validate_utf8(text), f.lit("]"))
+    one = f.when(f.json_array_length(listed) == 1, text)
+    parsed = f.from_json(one, _json_schema(schema), {"columnNameOfCorruptRecord": MALFORMED})
+    return frame.select(parsed.alias("row"), f.make_valid_utf8(text).alias("text")).select(
         *[f.col(f"row.`{c.name}`").alias(c.name) for c in schema],
         f.when(f.col("row").isNull(), f.col("text"))
         .otherwise(f.col(f"row.{MALFORMED}"))

@@ -5,7 +5,7 @@ None of these can tell a batch that comes again; `_batch` and `_seq` let their r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from penstock.errors import DataError, PenstockError
 from penstock.inprocess.sinks import Sink
 from penstock.spark.batch_files import MICROSECONDS, in_order
 from penstock.spark.config import KAFKA_REMEDY
+from penstock.spark.kafka import SERVERS, check_sink
 
 BatchFunction = Callable[[DataFrame, int], None]
 _JSON = {"ignoreNullFields": "false", "timestampNTZFormat": MICROSECONDS}
@@ -102,18 +103,31 @@ class FormatWriter:
         writer.mode(self.mode).save()
 
 
-def open_kafka(spark: SparkSession, given: dict[str, str], name: str) -> KafkaWriter:
-    """A sink into a Kafka topic."""
+def open_kafka(
+    spark: SparkSession, given: dict[str, str], name: str, columns: Collection[str]
+) -> KafkaWriter:
+    """A sink into a Kafka topic, of changes that have these columns."""
     check_format(spark, "kafka")
-    for option in ("kafka.bootstrap.servers", "topic"):
-        if option not in given:
-            raise DataError(
-                f"sink {name} needs the option {option}",
-                code="PS-SINK-002",
-                remedy="add OPTIONS (kafka.bootstrap.servers 'host:9092', topic 'changes')",
-            )
-    key = given.pop("key", "_query")
-    return KafkaWriter(given, key)
+    writer = kafka_writer(given, name, columns)
+    check_sink(spark, writer.options, f"sink {name} cannot write to kafka", "PS-SINK-004")
+    return writer
+
+
+def kafka_writer(given: Mapping[str, str], name: str, columns: Collection[str]) -> KafkaWriter:
+    """What the options of a sink into Kafka ask for."""
+    options = {key.lower(): value for key, value in given.items()}
+    key = options.pop("key", "_query")
+    wrong, remedy = "", ""
+    for option in (SERVERS, "topic"):
+        if not options.get(option):
+            wrong = f"sink {name} needs the option {option}"
+            remedy = f"add OPTIONS ({SERVERS} 'host:9092', topic 'changes')"
+    if not wrong and key not in columns:
+        wrong = f"sink {name} has no column {key} for the key"
+        remedy = f"one of {', '.join(columns)}"
+    if wrong:
+        raise DataError(wrong, code="PS-SINK-002", remedy=remedy)
+    return KafkaWriter(options, key)
 
 
 def check_format(spark: SparkSession, format: str) -> None:

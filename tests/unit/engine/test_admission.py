@@ -66,6 +66,16 @@ def test_text_columns_are_read_as_their_types():
     assert got.quarantined.num_rows == 1
 
 
+def test_times_are_text_with_and_without_a_zone():
+    schema = Schema((Field("k", INT), Field("ts", TIMESTAMP)))
+    times = ["2024-05-01T12:00:00Z", "2024-05-01T14:00:00.5+02:00", "2024-05-01 12:00:01.123456789"]
+    times += ["2024-05-01T12:00:02.1234567Z", "soon", "1714564800000"]
+    got = run(pa.table({"k": range(6), "ts": times}), schema=schema)
+    found = [str(at)[17:] for at in got.accepted.column("ts").to_pylist()]
+    assert found == ["00", "00.500000", "01.123456", "02.123456"]
+    assert got.quarantined.num_rows == 2
+
+
 def test_late_rows_are_judged_by_the_watermark_at_the_start():
     got = run([{"k": 1, "ts": 9}, {"k": 2, "ts": 10}, {"k": 3, "ts": 30}], watermark=10)
     assert got.late.column("k").to_pylist() == [1]

@@ -27,6 +27,24 @@ def test_a_wrong_java_home_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "JAVA_HOME" in raised.value.remedy
 
 
+def test_a_package_that_cannot_be_fetched_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "spark.log"
+
+    def exits(*_: object) -> None:
+        log.write_text("RuntimeException: [unresolved dependency: org.a#b_2.13;4.3.0: not found]\n")
+        raise RuntimeError("Java gateway process exited before sending its port number.")
+
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    monkeypatch.setattr("penstock.spark.config._check_java", lambda: None)
+    monkeypatch.setattr("penstock.spark.config._log", None)
+    monkeypatch.setattr("penstock.spark.config.launch_gateway", exits)
+    with pytest.raises(SparkError, match=r"the package org\.a:b_2\.13:4\.3\.0 cannot") as raised:
+        build_session(log=log)
+    assert "spark.jars" in raised.value.remedy
+
+
 def test_a_log_that_an_error_names_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     log, kept = tmp_path / "log", list[object]()
     monkeypatch.setattr("penstock.spark.config._log", log)

@@ -70,6 +70,10 @@ WAIT = f"{CALL}: org.apache.spark.SparkException: Exception thrown in awaitResul
             f"{WAIT}Caused by: java.net.ConnectException: Connection refused\n\tat a.B",
             "Connection refused",
         ),
+        (
+            f"{WAIT}Caused by: org.apache.kafka.common.errors.TimeoutException: Too late\n\tat a",
+            "Kafka: Too late",
+        ),
         ("", "unknown"),
     ],
 )
