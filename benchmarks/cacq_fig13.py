@@ -6,10 +6,10 @@ calls after it, once per user, quote and article.
 
 from __future__ import annotations
 
-from benchmarks.cacq_niagara import Plan, compare
+from benchmarks.cacq_niagara import Delivery, Plan, compare
 from benchmarks.cacq_workloads import JUDGED, Judge, update
 from benchmarks.chart import chart
-from benchmarks.pipeline import Cost, Result, at_least, scaled
+from benchmarks.pipeline import Result, at_least, scaled
 from penstock.session import Query, Session
 
 PLANS: tuple[Plan, ...] = ("CACQ", "PullUp")
@@ -25,7 +25,7 @@ def _register(ps: Session) -> list[Query]:
 
 def run(scale: float = 1.0) -> Result:
     places = scaled(ARTICLES, scale)
-    costs: list[dict[Plan, Cost]] = [
+    costs: list[dict[Plan, Delivery]] = [
         compare(PLANS, _register, update(QUOTES, articles, 1), times=1) for articles in places
     ]
     last = costs[-1]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,9 +36,12 @@ class Cost:
     cpu: float = float("inf")
     wall: float = float("inf")
 
-    def least(self, other: Cost) -> None:
+    def least(self, other: Self) -> None:
         """Take over what the other did faster."""
         self.cpu, self.wall = min(self.cpu, other.cpu), min(self.wall, other.wall)
+
+
+C = TypeVar("C", bound=Cost)
 
 
 @contextmanager
@@ -51,10 +55,11 @@ def timed() -> Iterator[Cost]:
 
 
 def take_turns(
-    contenders: Mapping[str, Callable[[], tuple[int, Cost]]], times: int = 3
-) -> dict[str, tuple[int, Cost]]:
+    contenders: Mapping[str, Callable[[], tuple[int, C]]], times: int = 3
+) -> dict[str, tuple[int, C]]:
     """Rows and best cost of each contender: one untimed turn each, then `times` more."""
-    best = {name: (run()[0], Cost()) for name, run in contenders.items()}
+    first = {name: run() for name, run in contenders.items()}
+    best = {name: (rows, type(cost)()) for name, (rows, cost) in first.items()}
     for _ in range(times):
         for name, run in contenders.items():
             rows, cost = run()
