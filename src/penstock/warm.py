@@ -85,7 +85,7 @@ _MANY = (
     "SELECT r.k, s.a FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k WHERE r.a > $a",
     "SELECT a, n FROM (SELECT a, count(*) AS n FROM r [RANGE 5] GROUP BY a) g WHERE n > $a"
     " EMIT CHANGES PER ROW",
-    "SELECT a, n FROM (SELECT a, sum(k) AS n FROM r [RANGE 5] GROUP BY a) g WHERE n > $k",
+    "SELECT a, n FROM (SELECT a, sum(k) AS n FROM r [RANGE 5] GROUP BY a) g WHERE n > $a",
 )
 _ROWS = 1_300  # of parameters: more than a flow takes of one template
 _PARAMS = pa.table(
