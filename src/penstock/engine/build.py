@@ -39,7 +39,12 @@ def build(
         sources, tables, queries, ctx, scope, at_commit, dict(block.emits), flows,
         frozenset(streams), read, dict(block.received), sets,
     )  # fmt: skip
-    plan = planner.plan_sends(block.sends) if block.node is None else planner.plan(block.node)
+    try:
+        plan = planner.plan_sends(block.sends) if block.node is None else planner.plan(block.node)
+    except Exception:
+        planner.give_up()
+        scope.free()
+        raise
     return Template(block.key, plan, queries, streams, read, scope, at_commit, sets)
 
 

@@ -48,6 +48,7 @@ class Engine:
         self.templates: dict[int, Template] = {}
         self._params: dict[int, Schema] = {}
         self._readers: dict[str, set[int]] = {}  # templates by stream or table
+        self._unbuilt = ""  # why the last template that could not be built could not
         self._moved: set[str] = set()  # streams whose rows or readers have, since they were trimmed
 
     @property
@@ -123,7 +124,13 @@ class Engine:
         return set()
 
     def _take_addtemplate(self, block: b.AddTemplate, output: b.Output) -> set[int]:
-        template = self._build(block, self.arena.scope(f"templates/{block.key}"))
+        try:
+            template = self._build(block, self.arena.scope(f"templates/{block.key}"))
+        except Exception as error:
+            if self._alone:
+                raise
+            self._unbuilt = f"{type(error).__name__}: {error}"
+            return set()
         self.templates[block.key] = template
         self._params[block.key] = block.params
         for name in (*template.streams, *template.tables):
@@ -134,7 +141,10 @@ class Engine:
         return build(block, self.sources, self.tables, self.ctx, scope, self.flows)
 
     def _take_addqueries(self, block: b.AddQueries, output: b.Output) -> set[int]:
-        if block.template not in self.templates:  # it broke, and its drop is on the way
+        if block.template not in self.templates:  # it could not be built, in this step
+            assert block.qids is not None
+            qids, reason = block.qids.tolist(), self._unbuilt
+            output.failures += [b.Failure(block.template, qid, reason) for qid in qids]
             return set()
         since = self.epoch + 1 if block.since is None else block.since
         queries = self.templates[block.template].queries

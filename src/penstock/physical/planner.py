@@ -145,6 +145,11 @@ class Planner:
         self._operators.append(view)
         return Plan(tuple(self._operators), self._nodes, view)
 
+    def give_up(self) -> None:
+        """Leave the flows that operators made so far take part in: the plan cannot be built."""
+        for flow in Plan(tuple(self._operators), {}, None).flows:
+            flow.close()
+
     def plan_sends(self, sends: tuple[Send, ...]) -> Plan:
         """Operators for what level 2 wants; rows are tagged here, where the past is known."""
         for send in sends:

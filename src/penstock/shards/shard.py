@@ -92,6 +92,8 @@ class Shard(ABC):
     def _add_queries(self, block: e.AddQueries) -> list[b.Block]:
         template = self.spec.templates.get(block.template)
         if template is None:
+            if block.template in self.spec.broken:  # the driver does not know yet
+                self._fail(block.template, block.qids.tolist(), "its plan has failed")
             return []
         rows = wire.unpack_params(block.params, template.params, self.engine.strings)
         since = 0 if block.history else block.since
@@ -151,6 +153,8 @@ class Shard(ABC):
             if len(changes):
                 found.setdefault(key, []).append(self._subscribers[key].shown(changes))
         for failure in output.failures:
+            if failure.template not in self.engine.templates:
+                self.spec.broken.add(failure.template)
             queries = self._subscribers[failure.template].fail(failure.qid)
             self._fail(failure.template, queries, failure.reason)
         for key in sorted(self._coming_or_going):

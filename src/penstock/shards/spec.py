@@ -19,6 +19,7 @@ class Spec:
     tables: dict[str, b.AddTable] = field(default_factory=dict)
     udfs: dict[str, b.AddUdf] = field(default_factory=dict)
     templates: dict[int, b.AddTemplate] = field(default_factory=dict)
+    broken: set[int] = field(default_factory=set)  # templates that failed here
     routing: Routing = "tickets"
 
     def blocks(self) -> Iterator[b.Block]:

@@ -146,7 +146,7 @@ def _declared(spec: Spec) -> list[tuple[Any, Any]]:
     """The declarations, to be compared by identity; holding them keeps identities apart."""
     parts = (spec.streams, spec.routes, spec.tables, spec.udfs, spec.templates)
     declared = [(key, _Same(value)) for part in parts for key, value in part.items()]
-    return [("routing", spec.routing), *declared]
+    return [("routing", spec.routing), ("broken", len(spec.broken)), *declared]
 
 
 class _Same:

@@ -64,6 +64,47 @@ def test_a_plan_that_breaks_in_level_1_leaves_level_2_too() -> None:
         assert not shard.spec.templates
 
 
+def test_a_query_that_comes_to_a_plan_that_has_broken_fails_too() -> None:
+    ps = ShardedSession(lambda deliver: LocalJob(2, deliver, eager=False))
+    ps.sql(STREAM)
+    text = "SELECT k, a FROM r [RANGE 50] WHERE a > {}"
+    first = ps.query(text.format(0))
+    ps.flush()
+    lower = ps._job.cluster.lowers[1]  # type: ignore[attr-defined]
+    (template,) = lower.engine.templates.values()
+    template.plan.operators[-1].changes = None
+    ps.push("r", [{"k": k, "a": 1, "ts": 1} for k in range(8)])
+    second = ps.query(text.format(7))  # in the same batch: nobody here knows
+    ps.flush()
+    assert [first.status, second.status] == ["failed", "failed"]
+    third = ps.query(text.format(0))
+    ps.push("r", [{"k": k, "a": 1, "ts": 2} for k in range(8)])
+    assert third.view().num_rows == 8
+
+
+def test_a_plan_that_shards_cannot_build_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ps = session(2)
+    good = ps.query("SELECT k, count(*) AS n FROM r [RANGE 50] GROUP BY k")
+    cluster = ps._job.cluster  # type: ignore[attr-defined]
+    before = [sorted(shard.engine.arena.names()) for shard in cluster.lowers]
+
+    def broken(self: object, *_: object) -> None:
+        raise MemoryError("no room for the view")
+
+    text = "SELECT k FROM r [RANGE 5] WHERE a > 3"
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.physical.planner.ViewOp", broken)
+        bad = ps.query(text)
+    assert bad.status == "failed"
+    with pytest.raises(PenstockError, match="no room for the view"):
+        bad.view()
+    assert [sorted(shard.engine.arena.names()) for shard in cluster.lowers] == before
+    assert not any(list(shard.engine.flows) for shard in cluster.lowers)
+    again = ps.query(text)
+    ps.push("r", [{"k": 1, "a": 5, "ts": 1}])
+    assert [good.view().num_rows, again.view().num_rows] == [1, 1]
+
+
 def test_numbers_of_dropped_queries_are_not_mixed_up() -> None:
     ps = session(3)
     old = ps.query("SELECT k FROM r [RANGE 9] WHERE a > 1")
