@@ -34,8 +34,9 @@ def explain_query(session: Session, info: QueryInfo) -> str:
     if template is None:
         return f"query {info.name} failed: {info.failure}"
     known = session._registry.templates[info.template]
-    names = [q.name for q in session._registry.of_template(info.template)]
-    shown = ", ".join(names[:5]) + (f", … {len(names)} in all" if len(names) > 5 else "")
+    registry = session._registry
+    names, count = registry.some_names(info.template, 5), registry.count(info.template)
+    shown = ", ".join(names) + (f", … {count} in all" if count > 5 else "")
     params = ", ".join(f"${f.name} {f.type}" for f in known.params) or "none"
     head = [
         f"query {info.name}: template {info.template}, parameters: {params}",

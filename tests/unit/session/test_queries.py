@@ -40,7 +40,7 @@ def test_queries_are_a_sequence(ps: Any) -> None:
     qs = over(ps, 1, 2, 3)
     assert isinstance(qs, penstock.Queries)
     assert [q.name for q in qs] == ["over1", "over2", "over3"]
-    assert (len(qs), qs[0].name, qs[-1] is ps["over3"]) == (3, "over1", True)
+    assert (len(qs), qs[0].name, qs[-1] == ps["over3"]) == (3, "over1", True)
     assert [q.name for q in qs[1:]] == ["over2", "over3"]
     assert qs.index(qs[1]) == 1
     assert repr(qs) == "Queries(3)"
