@@ -137,9 +137,9 @@ def add_queries(
         if output is not None:
             session._publish(output)
     finally:  # whatever a subscriber raised
-        sharing = np.delete(np.arange(len(names)), first)
-        if sharing.shape[0]:
-            tell_held(session, [(group, sharing)], INSERT)
+        joining = np.flatnonzero(~np.isin(qids, qids[first]))  # rows of Q that stand
+        if joining.shape[0]:
+            tell_held(session, [(group, joining)], INSERT)
     return Queries(session, readers)
 
 
