@@ -146,17 +146,18 @@ class Registry:
 
     # ---- names -----------------------------------------------------------------------
     def fresh_names(self, count: int, taken: Collection[str] = ()) -> Names:
-        """Names for anonymous queries that no query, nor anything in `taken`, has."""
-        while (clash := self._last_clash(count, taken)) is not None:
-            self.next_name = clash + 1
-        names = Names(None, self.next_name, count)
-        self.next_name += count
-        return names
+        """Names for anonymous queries that no query, nor anything in `taken`, has.
 
-    def _last_clash(self, count: int, taken: Collection[str]) -> int | None:
-        """The last of the next numbers whose name somebody has."""
+        They count as used once a group has them: a call that fails leaves no gap.
+        """
         wanted = range(self.next_name, self.next_name + count)
-        if count < len(self._named) + len(taken):
+        while (clash := self._last_clash(wanted, taken)) is not None:
+            wanted = range(clash + 1, clash + 1 + count)
+        return Names(None, wanted.start, count)
+
+    def _last_clash(self, wanted: range, taken: Collection[str]) -> int | None:
+        """The last of some numbers whose name somebody has."""
+        if len(wanted) < len(self._named) + len(taken):
             numbers = (n for n in wanted if (name := numbered(n)) in self._named or name in taken)
         else:
             found = map(number_of, (*self._named, *taken))
@@ -191,6 +192,8 @@ class Registry:
         self._by_template.setdefault(group.template, {})[group.number] = group
         self._counts[group.template] = self.count(group.template) + len(group)
         self._count += len(group)
+        if group.names.given is None:
+            self.next_name = group.names.first + len(group)
         if group.names.given is None and len(group) > 1:
             self._numbered.append(group)
         else:

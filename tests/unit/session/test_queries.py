@@ -256,6 +256,16 @@ def test_names_that_nobody_gave_pass_by_those_that_somebody_did(ps: Any) -> None
     )
 
 
+def test_a_call_that_fails_uses_no_names(ps: Any) -> None:
+    for bad in ({"low": ["x"]}, {"high": [1]}):
+        with pytest.raises(DataError):
+            ps.query_many(OVER, pa.table(bad))
+    with pytest.raises(PenstockError):
+        ps.query("SELECT k FROM r WHERE nothing > 1")
+    assert [q.name for q in ps.query_many(OVER, pa.table({"low": [1, 2]}))] == ["q1", "q2"]
+    assert ps.query("SELECT k FROM r [RANGE 9] WHERE a > 1").name == "q3"
+
+
 def test_show_queries_lists_those_that_are_there(ps: Any) -> None:
     qs = over(ps, 1, 2)
     halves = "SELECT 2 / (a - $low) AS b FROM r [RANGE 9] WHERE k = 1"
