@@ -21,6 +21,7 @@ from penstock.sql.cursor import Cursor, Text
 from penstock.sql.windows import STARTS, WindowSpec, parse_window
 
 _KEPT = ("CAST", "TRY_CAST", "EXTRACT")
+_BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
 
 
 class Penstock(Dialect):
@@ -52,6 +53,12 @@ class Penstock(Dialect):
             if at:
                 built.meta.setdefault("at", self.text.place(at.start))
             return built
+
+        def parse_query(self) -> Any:
+            """A statement that is a query; most begin so that it need not be tried for another."""
+            if self._curr and self._curr.token_type in _BEGINNINGS:
+                return self._parse_query_modifiers(self._parse_select())
+            return self._parse_statement()
 
         def _parse_primary(self) -> Any:
             start = self._curr.start if self._curr else 0
@@ -144,7 +151,7 @@ def _unclosed(text: Text) -> Place:
 
 def parse_query(tokens: list[Token], text: Text, place: Place) -> exp.Query:
     """A SELECT, set operation or WITH query."""
-    node = _parse(tokens, text, place, Penstock.Parser._parse_statement, "a SELECT")
+    node = _parse(tokens, text, place, Penstock.Parser.parse_query, "a SELECT")
     while isinstance(node, exp.Subquery) and not node.args.get("alias"):
         node = node.this
     if not isinstance(node, exp.Select | exp.SetOperation):
