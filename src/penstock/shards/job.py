@@ -15,7 +15,7 @@ from penstock.shards.cluster import Cluster
 from penstock.shards.entries import AddQueries, Deploy, Entry, EntryBlock
 from penstock.shards.messages import LogMessage
 
-_MOST_WAITING = 64  # entries
+_MOST_WAITING = 32  # entries: shards of a process find again what one of them has derived
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,9 @@ class QueryTable:
         n = params.shape[1]
         qids = self._free_rows(n) if qids is None else self._take_rows(qids)
         size = int(self._arr("regs")[_QUERIES])
-        for name, fill in (("params", 0), ("since", 0), ("cohort", -1), ("born", 0)):
-            self.scope.reserve(name, size, fill)
+        if size > self._arr("born").shape[0]:
+            for name, fill in (("params", 0), ("since", 0), ("cohort", -1), ("born", 0)):
+                self.scope.reserve(name, size, fill)
         self._arr("params")[qids] = params.T
         self._arr("since")[qids] = since
         self._arr("born")[qids] = self._count_change()
