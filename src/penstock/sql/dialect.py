@@ -6,6 +6,7 @@ remembers where it stands in the whole text, so that later errors can point at i
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -121,10 +122,20 @@ class Penstock(Dialect):
 _DIALECT = Penstock()
 
 
+class _OfThread(threading.local):
+    """What a thread makes once: a tokenizer begins anew with every text."""
+
+    def __init__(self) -> None:
+        self.tokenizer = Penstock.Tokenizer(dialect=_DIALECT)
+
+
+_of_thread = _OfThread()
+
+
 def tokenize(text: Text) -> list[Token]:
     """The tokens of a whole text."""
     try:
-        return list(Penstock.Tokenizer(dialect=_DIALECT).tokenize(text.sql))
+        return list(_of_thread.tokenizer.tokenize(text.sql))
     except TokenError as error:
         raise SqlSyntaxError(
             "a quoted string, a quoted name or a comment is not closed",
