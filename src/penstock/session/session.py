@@ -112,6 +112,12 @@ class Session:
                 )
             yield
 
+    @contextmanager
+    def _look(self) -> Iterator[None]:
+        """Hold the session to look at it: calls made before have had their effect."""
+        with self._lock:
+            yield
+
     # ---- statements ------------------------------------------------------------------
     def sql(self, text: str) -> Any:
         """Run one or more statements; returns the result of the last one."""
@@ -200,7 +206,7 @@ class Session:
         return info, self._registry.templates[info.template]
 
     def _view(self, name: str) -> pa.Table:
-        with self._lock:
+        with self._look():
             info, template = self._running(name)
             _check_keeps(template, name)
         return self._read_rows(info)
@@ -214,7 +220,7 @@ class Session:
             return pa.Table.from_arrays(columns, schema=schema.arrow())
 
     def _view_all(self, readers: Readers) -> pa.Table:
-        with self._lock:
+        with self._look():
             running = readers.running()
             template = self._registry.templates.get(readers.template)
             if template is None or not running.shape[0]:
@@ -235,14 +241,15 @@ class Session:
 
     def _changes(self, readers: Readers, at: int | None = None) -> pa.Table:
         """What one of the readers, or all, have not read yet."""
-        with self._lock:
+        with self._look():
             table = readers.take_all() if at is None else readers.take(at)
             readers.log.forget()
             return table
 
     def _status(self, name: str) -> str:
-        info = self._query_info(name)
-        return "failed" if info.failure is not None else self._status_of(info.group)
+        with self._look():
+            info = self._query_info(name)
+            return "failed" if info.failure is not None else self._status_of(info.group)
 
     def _status_of(self, group: Group) -> str:
         """Of the queries of a group that have not failed."""
@@ -253,13 +260,15 @@ class Session:
         return "warming" if clock < started + longest else "running"
 
     def _subscribe(self, name: str, callback: Callback) -> None:
-        self._query_info(name)
-        self._subscribers.setdefault(name, []).append(callback)
+        with self._look():
+            self._query_info(name)
+            self._subscribers.setdefault(name, []).append(callback)
 
     def _subscribe_all(self, readers: Readers, callback: Callback) -> None:
-        if not readers.running().shape[0]:
-            raise NameError_("all these queries were dropped", code="PS-NAME-004")
-        self._listeners.append((readers, callback))
+        with self._look():
+            if not readers.running().shape[0]:
+                raise NameError_("all these queries were dropped", code="PS-NAME-004")
+            self._listeners.append((readers, callback))
 
     def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
         raise UnsupportedError(
@@ -288,7 +297,7 @@ class Session:
         dropping.retract(self, chosen)
 
     def _explain_query(self, name: str) -> str:
-        with self._lock:
+        with self._look():
             return explain.explain_query(self, self._query_info(name))
 
     # ---- input -----------------------------------------------------------------------
@@ -414,11 +423,12 @@ class Session:
 
     def progress(self) -> list[dict[str, Any]]:
         """One record per batch, newest last (the last thousand)."""
-        return list(self._progress)
+        with self._look():
+            return list(self._progress)
 
     def on_progress(self, callback: Listener) -> None:
         """Call a function with the record of every batch from now on; json.dumps takes it."""
-        with self._open():
+        with self._open(), self._look():
             self._watchers.append(callback)
 
     def start(self) -> None:
