@@ -86,7 +86,11 @@ class Query:
     def _live(self) -> Session:
         """The session, unless this query is gone (its name may be another's by now)."""
         if self._dropped:
-            raise NameError_(f"query {self.name} was dropped", code="PS-NAME-004")
+            raise NameError_(
+                f"query {self.name} was dropped",
+                code="PS-NAME-004",
+                remedy="register it again; changes() still gives what it had left",
+            )
         return self._session
 
 
