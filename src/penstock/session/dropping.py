@@ -37,12 +37,14 @@ def retract(session: Session, infos: list[QueryInfo]) -> None:
     subscribers = session._registry.subscribers
     shared = {qid for qid, n in leaving.items() if subscribers(template, qid) > n}
     last = np.array([qid for qid in leaving if qid not in shared], np.int64)
-    if last.shape[0]:
-        session._apply([b.DropQueries(template, last)])
-    for readers, places in delivery.by_readers(session, infos):
-        readers.leave(places)
-    if shared:  # retract what they hold of rows of Q that stay
-        registration.tell_held(session, [info for info in infos if info.qid in shared], DELETE)
+    try:
+        if last.shape[0]:
+            session._apply([b.DropQueries(template, last)])
+    finally:  # whatever a subscriber raised
+        for readers, places in delivery.by_readers(session, infos):
+            readers.leave(places)
+        if shared:  # retract what they hold of rows of Q that stay
+            registration.tell_held(session, [i for i in infos if i.qid in shared], DELETE)
 
 
 def forget(session: Session, infos: list[QueryInfo]) -> None:

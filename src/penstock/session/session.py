@@ -277,11 +277,13 @@ class Session:
             infos = [self._query_info(name) for name in names]
             dropping.check_sinks(self, names)
             running = [info for info in infos if info.failure is None]
-            if running:
-                self._retract(running)
             for info in infos:
                 self._handles[info.name]._dropped = True
-            self._forget(infos)
+            try:
+                if running:
+                    self._retract(running)
+            finally:  # whatever a subscriber raised
+                self._forget(infos)
 
     def _forget(self, infos: list[QueryInfo]) -> None:
         """Take queries that the engine no longer has out of all books."""
