@@ -304,3 +304,21 @@ def test_a_restored_session_goes_on_reading() -> None:
         ("over1", "insert", 2, 8),
         ("over5", "insert", 2, 8),
     ]
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_queries_over_tables_alone_come_and_go_at_the_clock(shards: int | None) -> None:
+    with penstock.connect(runner="inprocess", shards=shards) as ps:
+        ps.sql("CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts")
+        ps.sql("CREATE TABLE t (k INT, w INT)")
+        ps.sql("INSERT INTO t VALUES (1, 1)")
+        text = "SELECT k FROM t WHERE w > 0"
+        first = ps.query(text, history=True)
+        ps.push("r", [{"k": 1, "ts": 8}])
+        same = ps.query(text, history=True)
+        ps.advance(ts=20)
+        first.drop()
+        ps.advance(ts=30)
+        same.drop()
+        assert first.changes()["_time"].to_pylist() == [None, 20]
+        assert same.changes()["_time"].to_pylist() == [8, 30]
