@@ -173,7 +173,8 @@ def add_queries(
         check_history(session, compiled)
     info, blocks = template_for(session, compiled, emission)
     words = [tuple(r) for r in rows.T.tolist()]
-    keys = session._row_keys(info.key, words, history)
+    alone = history and info.monotonic  # keeps no answer that could be told later
+    keys = session._row_keys(info.key, words, history, alone)
     first: dict[RowKey, int] = {}
     for i, key in enumerate(keys):
         if session._registry.qid_of(key) is None:
@@ -181,7 +182,8 @@ def add_queries(
     order = list(first.values())
     if order:
         chosen = np.ascontiguousarray(rows[:, order])
-        output = session._apply([*blocks, b.AddQueries(info.key, chosen, history)], defer=True)
+        added = b.AddQueries(info.key, chosen, history, alone=alone)
+        output = session._apply([*blocks, added], defer=True)
         enter_template(session, info)
         qids = dict(zip((keys[i] for i in order), output.added[0].tolist(), strict=True))
     else:

@@ -397,9 +397,16 @@ class Session:
         """Heartbeats that the wall clock asks for."""
         self._apply(blocks)
 
-    def _row_keys(self, template: int, words: list[tuple[int, ...]], history: bool) -> list[RowKey]:
-        """What makes queries equal by definition: template, first epoch seen, parameters."""
+    def _row_keys(
+        self, template: int, words: list[tuple[int, ...]], history: bool, alone: bool
+    ) -> list[RowKey]:
+        """What makes queries equal by definition: template, first epoch seen, parameters.
+
+        Those that are told apart from others (`alone`) have a number of this call instead.
+        """
         since = 0 if history else self._engine.epoch + 1
+        if alone:
+            since = -1 - self._engine.batch
         return [(template, since, w) for w in words]
 
     def _publish(self, output: b.Output) -> None:

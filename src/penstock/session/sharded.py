@@ -160,9 +160,7 @@ class ShardedSession(Session):
         template = self._engine.templates.get(block.template)
         used = np.arange(n) if template is None else template.queries.vacant(n)
         qids = self._note(lambda: used)
-        return b.AddQueries(
-            block.template, block.params, block.history, qids, self._engine.epoch + 1
-        )
+        return replace(block, qids=qids, since=self._engine.epoch + 1)
 
     # ---- calls -----------------------------------------------------------------------
     def _execute(self, statement: st.Statement) -> Any:
@@ -337,7 +335,9 @@ class ShardedSession(Session):
             self._job.wait(max(waiting))
         return super()._changes(readers, at)
 
-    def _row_keys(self, template: int, words: list[tuple[int, ...]], history: bool) -> list[RowKey]:
+    def _row_keys(
+        self, template: int, words: list[tuple[int, ...]], history: bool, alone: bool
+    ) -> list[RowKey]:
         """Every query has a number of its own; shards find out which are identical."""
         return [(template, self._number, (i,)) for i in range(len(words))]
 
