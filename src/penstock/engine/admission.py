@@ -7,6 +7,7 @@ batch are late. accepted + late + quarantined = received, always.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,8 +25,11 @@ from penstock.types import Kind, arrow_type
 
 MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
-_FARTHEST = 1 << 61  # with windows as long at most, no sum of the two leaves 64 bits
+FARTHEST = 1 << 61  # with windows as long at most, no sum of the two leaves 64 bits
 _WRITTEN_TIMES = [pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC")]
+_UNFIT = (
+    pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError
+)  # fmt: skip
 QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
 NONE_QUARANTINED = QUARANTINE.empty_table()
 
@@ -114,8 +118,8 @@ def _judge_times(times: pa.Array, name: str, reasons: Reasons) -> tuple[I64, int
     if not ts.shape[0]:
         return ts, 0, 0
     low, high = int(ts.min()), int(ts.max())
-    if low < -_FARTHEST or high > _FARTHEST:
-        outside = (ts > _FARTHEST) | (ts < -_FARTHEST)
+    if low < -FARTHEST or high > FARTHEST:
+        outside = (ts > FARTHEST) | (ts < -FARTHEST)
         reasons.note(outside, f"{name} is outside the range of event time")
     return ts, low, high
 
@@ -123,7 +127,9 @@ def _judge_times(times: pa.Array, name: str, reasons: Reasons) -> tuple[I64, int
 def as_columns(data: Any, schema: Schema) -> dict[str, Any]:
     """Columns by name: Arrow arrays, or lists of Python values for a list of dicts."""
     if isinstance(data, pd.DataFrame):
-        data = pa.Table.from_pandas(data, preserve_index=False)
+        names = [str(name) for name in data.columns]
+        _check_names(names, schema)
+        return {name: _of_series(data.iloc[:, i]) for i, name in enumerate(names)}
     if isinstance(data, pa.RecordBatch | pa.Table):
         names = data.column_names
         _check_names(names, schema)
@@ -140,10 +146,18 @@ def as_columns(data: Any, schema: Schema) -> dict[str, Any]:
     )
 
 
+def _of_series(column: pd.Series[Any]) -> Any:
+    """A column of a frame: an Arrow array, or its values where these are of several types."""
+    try:
+        return pa.array(column, from_pandas=True)
+    except (*_UNFIT, TypeError):
+        return [None if missing else v for v, missing in zip(column, column.isna(), strict=True)]
+
+
 def _check_names(names: list[str], schema: Schema) -> None:
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
-        raise DataError(f"column {twice[0]} comes twice", code="PS-DATA-002")
+        raise DataError(f"column {twice[0]} comes twice", code="PS-DATA-002", remedy="give it once")
     unknown = [n for n in names if n not in schema.names and n != MALFORMED]
     if unknown:
         raise DataError(
@@ -158,7 +172,7 @@ def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool | None]:
     target = arrow_type(column.type)
     if values is None:
         return pa.nulls(n, target), None
-    if isinstance(values, list) and _are_floats(values) and pa.types.is_decimal(target):
+    if isinstance(values, list) and _narrows_floats(target) and _are_floats(values):
         values = pa.array(values, pa.float64())
     if isinstance(values, list):
         return _convert_python(values, target)
@@ -175,7 +189,7 @@ def _convert_python(values: list[Any], target: pa.DataType) -> tuple[pa.Array, B
     try:
         if _is_exact(values, target):
             return pa.array(values, target), np.zeros(len(values), np.bool_)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+    except (*_UNFIT, TypeError):
         pass
     if len(values) == 1:
         array = _one_value(values[0], target)
@@ -191,22 +205,31 @@ def _are_floats(values: list[Any]) -> bool:
     return {type(v) for v in values} <= {float, type(None)}
 
 
+def _narrows_floats(target: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(target) or pa.types.is_float32(target))
+
+
 def _is_exact(values: list[Any], target: pa.DataType) -> bool:
-    """Whether pyarrow converts without changing values: it cuts floats and takes bools as ints."""
-    kinds = {type(v) for v in values}
+    """Whether pyarrow converts without changing values.
+
+    It cuts floats and times of day, makes infinities, and takes bools as ints.
+    """
+    kinds = {type(v) for v in values} - {type(None)}
     if bool in kinds and not pa.types.is_boolean(target):
         return False
-    return not (pa.types.is_integer(target) and kinds - {int, type(None)})
+    if pa.types.is_date(target):
+        return kinds <= {dt.date, int}
+    return not (kinds - {int} and (pa.types.is_integer(target) or pa.types.is_float32(target)))
 
 
 def _one_value(value: Any, target: pa.DataType) -> pa.Array | None:
     if isinstance(value, bool) != pa.types.is_boolean(target) and not isinstance(value, str):
         return None
     try:
-        array = pa.array([value])
-        return None if _loses_digits(array, target).any() else array.cast(target)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        array, bad = _cast_leniently(pa.array([value]), target)
+    except _UNFIT:
         return None
+    return None if bad.any() else array
 
 
 def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bool]:
@@ -224,7 +247,9 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
     try:
         if pa.types.is_timestamp(target) and pa.types.is_string(values.type):
             return _read_times(values), np.zeros(n, np.bool_)
-        return values.cast(target), _loses_digits(values, target)
+        if pa.types.is_decimal(target) and pa.types.is_integer(values.type):
+            values = values.cast(pa.decimal128(38, target.scale))  # where every integer has room
+        return values.cast(target), _changes_by(values, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         if n <= 1:
             return pa.nulls(n, target), np.ones(n, np.bool_)
@@ -234,10 +259,23 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
     return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
 
 
+def _changes_by(values: pa.Array, target: pa.DataType) -> Bool:
+    """The values that a cast which does not fail would make others."""
+    if pa.types.is_date(target) and pa.types.is_timestamp(values.type):
+        return _numpy(
+            pc.fill_null(pc.not_equal(pc.floor_temporal(values, unit="day"), values), False)
+        )
+    if pa.types.is_floating(values.type) and pa.types.is_decimal(target):
+        return _loses_digits(values, target)
+    if pa.types.is_float64(values.type) and pa.types.is_float32(target):
+        floats = _numpy(pc.fill_null(values, 0))
+        with np.errstate(over="ignore"):
+            return np.asarray(np.isinf(floats.astype(np.float32)) & ~np.isinf(floats))
+    return np.zeros(len(values), np.bool_)
+
+
 def _loses_digits(values: pa.Array, target: pa.DataType) -> Bool:
     """Floats that are not the nearest to a decimal of the target's scale: a cast would cut them."""
-    if not (pa.types.is_decimal(target) and pa.types.is_floating(values.type)):
-        return np.zeros(len(values), np.bool_)
     floats = _numpy(pc.fill_null(values, 0))
     unit = 10.0**target.scale
     nearest = np.rint(floats.astype(np.float64) * unit) / unit

@@ -104,7 +104,8 @@ class AddTemplate:
 class AddQueries:
     """Parameter rows (column-major, NULL word first); they get their qids in the output.
 
-    Where several shards must agree, the rows' qids and the first epoch they see are given.
+    Where several shards must agree, the rows' qids and the first epoch they see are given, and
+    whether identical queries that come later are other rows.
     """
 
     template: int
@@ -112,6 +113,7 @@ class AddQueries:
     history: bool
     qids: I64 | None = None
     since: int | None = None
+    alone: bool = False
 
 
 @record

@@ -156,7 +156,8 @@ class Engine:
     def _take_dropqueries(self, block: b.DropQueries, output: b.Output) -> set[int]:
         template = self.templates.get(block.template)
         if template is not None:
-            output.changes.append((block.template, template.drop(block.qids)))
+            gone = template.drop(block.qids, self.clock_of(template))
+            output.changes.append((block.template, gone))
             self._free_if_unused(template)
         return set()
 
@@ -203,7 +204,7 @@ class Engine:
         output.failures += failed
         if failed and self._alone:
             qids = np.array([f.qid for f in failed], np.int64)
-            output.changes.append((template.key, template.drop(qids)))
+            output.changes.append((template.key, template.drop(qids, self.clock_of(template))))
             self._free_if_unused(template)
 
     def _break(self, template: Template, reason: str, output: b.Output) -> None:
@@ -295,7 +296,8 @@ class Engine:
     def answers(self, key: int, qids: I64, kind: int = INSERT) -> Changes:
         """What queries of a template hold, as changes of one kind at the clock."""
         self.ctx.failures.drain()
-        held = self.templates[key].held(qids, kind)
+        template = self.templates[key]
+        held = template.held(qids, kind, self.clock_of(template))
         for _, _, reason in self.ctx.failures.drain():
             raise QueryFailed(f"the answer cannot be read: {reason}")
         return held

@@ -89,16 +89,20 @@ class Template:
             if leaf.channel == channel:
                 leaf.put(delta)
 
-    def held(self, qids: I64, kind: int) -> Changes:
-        """The answers of queries at the clock, as changes of one kind."""
+    def held(self, qids: I64, kind: int, now: int) -> Changes:
+        """The answers of queries at the clock, as changes of one kind.
+
+        Nothing moves a plan over tables alone while these stay the same: `now` is its time.
+        """
         view = self.plan.view
         if view is None:
             return self.no_changes()
-        return view.held(qids, Clock(self.clock, self.clock), kind)
+        at = self.clock if self.streams else max(self.clock, now)
+        return view.held(qids, Clock(at, at), kind)
 
-    def drop(self, qids: I64) -> Changes:
+    def drop(self, qids: I64, now: int) -> Changes:
         """Retract the answers of queries and free their state."""
-        changes = self.held(qids, DELETE)
+        changes = self.held(qids, DELETE, now)
         self.purge(qids)
         return changes
 

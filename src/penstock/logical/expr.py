@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from functools import reduce
 
 from penstock.errors import Place
 from penstock.frozen import Hashed, derived, frozen, record
@@ -16,6 +17,7 @@ from penstock.types import BOOLEAN, SqlType
 
 _NONE: frozenset[int] = frozenset()
 _ALONE = tuple(frozenset((i,)) for i in range(64))
+_CHAIN = 16  # so many parts in a row
 Value = bool | int | float | str | None
 """A literal in physical terms: µs for TIMESTAMP and INTERVAL, days for DATE, scaled for DECIMAL."""
 
@@ -206,7 +208,11 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
 
 def conjunction(parts: list[Expr]) -> Expr | None:
     """AND of `parts`, None when there are none."""
-    result: Expr | None = None
-    for part in parts:
-        result = part if result is None else Call(BOOLEAN, "and", (result, part))
-    return result
+    return chained("and", parts) if parts else None
+
+
+def chained(fn: str, parts: list[Expr]) -> Expr:
+    """AND or OR of `parts` from left to right; many of them are a tree that is not deep."""
+    while len(parts) > _CHAIN:
+        parts = [chained(fn, parts[i : i + _CHAIN]) for i in range(0, len(parts), _CHAIN)]
+    return reduce(lambda left, right: Call(BOOLEAN, fn, (left, right)), parts)

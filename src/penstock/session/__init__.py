@@ -30,6 +30,14 @@ def _routing(name: str) -> Routing:
     )
 
 
+def _shards(count: Any) -> int:
+    if isinstance(count, int) and not isinstance(count, bool) and count > 0:
+        return count
+    raise UnsupportedError(
+        f"there cannot be {count!r} shards", code="PS-RUNNER-004", remedy="give a number from 1 on"
+    )
+
+
 def connect(
     *,
     runner: str = "spark",
@@ -75,7 +83,7 @@ def connect(
             remedy='use "spark" or "inprocess"',
         )
     if shards is not None:
-        count = shards
+        count = _shards(shards)
         session = ShardedSession(
             lambda deliver: LocalJob(count, deliver), optimizer_off=off, keep_changes=keep_changes
         )

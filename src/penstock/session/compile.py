@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.errors import PlanError
-from penstock.logical.expr import Literal
-from penstock.logical.nodes import Node, Range, Rows, Scan, Unbounded, Windowed, walk
+from penstock.errors import PlanError, SqlSyntaxError
+from penstock.logical.expr import Expr, Literal, children
+from penstock.logical.nodes import (
+    Node,
+    Range,
+    Rows,
+    Scan,
+    Unbounded,
+    Windowed,
+    exprs_of,
+    walk,
+)
 from penstock.optimizer.lower_windows import lower_windows
 from penstock.optimizer.optimizer import optimize
 from penstock.optimizer.stats import Stats
@@ -20,6 +29,8 @@ from penstock.sql.catalog import Catalog, MemoryCatalog, StreamDef
 from penstock.sql.lift import lift
 from penstock.sql.statements import Select
 
+_DEEPEST = 150  # levels of a plan: what walks it by recursion has room for more
+
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
@@ -32,8 +43,36 @@ class Compiled:
 
 
 def compile_select(select: Select, catalog: Catalog) -> Compiled:
-    """Bind a SELECT and lift its constants."""
-    return compile_bound(bind(select.query, catalog))
+    """Bind a SELECT and lift its constants; refuse one that nests deeper than all may walk."""
+    try:
+        compiled = compile_bound(bind(select.query, catalog))
+    except RecursionError as error:
+        raise _too_deep() from error
+    if _depth(compiled.template) > _DEEPEST:
+        raise _too_deep()
+    return compiled
+
+
+def _too_deep() -> SqlSyntaxError:
+    return SqlSyntaxError(
+        "the statement is nested too deeply",
+        remedy="write lists with IN, or split it into several queries",
+    )
+
+
+def _depth(template: Node) -> int:
+    """The levels of a plan and of the expressions in it, without recursion."""
+    deepest = 0
+    todo: list[tuple[Node | Expr, int]] = [(template, 1)]
+    while todo:
+        top, level = todo.pop()
+        deepest = max(deepest, level)
+        if isinstance(top, Node):
+            todo += [(node, level + 1) for node in top.inputs]
+            todo += [(expr, level + 1) for expr in exprs_of(top)]
+        else:
+            todo += [(part, level + 1) for part in children(top)]
+    return deepest
 
 
 def compile_bound(bound: Bound) -> Compiled:

@@ -110,25 +110,31 @@ def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
 def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
     """Changes of one template and batch that are not in its changelog, by reader."""
     parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
+    errors: list[Raised] = []
     for readers, batch in parts:
         readers.put_aside(batch)
-        _tell_batch(session, readers, batch)
+        errors += _tell_batch(session, readers, batch)
     for create, sink in session._fed_sinks() if parts else ():
         info = session._registry.find(create.view)
         if info is not None and info.template == parts[0][0].template and is_whole(create):
             tables = [readers.label([batch]) for readers, batch in parts]
             sink.write(pa.concat_tables(tables), parts[0][1].number)
+    if (said := complaint(errors)) is not None:
+        raise said
 
 
-def _tell_batch(session: Session, readers: Readers, batch: Batch) -> None:
-    """Tell changes to who listens to their readers."""
+def _tell_batch(session: Session, readers: Readers, batch: Batch) -> list[Raised]:
+    """Tell changes to who listens to their readers; what they raised."""
+    errors: list[Raised] = []
     for at in np.unique(batch.owners).tolist():
         if readers.names[at] in session._subscribers:
             name = readers.names[at]
-            tell(session, name, label([batch.of(at)], name, readers.log.columns(many=False)))
+            table = label([batch.of(at)], name, readers.log.columns(many=False))
+            errors += tell(session, name, table)
     for listening, callback in session._listeners:
         if listening is readers:
-            call(callback, readers.label([batch]), "many")
+            errors += call(callback, readers.label([batch]), f"{len(readers)} queries")
+    return errors
 
 
 def let_listeners_go(session: Session) -> None:

@@ -39,15 +39,22 @@ def retract(session: Session, chosen: Chosen) -> None:
     template = chosen[0][0].template
     info = session._registry.templates[template]
     last = session._leave(info, np.concatenate([g.qids[places] for g, places in chosen]))
-    if last.shape[0]:
-        session._apply([b.DropQueries(template, last)])
+    try:
+        if last.shape[0]:
+            session._apply([b.DropQueries(template, last)])
+    finally:  # whatever a subscriber raised
+        _leave(session, chosen, last)
+
+
+def _leave(session: Session, chosen: Chosen, last: I64) -> None:
+    """Let readers go; those of rows of Q that stay are told that what they hold is taken back."""
     staying: Chosen = []
     for group, places in chosen:
         session._readers[group.number].leave(places)
         stay = places[~np.isin(group.qids[places], last)]
         if stay.shape[0]:
             staying.append((group, stay))
-    if staying:  # retract what they hold of rows of Q that stay
+    if staying:
         registration.tell_held(session, staying, DELETE)
 
 

@@ -67,8 +67,9 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
             qid, reason = wire.loads(result.data)
             failures.setdefault((result.template, qid), reason)
     progress.note_batch(session, batch, sum(rows for _, rows in touched))
+    leaving = list(session._leaving)  # not who leaves because of what is delivered
     errors = delivery.deliver(session, batch.number, {key for key, _ in touched})
-    for gone in session._leaving:
+    for gone in leaving:
         errors += gone.tell(batch.number)
     session._engine.collect_strings()
     _let_go(session, batch.entry)

@@ -34,7 +34,7 @@ def find_table(session: Session, name: str) -> TableDef:
 
 def find_stream(session: Session, name: str) -> StreamDef:
     """The stream called `name`."""
-    found = session._catalog.relation(name)
+    found = session._catalog.relation(name) if isinstance(name, str) else None
     if not isinstance(found, StreamDef):
         raise NameError_(f"no stream called {name}", remedy="SHOW STREAMS lists them")
     return found

@@ -30,7 +30,8 @@ def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
             assert block.since is not None
             schema = session._deployed[block.template].params
             params = wire.pack_params(block.params, schema, engine.strings)
-            return [e.AddQueries(block.template, block.qids, params, block.history, block.since)]
+            told = (block.template, block.qids, params, block.history, block.since, block.alone)
+            return [e.AddQueries(*told)]
         case b.TableChange():
             schema = engine.tables[block.table].schema
             arrays = to_arrow(block.insert, schema, engine.strings)

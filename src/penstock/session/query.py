@@ -49,7 +49,7 @@ class Query:
 
     @property
     def _dropped(self) -> bool:
-        return bool(self._readers.group.gone[self._at])
+        return bool(self._readers.group.dropped[self._at])
 
     @property
     def status(self) -> str:
@@ -94,7 +94,11 @@ class Query:
     def _live(self) -> Session:
         """The session, unless this query is gone (its name may be another's by now)."""
         if self._dropped:
-            raise NameError_(f"query {self.name} was dropped", code="PS-NAME-004")
+            raise NameError_(
+                f"query {self.name} was dropped",
+                code="PS-NAME-004",
+                remedy="register it again; changes() still gives what it had left",
+            )
         return self._session
 
 
@@ -146,5 +150,6 @@ class Queries(Sequence[Query]):
     def drop(self) -> None:
         """Retract all answers that are left in one step, and free the queries' state."""
         group = self._readers.group
-        if group.left:
-            self._session._drop_queries([(group.number, group.there())])
+        left = np.flatnonzero(~group.dropped)
+        if left.shape[0]:
+            self._session._drop_queries([(group.number, left)])

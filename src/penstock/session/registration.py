@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING, I64, Emission
 from penstock.engine import blocks as b
+from penstock.engine.admission import convert
 from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
 from penstock.kernels.changes import INSERT
 from penstock.optimizer.emit import choose_emits
@@ -38,18 +39,43 @@ _APART = 1 << 32  # where `_seq` begins of rows that are not in the changelog
 
 def params_table(params: Any) -> pa.Table:
     """Parameters given as a pyarrow table or batch, a pandas frame or a list of dicts."""
-    if isinstance(params, pa.Table):
-        return params
     if isinstance(params, pa.RecordBatch):
-        return pa.Table.from_batches([params])
-    if isinstance(params, pd.DataFrame):
-        return pa.Table.from_pandas(params, preserve_index=False)
-    if isinstance(params, list) and all(isinstance(row, dict) for row in params):
-        return pa.Table.from_pylist(params)
+        params = pa.Table.from_batches([params])
+    elif isinstance(params, pd.DataFrame):
+        columns = [(str(name), params.iloc[:, i]) for i, name in enumerate(params.columns)]
+        params = _table_of(columns)
+    elif isinstance(params, list) and all(isinstance(row, dict) for row in params):
+        names = dict.fromkeys(name for row in params for name in row)
+        params = _table_of([(str(name), [row.get(name) for row in params]) for name in names])
+    if isinstance(params, pa.Table):
+        _check_once(params.column_names)
+        return params
     raise DataError(
         f"cannot read parameters from a {type(params).__name__}",
         remedy="pass a pyarrow Table, a pandas DataFrame or a list of dicts",
     )
+
+
+def _table_of(columns: list[tuple[str, Any]]) -> pa.Table:
+    """Columns of Python values or of a frame as a table."""
+    arrays = []
+    for name, values in columns:
+        try:
+            arrays.append(pa.array(values, from_pandas=isinstance(values, pd.Series)))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise DataError(
+                f"column {name} of params cannot be read: {error}",
+                remedy="give all its values one type",
+            ) from error
+    return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
+
+
+def _check_once(names: list[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(
+                f"column {name} of params comes twice", code="PS-DATA-002", remedy="give it once"
+            )
 
 
 def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I64, Names]:
@@ -59,27 +85,36 @@ def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I
     else:
         names = _fresh_names(session, table.num_rows)
     explicit = Schema(compiled.params.fields[: compiled.explicit])
-    for field in explicit:
-        if field.name not in table.column_names:
-            raise DataError(
-                f"no column for parameter ${field.name}",
-                remedy=f"params needs the columns {', '.join(explicit.names)}",
-            )
-    try:
-        chosen = table.select(list(explicit.names)).cast(explicit.arrow())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"parameters of the wrong type: {error}") from error
-    batch = chosen.combine_chunks()
-    arrays = [c.combine_chunks() for c in batch.columns]
     n = table.num_rows
     rows = np.zeros((1 + len(compiled.params), n), np.int64)
-    if len(explicit):
-        part = pa.RecordBatch.from_arrays(arrays, schema=explicit.arrow())
+    if len(explicit) and n:
+        part = _typed(table, explicit)
         rows[: 1 + len(explicit)] = to_rows(part, explicit, session._engine.strings)
     fixed = literal_rows(compiled.literals, session._engine.strings)
     rows[1 + len(explicit) :] = fixed[1:]
     rows[0] |= fixed[0] << len(explicit)
     return rows, names
+
+
+def _typed(table: pa.Table, schema: Schema) -> pa.RecordBatch:
+    """The columns of parameters in their types; a value that would change there is refused."""
+    arrays = []
+    for field in schema:
+        if field.name not in table.column_names:
+            raise DataError(
+                f"no column for parameter ${field.name}",
+                remedy=f"params needs the columns {', '.join(schema.names)}",
+            )
+        given = table.column(field.name)
+        array, bad = convert(given, field, table.num_rows)
+        if bad is not None and bad.any():
+            value = given[int(np.flatnonzero(bad)[0])].as_py()
+            raise DataError(
+                f"parameter ${field.name} is of the wrong type: {value!r} is no {field.type}",
+                remedy=f"give a {field.type}, or write CAST(${field.name} AS type) in the query",
+            )
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
 
 
 def _given_names(session: Session, column: pa.ChunkedArray) -> list[str]:
@@ -163,10 +198,15 @@ def _add_rows(
     if not rows.shape[1]:
         return None
     since, params = session._engine.epoch + 1, np.ascontiguousarray(rows)
-    queries = b.AddQueries(info.key, params, history, qids, since)
+    queries = b.AddQueries(info.key, params, history, qids, since, is_alone(info, history))
     output = session._apply([*blocks, queries], defer=True)
     enter_template(session, info)
     return output
+
+
+def is_alone(info: TemplateInfo, history: bool) -> bool:
+    """Whether no later query shares their rows of Q: they keep no answer that it could be told."""
+    return history and info.monotonic
 
 
 def _clock(session: Session, info: TemplateInfo) -> int:

@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING, I64, Emission
 from penstock.engine import blocks as b
-from penstock.engine.admission import Admitted, admit
+from penstock.engine.admission import FARTHEST, Admitted, admit
 from penstock.engine.engine import Engine
 from penstock.errors import (
     NameError_,
     PenstockError,
     QueryFailed,
     SqlSyntaxError,
+    TypeError_,
     UnsupportedError,
 )
 from penstock.inprocess.sinks import Sink, open_sink
@@ -168,7 +169,9 @@ class Session:
         with self._open():
             statement = parse_statement(text)
             if not isinstance(statement, st.Select):
-                raise SqlSyntaxError("query_many() takes a SELECT")
+                raise SqlSyntaxError(
+                    "query_many() takes a SELECT", remedy="use sql() for statements"
+                )
             compiled = compile_select(statement, self._catalog)
             table = registration.params_table(params)
             rows, names = registration.param_rows(self, compiled, table)
@@ -282,11 +285,15 @@ class Session:
         with self._open():
             chosen = [(self._registry.groups[number], some) for number, some in places]
             dropping.check_sinks(self, chosen)
+            for group, some in chosen:
+                group.dropped[some] = True
             running = [(group, group.running(some)) for group, some in chosen]
             running = [(group, some) for group, some in running if some.shape[0]]
-            if running:
-                self._retract(running)
-            self._forget(chosen)
+            try:
+                if running:
+                    self._retract(running)
+            finally:  # whatever a subscriber raised
+                self._forget(chosen)
 
     def _forget(self, chosen: Chosen) -> None:
         """Take queries that the engine no longer has out of all books."""
@@ -362,6 +369,11 @@ class Session:
         A call that raises, or does not return within `timeout_s`, fails the queries that made it.
         """
         with self._open():
+            if not callable(function) or not isinstance(name, str):
+                raise TypeError_(
+                    f"{function!r} cannot be the function {name!r}",
+                    remedy="give a name and a function over Arrow arrays",
+                )
             types = tuple(map(parse_type, arguments))
             udf = Udf(name.lower(), function, types, parse_type(result), timeout_s)
             self._catalog.add(udf)
@@ -397,7 +409,10 @@ class Session:
 
     def _enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
         """The rows of Q that new queries have, and the places at which a new one begins."""
-        return self._rows_of(info).enter(rows, 0 if history else self._engine.epoch + 1)
+        since = 0 if history else self._engine.epoch + 1
+        if registration.is_alone(info, history):
+            since = -1 - self._engine.batch  # no other call has
+        return self._rows_of(info).enter(rows, since)
 
     def _leave(self, info: TemplateInfo, qids: I64) -> I64:
         """Queries go, by their rows of Q; the rows that nobody is left to ask for."""
@@ -480,14 +495,24 @@ def _check_keeps(template: TemplateInfo, name: str) -> None:
 def _event_time(ts: Any, stream: StreamDef) -> int:
     """A heartbeat's time in the stream's units."""
     try:
-        if stream.unit_time:
-            return int(ts)
-        if isinstance(ts, int | np.integer):
-            return int(ts)
-        return int(pa.scalar(ts).cast(pa.timestamp("us")).cast(pa.int64()).as_py())
-    except (pa.ArrowInvalid, TypeError, ValueError) as error:
+        number = _event_number(ts, stream)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or abs(number) > FARTHEST:
         raise PenstockError(
             f"{ts!r} is not an event time of {stream.name}",
             code="PS-DATA-005",
             remedy="pass an integer for BIGINT time; a datetime, text or µs for TIMESTAMP time",
-        ) from error
+        )
+    return number
+
+
+def _event_number(ts: Any, stream: StreamDef) -> int | None:
+    """The number that a time means, None if it means none."""
+    if isinstance(ts, bool):
+        return None
+    if isinstance(ts, int | np.integer):
+        return int(ts)
+    if stream.unit_time:
+        return int(ts) if isinstance(ts, str) or int(ts) == ts else None
+    return int(pa.scalar(ts).cast(pa.timestamp("us")).cast(pa.int64()).as_py())

@@ -7,6 +7,7 @@ so that each shard takes its own part of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,12 +62,13 @@ class AddQueries:
     params: wire.Params
     history: bool
     since: int
+    alone: bool = False  # nobody who comes later shares their rows of Q
 
     def seeing(self, since: int) -> AddQueries:
         """The same from another epoch on."""
         if since == self.since:
             return self
-        return AddQueries(self.template, self.qids, self.params, self.history, since)
+        return replace(self, since=since)
 
 
 @record

@@ -77,6 +77,7 @@ class LocalJob:
         self._waiting: list[bytes] = []
         self._entries = 0
         self._batches = 0
+        self._delivered = 0  # the last entry whose batch has been run
         self._running = False
 
     @property
@@ -106,7 +107,13 @@ class LocalJob:
             self.drain()
 
     def wait(self, entry: int) -> None:
-        """Run what waits."""
+        """Run what waits; a subscriber is told before that, and would be told half."""
+        if self._running and entry > self._delivered:
+            raise UnsupportedError(
+                "a subscriber cannot wait for the next batch",
+                code="PS-RUN-004",
+                remedy="read views after the call; push() and sql() do not wait",
+            )
         self.drain()
 
     def drain(self) -> None:
@@ -121,6 +128,7 @@ class LocalJob:
                 begun = time.perf_counter()
                 results = self.cluster.run(message)
                 self._batches += 1
+                self._delivered = last
                 stages = {"run_s": time.perf_counter() - begun}
                 self._deliver(Batch(self._batches, last, results, stages))
         finally:

@@ -96,7 +96,7 @@ class Shard(ABC):
                 self._fail(block.template, block.qids.tolist(), "its plan has failed")
             return []
         rows = wire.unpack_params(block.params, template.params, self.engine.strings)
-        since = 0 if block.history else block.since
+        since = -1 - block.qids if block.alone else 0 if block.history else block.since
         self._coming_or_going.add(block.template)
         new, first = self._subscribers[block.template].add(block.qids, rows, since)
         if not new.shape[0]:

@@ -1,7 +1,8 @@
 """Subscribers: the queries that each row of Q serves on a shard (DESIGN §2).
 
 The driver numbers queries; a shard runs each distinct row once. Queries are identical if they
-have the same parameters and see rows from the same epoch on (0 with history). Rows are numbered
+have the same parameters and see rows from the same epoch on (0 with history; where there is no
+answer to tell those who come later, each is alone with its history). Rows are numbered
 from what the log says alone, so all shards of both levels number them equally. Changes of a row
 leave the shard as those of its queries; who comes to a row that stands is told its answer, and who
 leaves one that stays takes it back.
@@ -54,8 +55,8 @@ class Subscribers:
         return [self._arr(name) for name in _LISTS]
 
     # ---- coming and going ------------------------------------------------------------
-    def add(self, queries: I64, params: I64, since: int) -> tuple[I64, I64]:
-        """Enter queries (column-major parameters, NULL word first).
+    def add(self, queries: I64, params: I64, since: int | I64) -> tuple[I64, I64]:
+        """Enter queries (column-major parameters, NULL word first); `since` tells others apart.
 
         Gives the new rows of Q, and at which place of `queries` each is first asked for.
         """

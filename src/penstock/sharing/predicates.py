@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from penstock.logical.expr import (
     Column,
     Expr,
     Param,
+    chained,
     columns_of,
     conjuncts,
     params_of,
@@ -181,7 +182,7 @@ def disjuncts(expr: Expr) -> list[Expr]:
 
 def either(parts: list[Expr]) -> Expr:
     """OR of `parts`."""
-    return reduce(lambda a, b: Call(BOOLEAN, "or", (a, b)), parts)
+    return chained("or", parts)
 
 
 # ---- values --------------------------------------------------------------------------

@@ -19,6 +19,10 @@ class Text:
     """A SQL text that can tell the line and column of an offset."""
 
     def __init__(self, sql: str) -> None:
+        if not isinstance(sql, str):
+            raise SqlSyntaxError(
+                f"a {type(sql).__name__} is no SQL text", remedy="pass the text of a statement"
+            )
         self.sql = sql
         self._starts = [0, *(i + 1 for i, c in enumerate(sql) if c == "\n")]
         self._places: dict[int, Place] = {}

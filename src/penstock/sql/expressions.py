@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.logical.expr import Call, Expr, Literal, walk
+from penstock.logical.expr import Call, Expr, Literal, chained, walk
 from penstock.sql import coercion
 from penstock.sql.aggregate_calls import AggregateCalls
 from penstock.sql.arithmetic import arithmetic, negative
@@ -141,10 +141,7 @@ def _logic(fn: str) -> Callable[[Binder, Any], Expr]:
         while type(top) is kind:
             parts.append(top.expression)
             top = top.this
-        result = binder.condition(top)
-        for part in reversed(parts):
-            result = Call(BOOLEAN, fn, (result, binder.condition(part)))
-        return result
+        return chained(fn, [binder.condition(part) for part in (top, *reversed(parts))])
 
     return bind
 
@@ -209,12 +206,7 @@ def _in(binder: Binder, node: Any) -> Expr:
 
 
 def _any_equal(value: Expr, items: list[Expr], node: exp.Expr) -> Expr:
-    result: Expr | None = None
-    for item in items:
-        equal = coercion.compare("eq", value, item, node)
-        result = equal if result is None else Call(BOOLEAN, "or", (result, equal))
-    assert result is not None
-    return result
+    return chained("or", [coercion.compare("eq", value, item, node) for item in items])
 
 
 def _like(fn: str) -> Callable[[Binder, Any], Expr]:
@@ -239,6 +231,10 @@ def _like(fn: str) -> Callable[[Binder, Any], Expr]:
 
 
 def _neg(binder: Binder, node: Any) -> Expr:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        literal = literal_of(node)
+        assert literal is not None
+        return literal
     return negative(binder.partial(node.this), node)
 
 

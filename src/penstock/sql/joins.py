@@ -102,7 +102,7 @@ def nrr_refusal(node: Node, place: Place | None) -> UnsupportedError:
     return UnsupportedError(
         f"the NONRETROACTIVE table {name} can only be joined to the right of a stream",
         code=NRR, place=place,
-        remedy=f"write stream [LEFT] JOIN {name} ON …, or declare the table without NONRETROACTIVE",
+        remedy=f"write stream JOIN {name} ON …, or declare the table without NONRETROACTIVE",
     )  # fmt: skip
 
 

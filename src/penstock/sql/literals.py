@@ -141,6 +141,8 @@ def literal_of(node: exp.Expr) -> Literal | None:
     if isinstance(node, exp.Paren):
         return literal_of(node.this)
     if isinstance(node, exp.Neg):
+        if isinstance(node.this, exp.Literal) and node.this.name == str(_INT64):
+            return Literal(BIGINT, -_INT64)  # there is no such number without the minus
         inner = literal_of(node.this)
         return negated(inner) if inner is not None else None
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
@@ -153,7 +155,7 @@ def negated(literal: Literal) -> Literal | None:
     """Minus a numeric or interval constant."""
     if isinstance(literal.value, bool | str) or literal.value is None:
         return literal if literal.value is None else None
-    if literal.type.kind in (Kind.TIMESTAMP, Kind.DATE):
+    if literal.type.kind in (Kind.TIMESTAMP, Kind.DATE) or literal.value == -_INT64:
         return None
     at = literal.at
     return Literal(literal.type, -literal.value, at and replace(at, negated=not at.negated))

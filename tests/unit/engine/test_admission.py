@@ -11,7 +11,17 @@ from penstock.delta import BEGINNING
 from penstock.engine.admission import admit
 from penstock.errors import DataError
 from penstock.schema import Field, Schema
-from penstock.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, decimal
+from penstock.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    STRING,
+    TIMESTAMP,
+    decimal,
+)
 
 SCHEMA = Schema(
     (
@@ -147,3 +157,42 @@ def test_columns_of_floats_become_decimals_or_are_kept_out(type_):
     got = run(data)
     assert got.ts.tolist() == [1, 3, 4]
     assert [str(d) for d in got.accepted.column("d").to_pylist()] == ["0.10", "None", "1234.56"]
+
+
+def test_integers_are_decimals_however_they_come():
+    for ints in (pa.array([1, 20000, None]), pa.array([1, 20000, None], pa.uint16())):
+        got = run(pa.table({"d": ints, "ts": [1, 2, 3]}))
+        assert got.accepted.column("d").to_pylist() == [1, None]
+        assert got.quarantined.column("_reason").to_pylist() == ["d is not a valid DECIMAL(6,2)"]
+
+
+def test_what_a_narrower_type_would_change_is_quarantined():
+    schema = Schema((Field("f", FLOAT), Field("day", DATE), Field("ts", BIGINT)))
+    noon, day = dt.datetime(2024, 2, 29, 12), dt.datetime(2024, 2, 29)
+    columns = {"f": [0.5, 1e300, 0.1, None], "day": [day, day, noon, None], "ts": [1, 2, 3, 4]}
+    for rows in (pa.table(columns), pa.table(columns).to_pylist(), pd.DataFrame(columns)):
+        got = run(rows, schema=schema)
+        assert got.ts.tolist() == [1, 4]
+        assert got.quarantined.column("_reason").to_pylist() == [
+            "f is not a valid FLOAT",
+            "day is not a valid DATE",
+        ]
+
+
+def test_text_that_is_no_unicode_is_quarantined():
+    got = run([{"s": "a", "ts": 1}, {"s": "\ud800", "ts": 2}])
+    assert got.ts.tolist() == [1]
+    assert got.quarantined.column("_reason").to_pylist() == ["s is not a valid STRING"]
+
+
+def test_times_in_dicts_may_have_a_zone():
+    schema = Schema((Field("at", TIMESTAMP), Field("ts", BIGINT)))
+    got = run([{"at": "2020-01-01T00:00:00+02:00", "ts": 1}, {"at": 5, "ts": 2}], schema=schema)
+    assert got.accepted.column("at").to_pylist()[0] == dt.datetime(2019, 12, 31, 22)
+
+
+def test_a_frame_is_judged_row_by_row():
+    got = run(pd.DataFrame({"k": [1, "x", None], "s": ["a", 5, None], "ts": [1, 2, 3]}))
+    assert got.ts.tolist() == [1, 3]
+    with pytest.raises(DataError, match="k comes twice"):
+        run(pd.DataFrame([[1, 2, 3]], columns=["k", "k", "ts"]))

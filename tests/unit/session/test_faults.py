@@ -153,3 +153,63 @@ def test_what_a_failed_query_showed_is_taken_back(ps):
     ps.push("r", [{**row(1, 2**63 - 1), "k": 0}, {**row(1, 7), "k": 1}])
     assert q.status == "failed"
     assert bag(q.changes()) == {}
+
+
+def _raises(table):
+    raise RuntimeError("no")
+
+
+@pytest.fixture(params=[None, 2])
+def any_ps(request):
+    with penstock.connect(runner="inprocess", shards=request.param) as session:
+        session.sql("CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts RETAIN 100")
+        yield session
+
+
+@pytest.mark.parametrize("same", [1, 2])
+def test_a_query_whose_subscriber_raises_can_be_dropped(any_ps, same):
+    ps = any_ps
+    many = ps.query_many("SELECT k FROM r [RANGE 5] WHERE a > $x", [{"x": 1}] * same)
+    ps.push("r", [row(1, 5)])
+    many.subscribe(_raises)
+    with pytest.raises(PenstockError, match="PS-RUN-002"):
+        many[0].drop()
+    assert many[0].status == "dropped"
+    assert many[0].changes()["_change_type"].to_pylist() == ["insert", "delete"]
+    if same > 1:
+        with pytest.raises(PenstockError, match="PS-RUN-002"):
+            many.drop()
+    assert ps.stats()["templates"] == 0
+    ps.push("r", [row(2, 5)])
+
+
+def test_a_subscriber_may_drop_its_query(any_ps):
+    ps, heard = any_ps, []
+    query = ps.query("SELECT k FROM r [RANGE 5] WHERE a > 1")
+
+    def once(table):
+        heard.extend(table["_change_type"].to_pylist())
+        if query.status != "dropped":
+            query.drop()
+
+    query.subscribe(once)
+    ps.push("r", [row(1, 5)])
+    assert heard == ["insert", "delete"]
+    assert query.status == "dropped"
+    assert ps.stats()["templates"] == 0
+
+
+def test_a_subscriber_is_told_no_half_answers(any_ps):
+    ps, heard = any_ps, []
+    query = ps.query("SELECT k FROM r [RANGE 5] WHERE a > 1")
+
+    def look(_):
+        try:
+            heard.append(query.view().num_rows)
+        except PenstockError as error:
+            heard.append(error.code)
+
+    query.subscribe(look)
+    ps.push("r", [row(1, 5)])
+    assert heard in ([1], ["PS-RUN-004"])
+    assert query.view().num_rows == 1

@@ -356,3 +356,39 @@ def test_a_restored_session_goes_on_reading() -> None:
         ("over1", "insert", 2, 8),
         ("over5", "insert", 2, 8),
     ]
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_queries_over_tables_alone_come_and_go_at_the_clock(shards: int | None) -> None:
+    with penstock.connect(runner="inprocess", shards=shards) as ps:
+        ps.sql("CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts")
+        ps.sql("CREATE TABLE t (k INT, w INT)")
+        ps.sql("INSERT INTO t VALUES (1, 1)")
+        text = "SELECT k FROM t WHERE w > 0"
+        first = ps.query(text, history=True)
+        ps.push("r", [{"k": 1, "ts": 8}])
+        same = ps.query(text, history=True)
+        ps.advance(ts=20)
+        first.drop()
+        ps.advance(ts=30)
+        same.drop()
+        assert first.changes()["_time"].to_pylist() == [None, 20]
+        assert same.changes()["_time"].to_pylist() == [8, 30]
+
+
+@pytest.mark.parametrize("emit", ["CHANGES", "ON COMMIT", "CHANGES PER ROW"])
+@pytest.mark.parametrize("shards", [None, 2])
+def test_identical_queries_without_state_have_all_their_history(
+    shards: int | None, emit: str
+) -> None:
+    with penstock.connect(runner="inprocess", shards=shards) as ps:
+        ps.sql("CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts RETAIN 100")
+        text = f"SELECT k FROM r WHERE k > 0 EMIT {emit}"
+        ps.push("r", [{"k": 1, "ts": 1}])
+        two = [ps.query(text, history=True) for _ in range(2)]
+        ps.push("r", [{"k": 2, "ts": 2}])
+        late, without = ps.query(text, history=True), ps.query(text)
+        two[0].drop()
+        ps.push("r", [{"k": 3, "ts": 3}])
+        told = [q.changes()["k"].to_pylist() for q in (*two, late, without)]
+        assert told == [[1, 2], [1, 2, 3], [1, 2, 3], [3]]

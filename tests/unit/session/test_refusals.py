@@ -1,10 +1,22 @@
 """What a session refuses, and that it says why: names, constants, statements that fail."""
 
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import DataError, NameError_, PenstockError, PlanError, StateError
+from penstock.errors import (
+    DataError,
+    NameError_,
+    PenstockError,
+    PlanError,
+    SqlSyntaxError,
+    StateError,
+)
 
 
 @pytest.fixture
@@ -141,3 +153,104 @@ def test_a_band_outside_bigint_is_refused_and_leaves_nothing(shards):
     for name in ("r", "s"):
         ps.push(name, [{"k": 1, "a": 8, "ts": 1}])
     assert q.view().to_pylist() == [{"k": 1}]
+
+
+_TYPED = (
+    "CREATE STREAM p (k INT, m DECIMAL(6,2), f FLOAT, d DATE, c STRING, ts BIGINT) TIMESTAMP BY ts"
+)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("k", 2.5),
+        ("k", "x"),
+        ("k", 2**31),
+        ("k", 10**30),
+        ("k", True),
+        ("k", [1]),
+        ("k", object()),
+        ("m", Decimal("1.234")),
+        ("m", 1.234),
+        ("f", 1e300),
+        ("d", dt.datetime(2024, 2, 29, 12)),
+        ("c", "\ud800"),
+    ],
+)
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_parameter_that_would_change_in_its_type_is_refused(shards, column, value):
+    with penstock.connect(runner="inprocess", shards=shards) as ps:
+        ps.sql(_TYPED)
+        text = f"SELECT k FROM p [RANGE 5] WHERE {column} = $x"
+        with pytest.raises(DataError) as caught:
+            ps.query_many(text, [{"x": value}])
+        assert caught.value.remedy
+        assert ps.stats()["templates"] == 0
+
+
+def test_parameters_come_as_any_table(ps):
+    ps.sql(_TYPED)
+    text = "SELECT k FROM p [RANGE 5] WHERE m >= $x"
+    for params in (
+        [{"x": 1}, {}, {"x": 2.5}],
+        pa.table({"x": [1, 2, 3]}),
+        pd.DataFrame({"x": [1.0, np.nan, 2.5]}),
+        pa.table({"x": pa.array([Decimal("1.5"), None, None]).dictionary_encode()}),
+    ):
+        assert len(ps.query_many(text, params)) == 3
+    assert len(ps.query_many(text, [])) == 0
+    with pytest.raises(DataError, match="x of params comes twice"):
+        ps.query_many(text, pa.Table.from_arrays([pa.array([1])] * 2, names=["x", "x"]))
+
+
+@pytest.mark.parametrize("call", ["query", "sql"])
+def test_what_is_no_text_is_refused(ps, call):
+    with pytest.raises(SqlSyntaxError, match="NoneType is no SQL text"):
+        getattr(ps, call)(None)
+
+
+@pytest.mark.parametrize("ts", [1.5, True, 2**80, float("nan"), "x", None])
+def test_what_is_no_event_time_is_refused(ps, ts):
+    with pytest.raises(PenstockError, match="PS-DATA-005"):
+        ps.advance("r", ts)
+
+
+@pytest.mark.parametrize("shards", [0, -1, 1.5, "two", True])
+def test_what_is_no_number_of_shards_is_refused(shards):
+    with pytest.raises(PenstockError, match="PS-RUNNER-004"):
+        penstock.connect(runner="inprocess", shards=shards)
+
+
+def test_functions_can_be_called(ps):
+    with pytest.raises(PenstockError, match="cannot be the function"):
+        ps.register_udf("f", None, ["INT"], "INT")
+
+
+def test_a_long_condition_is_not_a_deep_one(ps):
+    some = ps.query(
+        "SELECT k FROM r [RANGE 5] WHERE " + " OR ".join(f"a = {i}" for i in range(2000))
+    )
+    none = ps.query(
+        "SELECT k FROM r [RANGE 5] WHERE " + " AND ".join(f"a <> {i}" for i in range(999))
+    )
+    ps.push("r", [{"k": 1, "a": 1500, "ts": 1}, {"k": 2, "a": 7, "ts": 1}, {"k": 3, "ts": 1}])
+    assert sorted(some.view()["k"].to_pylist()) == [1, 2]
+    assert none.view()["k"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("times", [400, 3000])
+def test_a_text_that_nests_too_deeply_is_refused(ps, times):
+    with pytest.raises(SqlSyntaxError, match="nested too deeply"):
+        ps.query(f"SELECT k{' + 1' * times} AS k FROM r [RANGE 5]")
+
+
+def test_the_least_bigint_is_a_constant(ps):
+    least = -(2**63)
+    queries = [
+        ps.query(f"SELECT k FROM r [RANGE 5] WHERE a {op} {least}") for op in ("=", ">", "<>", "<=")
+    ]
+    queries.append(ps.query("SELECT k FROM r [RANGE 5] WHERE a = -9223372036854775807"))
+    ps.push("r", [{"k": 1, "a": least, "ts": 1}, {"k": 2, "a": least + 1, "ts": 1}])
+    assert [q.view()["k"].to_pylist() for q in queries] == [[1], [2], [2], [1], [2]]
+    with pytest.raises(PenstockError, match="PS-TYPE-006"):
+        ps.query(f"SELECT k FROM r [RANGE 5] WHERE a = {2**63}")
