@@ -2,9 +2,7 @@
 
 Plans are compared and looked up all the time, and go to every shard. A plain frozen dataclass
 would walk the whole tree for each hash, and is pickled by a loop over descriptions of its
-fields. Here the hash is computed once, and unequal hashes settle a comparison. That nobody
-assigns to a field is for mypy to find: where the class refuses it, every field of every node is
-set around that refusal, which costs three times as much.
+fields. Here the hash is computed once, and unequal hashes settle a comparison.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ C = TypeVar("C", bound=type)
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
 def record(cls: C) -> C:
-    """A dataclass with slots, frozen for mypy, that is pickled as a call of its constructor.
+    """A frozen dataclass with slots that is pickled as a call of its constructor.
 
     A field that is not compared is no part of the value, and is left behind.
     """
-    made: Any = dataclass(slots=True, unsafe_hash=True)(cls)
+    made: Any = dataclass(frozen=True, slots=True)(cls)
     names = tuple(f.name for f in fields(made) if f.compare)
     several = attrgetter(*names) if len(names) > 1 else None
 
@@ -75,7 +73,7 @@ def frozen(cls: C) -> C:
             known: int = self._hash
         except AttributeError:
             known = walk(self)
-            self._hash = known
+            object.__setattr__(self, "_hash", known)
         return known
 
     def equal(self: Any, other: object) -> Any:
@@ -104,7 +102,7 @@ else:
             try:
                 return known(self)
             except AttributeError:
-                setattr(self, slot, value := make(self))
+                object.__setattr__(self, slot, value := make(self))
                 return value
 
         return property(get, doc=make.__doc__)
