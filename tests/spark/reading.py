@@ -19,7 +19,7 @@ def views(session: Any, queries: Iterable[Any]) -> dict[Any, Counter[Values]]:
             info, template = session._running(query.name)
         except PenstockError:  # dropped
             continue
-        if template.monotonic or session[query.name] is not query:
+        if template.monotonic or session[query.name] != query:
             continue
         if hasattr(session, "_ask"):
             asked.append((query, session._ask(info), info))

@@ -29,7 +29,7 @@ from penstock.shards.entries import Deploy
 from penstock.shards.wire import Result
 from penstock.spark.batch_files import BatchFiles
 from penstock.spark.cells import RESULTS
-from penstock.spark.change_frames import spark_schema
+from penstock.spark.change_frames import QueryNames, spark_schema
 from penstock.spark.frames import result_frame
 from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
@@ -232,7 +232,8 @@ def test_all_queries_of_a_template_have_their_names(
         lambda df, n: seen.append([(r["_query"], r["_seq"]) for r in df.collect()])
     )
     template = {"template": 2, "qid": None, "schema": WIDE, "unit_time": False}
-    sinks.add(spec(function, **template, names=lambda: {8: "eight", 3: "three"}))
+    names = QueryNames.of(np.array([8, 3]), pa.array(["eight", "three"]))
+    sinks.add(spec(function, **template, names=lambda: names))
     deliver(spark, sinks, 1, *wide_blocks)
     one, four = 1 << 32, 4 << 32
     assert sorted(seen[0], key=lambda pair: pair[1]) == [

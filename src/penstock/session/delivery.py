@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError
 from penstock.physical.changes import concat_changes
 from penstock.session.changelog import Batch, Changelog, label
 from penstock.session.query import Callback
 from penstock.session.readers import Readers, all_of_batch
-from penstock.sharing.registry import QueryInfo
 from penstock.sql.statements import CreateSink
 
 if TYPE_CHECKING:
@@ -34,13 +32,20 @@ def publish(session: Session, output: b.Output) -> None:
         session._changelogs[key].add(output.batch, changes, session._engine.strings)
     errors = deliver(session, output.batch, touched)
     for failure in output.failures:
-        for name in session._registry.members(failure.template, failure.qid):
-            handle = session._handles[name]
-            handle._readers.leave(np.array([handle._at]))
-        session._registry.fail(failure.template, failure.qid, failure.reason)
+        _fail(session, failure)
     session._engine.collect_strings()
     if (said := complaint(errors)) is not None:
         raise said
+
+
+def _fail(session: Session, failure: b.Failure) -> None:
+    """The queries that a row of Q served have failed."""
+    template = session._registry.templates[failure.template]
+    members = session._registry.members(failure.template, np.array([failure.qid]))
+    for group, places in members:
+        session._readers[group.number].leave(places)
+        session._leave(template, group.qids[places])
+    session._registry.fail(members, failure.reason)
 
 
 def complaint(errors: list[Raised]) -> PenstockError | None:
@@ -60,12 +65,12 @@ def deliver(session: Session, batch: int, touched: set[int]) -> list[Raised]:
     """Changes of this step to every subscriber and sink; what subscribers raised."""
     errors: list[Raised] = []
     for name in sorted(session._subscribers):
-        info = session._registry.queries.get(name)
+        info = session._registry.find(name)
         if info is not None and info.template in touched:
             log = session._changelogs[info.template]
             errors += tell(session, name, of_batch(log, info.qid, name, batch))
     for create, sink in session._fed_sinks():
-        info = session._registry.queries.get(create.view)
+        info = session._registry.find(create.view)
         if info is not None and info.template in touched:
             log = session._changelogs[info.template]
             one = not is_whole(create)
@@ -102,15 +107,6 @@ def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
     return [error for callback in calls for error in call(callback, table, name)]
 
 
-def by_readers(session: Session, infos: list[QueryInfo]) -> list[tuple[Readers, I64]]:
-    """The readers of some queries, with their places among those registered together."""
-    found: dict[Readers, list[int]] = {}
-    for info in infos:
-        handle = session._handles[info.name]
-        found.setdefault(handle._readers, []).append(handle._at)
-    return [(readers, np.array(places)) for readers, places in found.items()]
-
-
 def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
     """Changes of one template and batch that are not in its changelog, by reader."""
     parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
@@ -119,7 +115,7 @@ def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
         readers.put_aside(batch)
         errors += _tell_batch(session, readers, batch)
     for create, sink in session._fed_sinks() if parts else ():
-        info = session._registry.queries.get(create.view)
+        info = session._registry.find(create.view)
         if info is not None and info.template == parts[0][0].template and is_whole(create):
             tables = [readers.label([batch]) for readers, batch in parts]
             sink.write(pa.concat_tables(tables), parts[0][1].number)

@@ -2,61 +2,82 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.errors import NameError_
 from penstock.kernels.changes import DELETE
 from penstock.session import delivery, registration
-from penstock.sharing.registry import QueryInfo
+from penstock.sharing.registry import Chosen, Group, QueryInfo
 from penstock.sql.catalog import ViewDef
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
 
 
-def check_sinks(session: Session, names: list[str]) -> None:
+def check_sinks(session: Session, chosen: Chosen) -> None:
     """Refuse to drop a query that feeds a sink."""
-    fed = {create.view: create.name for create, _ in session._sinks.values()}
-    for name in names if fed else ():
-        if name in fed:
+    for create, _ in session._sinks.values():
+        info = session._registry.find(create.view)
+        if info is not None and _is_among(info, chosen):
             raise NameError_(
-                f"{name} feeds the sink {fed[name]}",
+                f"{create.view} feeds the sink {create.name}",
                 code="PS-NAME-003",
-                remedy=f"DROP SINK {fed[name]} first",
+                remedy=f"DROP SINK {create.name} first",
             )
 
 
-def retract(session: Session, infos: list[QueryInfo]) -> None:
+def _is_among(info: QueryInfo, chosen: Chosen) -> bool:
+    return any(group is info.group and info.at in places for group, places in chosen)
+
+
+def retract(session: Session, chosen: Chosen) -> None:
     """Take queries of one template out of the engine, but for rows of Q that others share."""
-    template = infos[0].template
-    leaving = Counter(info.qid for info in infos)
-    subscribers = session._registry.subscribers
-    shared = {qid for qid, n in leaving.items() if subscribers(template, qid) > n}
-    last = np.array([qid for qid in leaving if qid not in shared], np.int64)
+    template = chosen[0][0].template
+    info = session._registry.templates[template]
+    last = session._leave(info, np.concatenate([g.qids[places] for g, places in chosen]))
     try:
         if last.shape[0]:
             session._apply([b.DropQueries(template, last)])
     finally:  # whatever a subscriber raised
-        for readers, places in delivery.by_readers(session, infos):
-            readers.leave(places)
-        if shared:  # retract what they hold of rows of Q that stay
-            registration.tell_held(session, [i for i in infos if i.qid in shared], DELETE)
+        _let_go(session, chosen, last)
 
 
-def forget(session: Session, infos: list[QueryInfo]) -> None:
+def _let_go(session: Session, chosen: Chosen, last: I64) -> None:
+    """Queries read no more; those whose rows of Q stay retract what they hold."""
+    staying: Chosen = []
+    for group, places in chosen:
+        session._readers[group.number].leave(places)
+        stay = places[~np.isin(group.qids[places], last)]
+        if stay.shape[0]:
+            staying.append((group, stay))
+    if staying:
+        registration.tell_held(session, staying, DELETE)
+
+
+def forget(session: Session, chosen: Chosen) -> None:
     """Take queries that the engine no longer has out of all books."""
-    for info in infos:
-        session._registry.remove_query(info.name)
-        session._subscribers.pop(info.name, None)
-        session._handles.pop(info.name, None)
-        if isinstance(session._catalog.relation(info.name), ViewDef):
-            del session._catalog.relations[info.name.lower()]
+    session._registry.remove(chosen)
+    for group, places in chosen:
+        _forget_names(session, group, places)
+        if not group.left:
+            del session._readers[group.number]
     delivery.let_listeners_go(session)
-    for template in {info.template for info in infos}:
+    for template in {group.template for group, _ in chosen}:
         if template not in session._engine.templates and not session._registry.count(template):
             session._registry.forget_template(template)
+            session._engine.arena.scope(f"rows/{template}").free()
             del session._changelogs[template]
+
+
+def _forget_names(session: Session, group: Group, places: I64) -> None:
+    """What is kept by name: who listens to single queries, and views."""
+    if session._subscribers:
+        for name in group.names.at(places):
+            session._subscribers.pop(name, None)
+    for name in group.names.at(places) if group.names.given is not None else ():
+        if isinstance(session._catalog.relation(name), ViewDef):
+            del session._catalog.relations[name.lower()]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from penstock.delta import Emission, Level
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
@@ -17,8 +19,10 @@ from penstock.optimizer.cost import cost
 from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
 from penstock.physical.operator import Operator
+from penstock.schema import Schema
 from penstock.session.compile import Compiled, optimise
 from penstock.session.placement import Deployed, place
+from penstock.state.convert import to_arrow
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -34,9 +38,10 @@ def explain_query(session: Session, info: QueryInfo) -> str:
     if template is None:
         return f"query {info.name} failed: {info.failure}"
     known = session._registry.templates[info.template]
-    names = [q.name for q in session._registry.of_template(info.template)]
-    shown = ", ".join(names[:5]) + (f", … {len(names)} in all" if len(names) > 5 else "")
-    params = ", ".join(f"${f.name} {f.type}" for f in known.params) or "none"
+    registry = session._registry
+    names, count = registry.some_names(info.template, 5), registry.count(info.template)
+    shown = ", ".join(names) + (f", … {count} in all" if count > 5 else "")
+    params = _parameters(known.params, _constants(session, template, info, known.params))
     head = [
         f"query {info.name}: template {info.template}, parameters: {params}",
         f"shared by: {shown}",
@@ -45,6 +50,33 @@ def explain_query(session: Session, info: QueryInfo) -> str:
     if deployed is not None:
         head.append(placement(deployed[info.template].plan, session))
     return "\n".join(head + tree(template, session))
+
+
+def _parameters(params: Schema, constants: list[str] | None = None) -> str:
+    """The parameters as operators show them: by name, or by number where they were constants."""
+    parts = []
+    for at, field in enumerate(params):
+        name = at + 1 if field.name == f"p{at + 1}" else field.name
+        value = "" if constants is None else f" = {constants[at]}"
+        parts.append(f"${name} {field.type}{value}")
+    return ", ".join(parts) or "none"
+
+
+def _constants(
+    session: Session, template: Template, info: QueryInfo, params: Schema
+) -> list[str] | None:
+    """What the query has for its parameters; None once it has failed."""
+    if info.failure is not None:
+        return None
+    row = template.queries.params_of(np.array([info.qid]))
+    values = [column[0].as_py() for column in to_arrow(row, params, session._engine.strings)]
+    return [_sql(value) for value in values]
+
+
+def _sql(value: object) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return "NULL" if value is None else str(value)
 
 
 def placement(plan: Distributed, session: Session) -> str:
@@ -87,8 +119,7 @@ def explain_select(session: Session, compiled: Compiled, emission: Emission) -> 
     engine.ctx.udfs.update(session._engine.ctx.udfs)
     block = b.AddTemplate(1, node, compiled.params, emission, emits)
     engine.apply([*blocks, block])
-    params = ", ".join(f"${f.name} {f.type}" for f in compiled.params) or "none"
-    head = [f"parameters: {params}"]
+    head = [f"parameters: {_parameters(compiled.params)}"]
     if (deployed := _deployed(session)) is not None:
         shards = session._job.shards  # type: ignore[attr-defined]
         head.append(placement(place(block, engine, shards, deployed.routes).plan, session))

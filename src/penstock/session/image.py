@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from penstock import __version__
+from penstock.delta import I64
 from penstock.errors import StateError
 from penstock.session import registration, snapshot
 from penstock.session.inbox import Leaving
 from penstock.session.placement import Deployed
-from penstock.session.query import Query
 from penstock.session.readers import Readers
 from penstock.shards.entries import Deploy
 from penstock.sharing.eddy import Routing
+from penstock.sharing.registry import Group
 from penstock.spark.pickling import dumps
 from penstock.sql.catalog import StreamDef
 from penstock.sql.statements import CreateSink
@@ -51,7 +50,7 @@ class Image:
     sinks: list[CreateSink]
     deployed: dict[int, Deploy]
     retired: list[tuple[int, Deploy]]
-    leaving: list[tuple[int, int, Any, list[str]]]  # entry, template, qids, names
+    leaving: list[tuple[int, Group, I64]]  # entry, and places in a group
 
 
 def save(session: OnSpark, directory: Path) -> int:
@@ -70,7 +69,7 @@ def save(session: OnSpark, directory: Path) -> int:
         [create for create, _ in session._sinks.values()],
         dict(session._deployed),
         session._retired,
-        [(g.entry, g.readers.template, g.qids, g.names) for g in session._leaving],
+        [(gone.entry, gone.readers.group, gone.places) for gone in session._leaving],
     )
     staged = directory / f"{_FILE}.{os.getpid()}"
     staged.write_bytes(dumps(made))
@@ -104,30 +103,22 @@ def load(session: OnSpark, directory: Path, first: int) -> int:
     session._engine.arena.restore(image.arrays)
     session._deployed, session._retired = Deployed(image.deployed), image.retired
     for info in image.registry.templates.values():
-        session._changelogs[info.key] = registration.new_log(session, info)
-        _put_handles(session, info.key)
+        session._changelogs[info.key] = log = registration.new_log(session, info)
+        for group in session._registry.of_template(info.key):  # who read what comes from now on
+            session._readers[group.number] = Readers.of(group, log)
     for create in image.sinks:
         session._sinks[create.name] = (create, session._open_sink(create))
     _take_leave(session, image)
     return image.entry
 
 
-def _put_handles(session: OnSpark, template: int) -> None:
-    """Handles on the queries of a template, who read what comes from now on."""
-    queries = session._registry.of_template(template)
-    qids = np.array([q.qid for q in queries], np.int64)
-    names = [q.name for q in queries]
-    readers = Readers.of(template, names, qids, session._changelogs[template])
-    for at, name in enumerate(readers.names):
-        session._handles[name] = Query(session, readers, at)
-
-
 def _take_leave(session: OnSpark, image: Image) -> None:
     """Queries whose drop may not have been run yet: their numbers stay taken until it is."""
-    for entry, template, qids, names in image.leaving:
-        if template in image.registry.templates:
-            readers = Readers.of(template, names, qids, session._changelogs[template])
-            session._leaving.append(Leaving(entry, readers, np.arange(len(names))))
+    for entry, group, places in image.leaving:
+        log = session._changelogs.get(group.template)
+        if log is not None:
+            readers = session._readers.get(group.number) or Readers.of(group, log)
+            session._leaving.append(Leaving(entry, readers, places))
 
 
 def _read(path: Path) -> Image:

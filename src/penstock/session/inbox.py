@@ -41,7 +41,7 @@ class Leaving:
     @property
     def names(self) -> list[str]:
         """Their names."""
-        return [self.readers.names[at] for at in self.places]
+        return self.readers.names.at(self.places)
 
     def tell(self, batch: int) -> list[delivery.Raised]:
         """The changes of a batch to those who listen to one of the queries; what they raised."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def is_taken(session: Session, name: str, if_not_exists: bool) -> bool:
     """Whether `name` exists; an error unless IF NOT EXISTS was written."""
-    if session._catalog.relation(name) is None and name not in session._registry.queries:
+    if session._catalog.relation(name) is None and name not in session._registry:
         return False
     if if_not_exists:
         return True

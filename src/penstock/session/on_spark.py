@@ -7,10 +7,10 @@ says how many there were and how far time has come.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,7 +35,8 @@ from penstock.shards.prefilter import (
     with_constants,
 )
 from penstock.shards.shard import MOST_SHARDS
-from penstock.sharing.registry import QueryInfo
+from penstock.sharing.registry import Chosen, QueryInfo
+from penstock.spark.change_frames import QueryNames
 from penstock.spark.config import build_session
 from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
@@ -250,8 +251,8 @@ class OnSpark(ShardedSession):
             heard = {*self._subscribers, *self._views.names()}
             heard |= {info.name for info in self._opening.values()}
             heard |= {r.names[at] for r, _ in self._listeners for at in r.running()[:1]}
-            known = self._registry.queries
-            return {known[name].template for name in heard if name in known}
+            found = (self._registry.find(name) for name in heard)
+            return {info.template for info in found if info is not None}
 
     def _serve(self, batch: Batch) -> None:
         """Keep the views that somebody reads, from the changes of a batch."""
@@ -260,7 +261,7 @@ class OnSpark(ShardedSession):
             self._views.apply(batch.number, {n: self._batch_changes(n, batch) for n in kept})
         for request in [r for r in self._opening if r <= batch.entry]:
             info = self._opening.pop(request)
-            if info.name in self._registry.queries and info.name not in self._views:
+            if not info.group.gone[info.at] and info.name not in self._views:
                 self._open_view(info, self._answers[request], batch)
 
     def _open_view(
@@ -281,13 +282,14 @@ class OnSpark(ShardedSession):
         self._views.open(info.name, schema, rows, batch.number)
 
     def _batch_changes(self, name: str, batch: Batch) -> pa.Table:
-        info = self._registry.queries[name]
+        info = self._query_info(name)
         return delivery.of_batch(self._changelogs[info.template], info.qid, name, batch.number)
 
-    def _forget(self, infos: list[QueryInfo]) -> None:
-        super()._forget(infos)
-        for info in infos if self._views.names() else ():
-            self._views.close(info.name)
+    def _forget(self, chosen: Chosen) -> None:
+        super()._forget(chosen)
+        for name in self._views.names():
+            if name not in self._registry:
+                self._views.close(name)
 
     def _retire(self, template: int) -> None:
         gone = self._deployed.get(template)
@@ -330,12 +332,15 @@ class OnSpark(ShardedSession):
         self._spark_sinks.remove(name)
         super()._drop_sink(name)
 
-    def _names(self, template: int) -> dict[int, str]:
+    def _names(self, template: int) -> QueryNames:
         with self._lock:
-            going = [gone for gone in self._leaving if gone.readers.template == template]
-            pairs = (zip(gone.qids.tolist(), gone.names, strict=True) for gone in going)
-            live = {q.qid: q.name for q in self._registry.of_template(template) if q.qid >= 0}
-            return dict(chain.from_iterable(pairs)) | live
+            leaving = [gone for gone in self._leaving if gone.readers.template == template]
+            some = [(gone.readers.group, gone.places) for gone in leaving]
+            for group in self._registry.of_template(template):
+                some.append((group, group.running(group.there())))
+            qids = np.concatenate([group.qids[places] for group, places in some])
+            names = [group.names.arrow().take(pa.array(places)) for group, places in some]
+            return QueryNames.of(qids, pa.concat_arrays(names))
 
     def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
         with self._open():

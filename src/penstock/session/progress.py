@@ -95,7 +95,7 @@ def _record(
     return {
         "batch": number,
         "timestamp": _iso(now),
-        "queries": len(session._registry.queries),
+        "queries": len(session._registry),
         "rows_in": sum(c.received for c in counts.values()),
         "late": sum(c.late for c in counts.values()),
         "quarantined": sum(c.quarantined for c in counts.values()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import NameError_
@@ -23,17 +24,34 @@ class Query:
     >>> q.view(), q.changes()  # doctest: +SKIP
     """
 
-    __slots__ = ("_at", "_dropped", "_readers", "_session", "name")
+    __slots__ = ("_at", "_readers", "_session")
 
     def __init__(self, session: Session, readers: Readers, at: int) -> None:
-        self.name = readers.names[at]
         self._session = session
         self._readers = readers
         self._at = at
-        self._dropped = False
 
     def __repr__(self) -> str:
         return f"Query({self.name!r}, {self.status})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Query):
+            return NotImplemented
+        return other._readers is self._readers and other._at == self._at
+
+    def __hash__(self) -> int:
+        return hash((id(self._readers), self._at))
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._readers.names[self._at]
+
+    @property
+    def _dropped(self) -> bool:
+        group, at = self._readers.group, self._at
+        going = self._session._going
+        return bool(group.gone[at]) or any(g is group and at in places for g, places in going)
 
     @property
     def status(self) -> str:
@@ -68,20 +86,12 @@ class Query:
 
     @property
     def siblings(self) -> Queries:
-        """The queries registered together; after a restart on Spark, all that share the plan."""
-        session, readers = self._live(), self._readers
-        handles = []
-        for at, name in enumerate(readers.names):
-            handle = session._handles.get(name)
-            if handle is None or handle._readers is not readers:
-                handle = Query(session, readers, at)
-                handle._dropped = True
-            handles.append(handle)
-        return Queries(session, readers, handles)
+        """The queries registered together."""
+        return Queries(self._live(), self._readers)
 
     def drop(self) -> None:
         """Retract the answer and free the query's state."""
-        self._live()._drop_queries([self.name])
+        self._live()._drop_queries([(self._readers.group.number, np.array([self._at]))])
 
     def _live(self) -> Session:
         """The session, unless this query is gone (its name may be another's by now)."""
@@ -101,28 +111,31 @@ class Queries(Sequence[Query]):
     query's name in column `_query`. A change is handed out once: here, or by its query.
     """
 
-    __slots__ = ("_handles", "_readers", "_session")
+    __slots__ = ("_readers", "_session")
 
-    def __init__(self, session: Session, readers: Readers, handles: list[Query]) -> None:
+    def __init__(self, session: Session, readers: Readers) -> None:
         self._session = session
         self._readers = readers
-        self._handles = handles
 
     def __repr__(self) -> str:
         return f"Queries({len(self)})"
 
     def __len__(self) -> int:
-        return len(self._handles)
+        return len(self._readers)
 
     def __iter__(self) -> Iterator[Query]:
-        return iter(self._handles)
+        return (self._at(at) for at in range(len(self)))
+
+    def _at(self, at: int) -> Query:
+        return Query(self._session, self._readers, at)
 
     @overload
     def __getitem__(self, index: int) -> Query: ...
     @overload
     def __getitem__(self, index: slice) -> list[Query]: ...
     def __getitem__(self, index: int | slice) -> Query | list[Query]:
-        return self._handles[index]
+        places = range(len(self))[index]
+        return self._at(places) if isinstance(places, int) else [self._at(at) for at in places]
 
     def view(self) -> pa.Table:
         """The answers at the clock of all queries that run."""
@@ -138,4 +151,6 @@ class Queries(Sequence[Query]):
 
     def drop(self) -> None:
         """Retract all answers that are left in one step, and free the queries' state."""
-        self._session._drop_queries([q.name for q in self._handles if not q._dropped])
+        group = self._readers.group
+        if group.left:
+            self._session._drop_queries([(group.number, group.there())])

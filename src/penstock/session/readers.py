@@ -23,6 +23,8 @@ from penstock.session.changelog import (
     label,
     label_all,
 )
+from penstock.sharing.names import Names
+from penstock.sharing.registry import Group
 
 
 @dataclass(slots=True)
@@ -35,11 +37,9 @@ class Aside:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Readers:
-    """Queries of one template by place; `qids` are their rows of Q, `read` the next batches."""
+    """Queries registered together, by place; `read` are the next batches."""
 
-    template: int
-    names: list[str]
-    qids: I64
+    group: Group
     log: Changelog
     read: I64
     until: I64  # the batch at which a query left, NEVER for one that is there
@@ -48,15 +48,30 @@ class Readers:
     _names: pa.Array | None = None
 
     @classmethod
-    def of(cls, template: int, names: list[str], qids: I64, log: Changelog) -> Readers:
+    def of(cls, group: Group, log: Changelog) -> Readers:
         """New readers, who see what comes from now on."""
-        n = len(names)
-        made = cls(template, names, qids, log, np.full(n, log.end), np.full(n, NEVER), n)
+        until = np.where(group.gone, log.end, NEVER)
+        made = cls(group, log, np.full(len(group), log.end), until, group.left)
         log.readers[made] = None
         return made
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.group)
+
+    @property
+    def template(self) -> int:
+        """The key of their template."""
+        return self.group.template
+
+    @property
+    def names(self) -> Names:
+        """Their names."""
+        return self.group.names
+
+    @property
+    def qids(self) -> I64:
+        """Their rows of Q."""
+        return self.group.qids
 
     @property
     def gone(self) -> Bool:
@@ -135,7 +150,7 @@ class Readers:
     def labels(self) -> pa.Array:
         """The names as Arrow."""
         if self._names is None:
-            self._names = pa.array(self.names, pa.string())
+            self._names = self.names.arrow()
         return self._names
 
     def _unread(self, members: I64, end: int) -> list[Batch]:

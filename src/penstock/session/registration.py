@@ -25,7 +25,8 @@ from penstock.session.known_texts import Prepared
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.values import literal_rows
-from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
+from penstock.sharing.names import Names
+from penstock.sharing.registry import Chosen, Group, TemplateInfo
 from penstock.state.convert import to_rows
 from penstock.state.source_log import SourceLog
 
@@ -77,15 +78,12 @@ def _check_once(names: list[str]) -> None:
             )
 
 
-def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I64, list[str]]:
+def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I64, Names]:
     """Parameter rows and query names of a table of parameters."""
-    names = (
-        _given_names(session, table.column("qid"))
-        if "qid" in table.column_names
-        else [
-            session._registry.fresh_name(session._catalog.relations) for _ in range(table.num_rows)
-        ]
-    )
+    if "qid" in table.column_names:
+        names = Names(_given_names(session, table.column("qid")))
+    else:
+        names = _fresh_names(session, table.num_rows)
     explicit = Schema(compiled.params.fields[: compiled.explicit])
     n = table.num_rows
     rows = np.zeros((1 + len(compiled.params), n), np.int64)
@@ -133,6 +131,10 @@ def _given_names(session: Session, column: pa.ChunkedArray) -> list[str]:
     return names
 
 
+def _fresh_names(session: Session, count: int) -> Names:
+    return session._registry.fresh_names(count, session._catalog.relations)
+
+
 def register(
     session: Session, prepared: Prepared, name: str | None, text: str, history: bool = False
 ) -> Query:
@@ -144,93 +146,85 @@ def register(
             remedy="register it with query_many(text, params)",
         )
     rows = literal_rows(compiled.literals, session._engine.strings)
-    names = [name or session._registry.fresh_name(session._catalog.relations)]
+    names = _fresh_names(session, 1) if name is None else Names([name])
     history = history or prepared.history
     return add_queries(session, compiled, prepared.emission, history, rows, names, text)[0]
 
 
 def add_queries(
-    session: Session,
-    compiled: Compiled,
-    emission: Emission,
-    history: bool,
-    rows: I64,
-    names: list[str],
-    text: str,
-) -> Queries:
+    session: Session, compiled: Compiled, emission: Emission, history: bool, rows: I64,
+    names: Names, text: str,
+) -> Queries:  # fmt: skip
     """Register parameter rows of a compiled query, sharing rows that exist."""
-    for name in names:
-        if name in session._registry.queries:
-            lookup.is_taken(session, name, False)
-    if len(set(names)) < len(names):
+    _check_names(session, names)
+    if history:
+        check_history(session, compiled)
+    info, blocks = template_for(session, compiled, emission)
+    qids, first = session._enter(info, rows, history)
+    try:
+        output = _add_rows(session, info, blocks, rows[:, first], history, qids[first])
+    except BaseException:
+        session._leave(info, qids)
+        raise
+    group = Group(info.key, text, names, qids, _clock(session, info), history)
+    readers = _read(session, info, group)
+    try:
+        if output is not None:
+            session._publish(output)
+    finally:  # whatever a subscriber raised
+        joining = np.flatnonzero(~np.isin(qids, qids[first]))  # rows of Q that stand
+        if joining.shape[0]:
+            tell_held(session, [(group, joining)], INSERT)
+    return Queries(session, readers)
+
+
+def _check_names(session: Session, names: Names) -> None:
+    """Refuse names that somebody has; those that count on are fresh."""
+    for name in names.given or ():
+        lookup.is_taken(session, name, False)
+    if len(set(names.given or ())) < len(names.given or ()):
         twice = next(name for name, n in Counter(names).items() if n > 1)
         raise NameError_(
             f"two queries called {twice} in params",
             code="PS-NAME-005",
             remedy="give every row its own qid",
         )
-    if history:
-        check_history(session, compiled)
-    info, blocks = template_for(session, compiled, emission)
-    words = [tuple(r) for r in rows.T.tolist()]
-    alone = history and info.monotonic  # keeps no answer that could be told later
-    keys = session._row_keys(info.key, words, history, alone)
-    first: dict[RowKey, int] = {}
-    for i, key in enumerate(keys):
-        if session._registry.qid_of(key) is None:
-            first.setdefault(key, i)
-    order = list(first.values())
-    if order:
-        chosen = np.ascontiguousarray(rows[:, order])
-        added = b.AddQueries(info.key, chosen, history, alone=alone)
-        output = session._apply([*blocks, added], defer=True)
-        enter_template(session, info)
-        qids = dict(zip((keys[i] for i in order), output.added[0].tolist(), strict=True))
-    else:
-        output, qids = None, {}
-    shared = [name for name, key in zip(names, keys, strict=True) if key not in qids]
-    handles = handles_for(session, info, keys, qids, names, text, history)
-    try:
-        if output is not None:
-            session._publish(output)
-    finally:  # whatever a subscriber raised
-        if shared:
-            tell_held(session, [session._registry.queries[name] for name in shared], INSERT)
-    return handles
 
 
-def handles_for(
-    session: Session,
-    info: TemplateInfo,
-    keys: list[RowKey],
-    qids: dict[RowKey, int],
-    names: list[str],
-    text: str,
-    history: bool,
-) -> Queries:
-    """Handles of the new queries, entered in the registry."""
+def _add_rows(
+    session: Session, info: TemplateInfo, blocks: list[b.Block], rows: I64, history: bool, qids: I64
+) -> b.Output | None:
+    """New rows of Q, and their template if it is new; None when there are none."""
+    if not rows.shape[1]:
+        return None
+    since, params = session._engine.epoch + 1, np.ascontiguousarray(rows)
+    alone = history and info.monotonic
+    queries = b.AddQueries(info.key, params, history, qids, since, alone)
+    output = session._apply([*blocks, queries], defer=True)
+    enter_template(session, info)
+    return output
+
+
+def _clock(session: Session, info: TemplateInfo) -> int:
     template = session._engine.templates.get(info.key)  # gone when its first step failed
-    clock = BEGINNING if template is None else template.clock
-    numbers: list[int] = []
-    for key, name in zip(keys, names, strict=True):
-        known = session._registry.qid_of(key)
-        numbers.append(qids[key] if known is None else known)
-        query = QueryInfo(name, text, info.key, numbers[-1], key, clock, history)
-        session._registry.add_query(query)
+    return BEGINNING if template is None else template.clock
+
+
+def _read(session: Session, info: TemplateInfo, group: Group) -> Readers:
+    """Enter new queries in the registry; who reads their changes."""
+    session._registry.add(group)
     log = session._changelogs.get(info.key) or new_log(session, info)  # nobody's without queries
-    readers = Readers.of(info.key, names, np.array(numbers, np.int64), log)
-    handles = [Query(session, readers, at) for at in range(len(names))]
-    session._handles.update(zip(names, handles, strict=True))
-    return Queries(session, readers, handles)
+    session._readers[group.number] = readers = Readers.of(group, log)
+    return readers
 
 
-def tell_held(session: Session, infos: list[QueryInfo], kind: int) -> None:
+def tell_held(session: Session, chosen: Chosen, kind: int) -> None:
     """What queries of one template hold, as changes of one kind: for those who share rows of Q.
 
     It is a batch of its own, so that (_batch, _seq) stays unique.
     """
     session._apply([])
-    parts = delivery.by_readers(session, infos)
+    parts = [(session._readers[group.number], places) for group, places in chosen]
     delivery.deliver_apart(session, [(r, _held(session, r, at, kind)) for r, at in parts])
 
 

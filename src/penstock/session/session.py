@@ -53,7 +53,8 @@ from penstock.session.snapshot import Snapshot, save, take
 from penstock.session.values import parse_type
 from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
-from penstock.sharing.registry import QueryInfo, Registry, RowKey, TemplateInfo
+from penstock.sharing.registry import Chosen, Group, QueryInfo, Registry, TemplateInfo
+from penstock.sharing.shared_rows import SharedRows
 from penstock.sql import statements as st
 from penstock.sql.catalog import (
     MemoryCatalog,
@@ -81,10 +82,11 @@ class Session:
         self._registry = Registry()
         self._texts = KnownTexts()
         self._changelogs: dict[int, Changelog] = {}
-        self._handles: dict[str, Query] = {}
+        self._readers: dict[int, Readers] = {}  # by group of queries
         self._meters: dict[str, StreamMeter] = {}
         self._subscribers: dict[str, list[Callback]] = {}
         self._listeners: list[tuple[Readers, Callback]] = []  # to many queries at once
+        self._going: Chosen = []  # queries that are being dropped, while that is told
         self._sinks: dict[str, tuple[st.CreateSink, Sink]] = {}
         self._progress: list[dict[str, Any]] = []
         self._watchers: list[Listener] = []
@@ -183,11 +185,11 @@ class Session:
         return known or registration.new_template(self, compiled, emission)
 
     def __getitem__(self, name: str) -> Query:
-        self._query_info(name)
-        return self._handles[name]
+        info = self._query_info(name)
+        return Query(self, self._readers[info.group.number], info.at)
 
     def _query_info(self, name: str) -> QueryInfo:
-        info = self._registry.queries.get(name)
+        info = self._registry.find(name)
         if info is None:
             raise NameError_(f"no query called {name}", remedy="SHOW QUERIES lists them")
         return info
@@ -244,15 +246,14 @@ class Session:
 
     def _status(self, name: str) -> str:
         info = self._query_info(name)
-        if info.failure is not None:
-            return "failed"
-        longest = self._registry.templates[info.template].longest
-        clock = self._engine.templates[info.template].clock
-        if info.history or longest == 0:
+        return "failed" if info.failure is not None else self._status_of(info.group)
+
+    def _status_of(self, group: Group) -> str:
+        """Of the queries of a group that have not failed."""
+        longest, started = self._registry.templates[group.template].longest, group.registered_at
+        if group.history or not longest or started == BEGINNING:
             return "running"
-        started = info.registered_at
-        if longest is None or started == BEGINNING:
-            return "running"
+        clock = self._engine.templates[group.template].clock
         return "warming" if clock < started + longest else "running"
 
     def _subscribe(self, name: str, callback: Callback) -> None:
@@ -271,27 +272,29 @@ class Session:
             remedy="subscribe() gives the changes of every commit as a pyarrow Table",
         )
 
-    def _drop_queries(self, names: list[str]) -> None:
-        """Drop queries of one template in one step."""
+    def _drop_queries(self, places: list[tuple[int, I64]]) -> None:
+        """Drop queries of one template, by group and place, in one step."""
         with self._open():
-            infos = [self._query_info(name) for name in names]
-            dropping.check_sinks(self, names)
-            running = [info for info in infos if info.failure is None]
-            for info in infos:
-                self._handles[info.name]._dropped = True
+            chosen = [(self._registry.groups[number], some) for number, some in places]
+            dropping.check_sinks(self, chosen)
+            running = [(group, group.running(some)) for group, some in chosen]
+            running = [(group, some) for group, some in running if some.shape[0]]
+            going = len(self._going)
+            self._going += chosen
             try:
                 if running:
                     self._retract(running)
             finally:  # whatever a subscriber raised
-                self._forget(infos)
+                self._forget(chosen)
+                del self._going[going:]
 
-    def _forget(self, infos: list[QueryInfo]) -> None:
+    def _forget(self, chosen: Chosen) -> None:
         """Take queries that the engine no longer has out of all books."""
-        dropping.forget(self, infos)
+        dropping.forget(self, chosen)
 
-    def _retract(self, infos: list[QueryInfo]) -> None:
+    def _retract(self, chosen: Chosen) -> None:
         """Take queries out of the engine; their readers keep their last changes."""
-        dropping.retract(self, infos)
+        dropping.retract(self, chosen)
 
     def _explain_query(self, name: str) -> str:
         with self._lock:
@@ -397,17 +400,20 @@ class Session:
         """Heartbeats that the wall clock asks for."""
         self._apply(blocks)
 
-    def _row_keys(
-        self, template: int, words: list[tuple[int, ...]], history: bool, alone: bool
-    ) -> list[RowKey]:
-        """What makes queries equal by definition: template, first epoch seen, parameters.
-
-        Those that are told apart from others (`alone`) have a number of this call instead.
-        """
+    def _enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
+        """The rows of Q that new queries have, and the places at which a new one begins."""
         since = 0 if history else self._engine.epoch + 1
-        if alone:
+        if history and info.monotonic:  # it keeps no answer that could be told later
             since = -1 - self._engine.batch
-        return [(template, since, w) for w in words]
+        return self._rows_of(info).enter(rows, since)
+
+    def _leave(self, info: TemplateInfo, qids: I64) -> I64:
+        """Queries go, by their rows of Q; the rows that nobody is left to ask for."""
+        return self._rows_of(info).leave(qids)
+
+    def _rows_of(self, info: TemplateInfo) -> SharedRows:
+        scope = self._engine.arena.scope(f"rows/{info.key}")
+        return SharedRows(scope, len(info.params))
 
     def _publish(self, output: b.Output) -> None:
         delivery.publish(self, output)

@@ -23,7 +23,7 @@ from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
 from penstock.errors import PenstockError
-from penstock.session import delivery, feed, inbox, progress, registration
+from penstock.session import feed, inbox, progress, registration
 from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
 from penstock.session.placement import Deployed
@@ -37,7 +37,7 @@ from penstock.shards.changes import own_columns, whose
 from penstock.shards.job import Batch, Job
 from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
-from penstock.sharing.registry import QueryInfo, RowKey, TemplateInfo
+from penstock.sharing.registry import Chosen, QueryInfo, TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.catalog import StreamDef
 from penstock.state.convert import to_rows
@@ -145,22 +145,11 @@ class ShardedSession(Session):
 
     def _apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
         del defer  # what comes of it comes later
-        blocks = [self._numbered(block) for block in blocks]
         output = self._engine.apply(blocks)
         self._pending += [p for block in blocks for p in portable(self, block)]
         if self._depth == 0:
             self._end_call()
         return output
-
-    def _numbered(self, block: b.Block) -> b.Block:
-        """Queries get the numbers they had, when a call is repeated."""
-        if not isinstance(block, b.AddQueries):
-            return block
-        n = block.params.shape[1]
-        template = self._engine.templates.get(block.template)
-        used = np.arange(n) if template is None else template.queries.vacant(n)
-        qids = self._note(lambda: used)
-        return replace(block, qids=qids, since=self._engine.epoch + 1)
 
     # ---- calls -----------------------------------------------------------------------
     def _execute(self, statement: st.Statement) -> Any:
@@ -186,10 +175,10 @@ class ShardedSession(Session):
             self._begin("query_many", text, table, history)
             return super().query_many(text, table, history)
 
-    def _drop_queries(self, names: list[str]) -> None:
+    def _drop_queries(self, places: list[tuple[int, I64]]) -> None:
         with self._open():
-            self._begin("_drop_queries", names)
-            super()._drop_queries(names)
+            self._begin("_drop_queries", places)
+            super()._drop_queries(places)
 
     def register_udf(
         self, name: str, function: Any, arguments: list[str], result: str, timeout_s: float = 60.0
@@ -306,28 +295,29 @@ class ShardedSession(Session):
         """A template has no queries any more."""
         self._deployed.remove(template)
 
-    def _retract(self, infos: list[QueryInfo]) -> None:
+    def _retract(self, chosen: Chosen) -> None:
         """Drop queries on the shards; their last changes come when they have done it."""
-        template, subscribers = infos[0].template, self._subscribers
-        for readers, places in delivery.by_readers(self, infos):
+        subscribers = self._subscribers
+        for group, places in chosen:
             told = {
-                at: tuple(subscribers[readers.names[at]])
+                at: tuple(subscribers[group.names[at]])
                 for at in (places.tolist() if subscribers else ())
-                if readers.names[at] in subscribers
+                if group.names[at] in subscribers
             }
+            readers = self._readers[group.number]
             self._leaving.append(inbox.Leaving(self._number, readers, places, told))
-        qids = np.array([info.qid for info in infos])
-        self._apply([b.DropQueries(template, qids)])
+        qids = np.concatenate([group.qids[places] for group, places in chosen])
+        self._apply([b.DropQueries(chosen[0][0].template, qids)])
 
     def _fail(self, template: int, qid: int, reason: str) -> None:
         """A shard could not go on with a query: all drop it."""
-        names = self._registry.members(template, qid)
-        if not names:
+        members = self._registry.members(template, np.array([qid]))
+        if not members:
             return  # dropped, or failed on another shard too
         with self._open():
             self._begin("_fail", template, qid, reason)
-            self._retract([self._registry.queries[name] for name in names])
-            self._registry.fail(template, qid, reason)
+            self._retract(members)
+            self._registry.fail(members, reason)
 
     def _changes(self, readers: Readers, at: int | None = None) -> pa.Table:
         waiting = [gone.entry for gone in self._leaving if gone.concerns(readers, at)]
@@ -335,11 +325,18 @@ class ShardedSession(Session):
             self._job.wait(max(waiting))
         return super()._changes(readers, at)
 
-    def _row_keys(
-        self, template: int, words: list[tuple[int, ...]], history: bool, alone: bool
-    ) -> list[RowKey]:
-        """Every query has a number of its own; shards find out which are identical."""
-        return [(template, self._number, (i,)) for i in range(len(words))]
+    def _enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
+        """Every query has a number of its own; shards find out which are identical.
+
+        They get the numbers they had, when a call is repeated.
+        """
+        places = np.arange(rows.shape[1])
+        template = self._engine.templates.get(info.key)
+        vacant = places if template is None else template.queries.vacant(places.shape[0])
+        return cast(I64, self._note(lambda: vacant)), places
+
+    def _leave(self, info: TemplateInfo, qids: I64) -> I64:
+        return qids
 
     def flush(self) -> None:
         """Return when all pushed and available input is in the answers."""

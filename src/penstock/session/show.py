@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.errors import NameError_
+from penstock.sharing.registry import Group
 from penstock.sql.catalog import StreamDef, TableDef
 
 if TYPE_CHECKING:
@@ -32,11 +34,30 @@ def show(what: str, session: Session) -> pa.Table:
             {"name": c.name, "view": c.view, "format": c.format} for c, _ in session._sinks.values()
         ]
         return _table(rows, "name", "view", "format")
-    rows = [
-        {"name": q.name, "status": session._status(q.name), "template": q.template, "sql": q.text}
-        for q in session._registry.queries.values()
+    return _queries(session)
+
+
+def _queries(session: Session) -> pa.Table:
+    schema = pa.schema([("name", pa.string()), ("status", pa.string()), ("template", pa.int64()),
+                        ("sql", pa.string())])  # fmt: skip
+    found = [_group(session, group, schema) for group in session._registry.groups.values()]
+    return pa.concat_tables(found) if found else schema.empty_table()
+
+
+def _group(session: Session, group: Group, schema: pa.Schema) -> pa.Table:
+    """The queries of a group that were not dropped."""
+    there, n = group.there(), group.left
+    status = np.full(len(group), "failed", object)
+    running = group.running(there)
+    if running.shape[0]:
+        status[running] = session._status_of(group)
+    columns = [
+        group.names.arrow().take(pa.array(there)),
+        pa.array(status[there], pa.string()),
+        pa.repeat(pa.scalar(group.template), n),
+        pa.repeat(pa.scalar(group.text), n),
     ]
-    return _table(rows, "name", "status", "template", "sql")
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _of(session: Session, kind: type) -> list[Any]:
@@ -66,8 +87,7 @@ def describe(name: str, session: Session) -> pa.Table:
     found = session._catalog.relation(name)
     if isinstance(found, StreamDef | TableDef):
         schema = found.schema
-    elif name in session._registry.queries:
-        info = session._registry.queries[name]
+    elif (info := session._registry.find(name)) is not None:
         schema = session._registry.templates[info.template].plan.schema
     else:
         raise NameError_(f"nothing is called {name}", remedy="SHOW STREAMS, TABLES or QUERIES")
@@ -96,7 +116,7 @@ def stats(session: Session) -> dict[str, Any]:
         "batch": engine.batch,
         "bytes": engine.arena.nbytes,
         "strings": len(engine.strings),
-        "queries": len(session._registry.queries),
+        "queries": len(session._registry),
         "templates": len(engine.templates),
         "streams": streams,
         "operators": operators,

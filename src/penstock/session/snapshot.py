@@ -21,7 +21,6 @@ from penstock.engine import blocks as b
 from penstock.errors import StateError
 from penstock.logical.udf import Udf
 from penstock.session import registration
-from penstock.session.query import Query
 from penstock.session.readers import Readers
 from penstock.sql.catalog import StreamDef, TableDef
 
@@ -43,7 +42,7 @@ class Snapshot:
     changelogs: dict[int, Any]
     meters: dict[str, Any]
     sinks: list[Any]
-    handles: dict[str, tuple[Readers, int]]
+    readers: dict[int, Readers]
 
 
 def take(session: Session) -> Snapshot:
@@ -57,7 +56,7 @@ def take(session: Session) -> Snapshot:
         session._changelogs,
         session._meters,
         [create for create, _ in session._sinks.values()],
-        {name: (q._readers, q._at) for name, q in session._handles.items()},
+        session._readers,
     )
     try:
         copy: Snapshot = pickle.loads(pickle.dumps(state))
@@ -87,9 +86,7 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
         meter.last_push = time.time_ns() // 1000  # nobody was there to bring anything
     session._engine.apply(build_blocks(session, snapshot.arrays))
     session._engine.arena.restore(snapshot.arrays)
-    session._handles = {
-        name: Query(session, readers, at) for name, (readers, at) in snapshot.handles.items()
-    }
+    session._readers = snapshot.readers
     for create in snapshot.sinks:
         session._sinks[create.name] = (create, session._open_sink(create))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.engine import blocks as b
@@ -112,8 +113,9 @@ def _do_drop(session: Session, statement: st.Drop) -> None:
             session._drop_sink(name)
             return
     elif statement.kind == "VIEW":
-        if name in session._registry.queries:
-            session._drop_queries([name])
+        info = session._registry.find(name)
+        if info is not None:
+            session._drop_queries([(info.group.number, np.array([info.at]))])
             return
     elif drop_relation(session, name, statement.kind):
         return
@@ -130,12 +132,9 @@ def drop_relation(session: Session, name: str, kind: str) -> bool:
     wanted = StreamDef if kind == "STREAM" else TableDef
     if not isinstance(found, wanted):
         return False
-    readers = [
-        q.name
-        for t in session._registry.templates.values()
-        if found.name in _reads(t)
-        for q in session._registry.of_template(t.key)
-    ]
+    registry = session._registry
+    reading = [t.key for t in registry.templates.values() if found.name in _reads(t)]
+    readers = [name for key in reading for name in registry.some_names(key, 2)]
     if readers:
         raise NameError_(
             f"{name} is read by {readers[0]}" + (" and others" if len(readers) > 1 else ""),

@@ -1,23 +1,23 @@
 """Registry: which templates and queries exist, by name (DESIGN §5.7).
 
-Queries whose answers are equal by definition (same template, same parameters, same point of
-registration or both with history) are one row of Q with several subscribers.
+Queries registered together are a group: what they have in common is there once, and the rest is
+arrays by place in the group. So a million queries are a few arrays, not a million objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from penstock.delta import Emission
-from penstock.errors import NameError_
+import numpy as np
+
+from penstock.delta import I64, Bool, Emission
 from penstock.frozen import record
 from penstock.logical.nodes import Node
 from penstock.optimizer.emit import Emit
 from penstock.schema import Schema
-
-RowKey = tuple[int, int, tuple[int, ...]]
-"""Template, first visible epoch (0 with history), parameter words."""
+from penstock.sharing.names import Names, number_of, numbered
 
 
 @record
@@ -35,33 +35,99 @@ class TemplateInfo:
     longest: int | None  # the longest window; None when one is not bounded in time
 
 
-@dataclass(slots=True)
-class QueryInfo:
-    """A registered query."""
+@dataclass(slots=True, eq=False)
+class Group:
+    """Queries registered together, by place: their names, their rows of Q, which were dropped."""
 
-    name: str
-    text: str
     template: int
-    qid: int
-    row: RowKey
+    text: str
+    names: Names
+    qids: I64
     registered_at: int
     history: bool
-    failure: str | None = None
+    number: int = 0
+    failures: dict[int, str] = field(default_factory=dict)
+    gone: Bool = field(init=False)
+    left: int = field(init=False)  # how many are not gone
+
+    def __post_init__(self) -> None:
+        self.left = len(self.names)
+        self.gone = np.zeros(self.left, np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def there(self) -> I64:
+        """The places of those that were not dropped."""
+        return np.flatnonzero(~self.gone)
+
+    def running(self, places: I64) -> I64:
+        """Those of some places that have not failed."""
+        if not self.failures:
+            return places
+        return places[~np.isin(places, list(self.failures))]
+
+    def served_by(self, qids: set[int]) -> I64:
+        """The places of those that run and have one of these rows of Q."""
+        if len(self) == 1 and int(self.qids[0]) not in qids:  # most groups are of one
+            return np.empty(0, np.int64)
+        there = self.there()
+        return self.running(there[np.isin(self.qids[there], list(qids))])
+
+
+Chosen = list[tuple[Group, I64]]
+"""Some queries: groups, and places in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryInfo:
+    """One query of a group."""
+
+    group: Group
+    at: int
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.group.names[self.at]
+
+    @property
+    def template(self) -> int:
+        """The key of its template."""
+        return self.group.template
+
+    @property
+    def qid(self) -> int:
+        """Its row of Q."""
+        return int(self.group.qids[self.at])
+
+    @property
+    def failure(self) -> str | None:
+        """Why it failed, if it did."""
+        return self.group.failures.get(self.at)
 
 
 @dataclass(slots=True)
 class Registry:
-    """Templates, queries and who shares what."""
+    """Templates and queries."""
 
     templates: dict[int, TemplateInfo] = field(default_factory=dict)
-    queries: dict[str, QueryInfo] = field(default_factory=dict)
+    groups: dict[int, Group] = field(default_factory=dict)
     next_template: int = 1
     next_name: int = 1
+    next_group: int = 1
+    _count: int = 0
     _by_node: dict[tuple[Node, Emission], int] = field(default_factory=dict)
-    _rows: dict[RowKey, int] = field(default_factory=dict)  # qid
-    _members: dict[tuple[int, int], str | dict[str, None]] = field(default_factory=dict)
-    _by_template: dict[int, dict[str, QueryInfo]] = field(default_factory=dict)
+    _named: dict[str, tuple[Group, int]] = field(default_factory=dict)
+    _numbered: list[Group] = field(default_factory=list)  # of many, whose names count on
+    _by_template: dict[int, dict[int, Group]] = field(default_factory=dict)
+    _counts: dict[int, int] = field(default_factory=dict)  # of queries, by template
 
+    def __len__(self) -> int:
+        """How many queries there are."""
+        return self._count
+
+    # ---- templates -------------------------------------------------------------------
     def find_template(self, node: Node, emission: Emission) -> TemplateInfo | None:
         """The template with this logical plan and way to emit."""
         key = self._by_node.get((node, emission))
@@ -73,81 +139,111 @@ class Registry:
         self._by_node[info.template, info.emission] = info.key
         self.next_template = max(self.next_template, info.key + 1)
 
-    def fresh_name(self, taken: Container[str] = ()) -> str:
-        """A name for an anonymous query that no query, nor anything in `taken`, has."""
-        while True:
-            name = f"q{self.next_name}"
-            self.next_name += 1
-            if name not in self.queries and name not in taken:
-                return name
-
-    def qid_of(self, row: RowKey) -> int | None:
-        """The row of Q that already serves such a query."""
-        return self._rows.get(row)
-
-    def add_query(self, info: QueryInfo) -> None:
-        """Register a query under its name."""
-        if info.name in self.queries:
-            raise NameError_(
-                f"there is already a query called {info.name}",
-                code="PS-NAME-002",
-                remedy="choose another name, or drop the query first",
-            )
-        self.queries[info.name] = info
-        self._by_template.setdefault(info.template, {})[info.name] = info
-        self._rows[info.row] = info.qid
-        place = (info.template, info.qid)
-        members = self._members.setdefault(place, info.name)
-        if isinstance(members, dict):
-            members[info.name] = None
-        elif members != info.name:
-            self._members[place] = {members: None, info.name: None}
-
-    def fail(self, template: int, qid: int, reason: str) -> list[str]:
-        """Mark the queries of a row of Q as failed; the row is no longer theirs."""
-        names = self.members(template, qid)
-        self._members.pop((template, qid), None)
-        for name in names:
-            info = self.queries[name]
-            info.failure = reason
-            info.qid = -1
-            self._rows.pop(info.row, None)
-        return names
-
-    def remove_query(self, name: str) -> bool:
-        """Forget a query; whether its row of Q has no subscriber left."""
-        info = self.queries.pop(name)
-        del self._by_template[info.template][name]
-        if info.failure is not None:
-            return True
-        members = self._members[info.template, info.qid]
-        if isinstance(members, dict):
-            del members[name]
-            if members:
-                return False
-        del self._rows[info.row], self._members[info.template, info.qid]
-        return True
-
     def forget_template(self, key: int) -> None:
         """Drop a template that has no queries."""
         info = self.templates.pop(key)
         del self._by_node[info.template, info.emission]
-        self._by_template.pop(key, None)
 
-    def members(self, template: int, qid: int) -> list[str]:
-        """Names of the queries served by a row of Q."""
-        members = self._members.get((template, qid), {})
-        return [members] if isinstance(members, str) else list(members)
+    # ---- names -----------------------------------------------------------------------
+    def fresh_names(self, count: int, taken: Collection[str] = ()) -> Names:
+        """Names for anonymous queries that no query, nor anything in `taken`, has.
 
-    def subscribers(self, template: int, qid: int) -> int:
-        """How many queries a row of Q serves."""
-        members = self._members.get((template, qid), {})
-        return 1 if isinstance(members, str) else len(members)
+        They count as used once a group has them: a call that fails leaves no gap.
+        """
+        wanted = range(self.next_name, self.next_name + count)
+        while (clash := self._last_clash(wanted, taken)) is not None:
+            wanted = range(clash + 1, clash + 1 + count)
+        return Names(None, wanted.start, count)
+
+    def _last_clash(self, wanted: range, taken: Collection[str]) -> int | None:
+        """The last of some numbers whose name somebody has."""
+        if len(wanted) < len(self._named) + len(taken):
+            numbers = (n for n in wanted if (name := numbered(n)) in self._named or name in taken)
+        else:
+            found = map(number_of, (*self._named, *taken))
+            numbers = (n for n in found if n is not None and n in wanted)
+        return max(numbers, default=None)
+
+    def find(self, name: str) -> QueryInfo | None:
+        """The query of a name."""
+        place = self._named.get(name) or self._counted(name)
+        return None if place is None or place[0].gone[place[1]] else QueryInfo(*place)
+
+    def _counted(self, name: str) -> tuple[Group, int] | None:
+        number = number_of(name) if self._numbered else None
+        if number is None:
+            return None
+        at = bisect_right(self._numbered, number, key=lambda group: group.names.first) - 1
+        if at < 0:
+            return None
+        group = self._numbered[at]
+        place = number - group.names.first
+        return (group, place) if place < len(group) else None
+
+    def __contains__(self, name: str) -> bool:
+        return self.find(name) is not None
+
+    # ---- queries ---------------------------------------------------------------------
+    def add(self, group: Group) -> None:
+        """Register queries under their names, which nobody has."""
+        group.number = self.next_group
+        self.next_group += 1
+        self.groups[group.number] = group
+        self._by_template.setdefault(group.template, {})[group.number] = group
+        self._counts[group.template] = self.count(group.template) + len(group)
+        self._count += len(group)
+        if group.names.given is None:
+            self.next_name = group.names.first + len(group)
+        if group.names.given is None and len(group) > 1:
+            self._numbered.append(group)
+        else:
+            self._named.update((name, (group, at)) for at, name in enumerate(group.names))
+
+    def remove(self, chosen: Chosen) -> None:
+        """Forget queries."""
+        for group, places in chosen:
+            group.gone[places] = True
+            group.left -= places.shape[0]
+            self._count -= places.shape[0]
+            self._counts[group.template] -= places.shape[0]
+            if group.names.given is not None or len(group) == 1:
+                for name in group.names.at(places):
+                    del self._named[name]
+            if not group.left:
+                self._forget_group(group)
+
+    def _forget_group(self, group: Group) -> None:
+        del self.groups[group.number], self._by_template[group.template][group.number]
+        if group.names.given is None and len(group) > 1:
+            self._numbered.remove(group)
+        if not self._counts[group.template]:
+            del self._counts[group.template], self._by_template[group.template]
+
+    def of_template(self, key: int) -> Iterator[Group]:
+        """The groups of a template."""
+        yield from self._by_template.get(key, {}).values()
 
     def count(self, template: int) -> int:
         """How many queries a template has."""
-        return len(self._by_template.get(template, {}))
+        return self._counts.get(template, 0)
 
-    def of_template(self, key: int) -> list[QueryInfo]:
-        """The queries of a template."""
-        return list(self._by_template.get(key, {}).values())
+    def some_names(self, template: int, most: int) -> list[str]:
+        """The names of a template's first queries."""
+        found: list[str] = []
+        for group in self.of_template(template):
+            found += group.names.at(group.there()[: most - len(found)])
+            if len(found) == most:
+                break
+        return found
+
+    def members(self, template: int, qids: I64) -> Chosen:
+        """The queries that rows of Q serve."""
+        wanted = set(qids.tolist())
+        found = [(group, group.served_by(wanted)) for group in self.of_template(template)]
+        return [(group, places) for group, places in found if places.shape[0]]
+
+    @staticmethod
+    def fail(chosen: Chosen, reason: str) -> None:
+        """Mark queries as failed; their rows of Q are no longer theirs."""
+        for group, places in chosen:
+            group.failures.update(dict.fromkeys(places.tolist(), reason))

@@ -6,7 +6,7 @@ TIMESTAMP_NTZ, for event time has no zone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,11 +64,15 @@ class QueryNames:
     names: pa.Array
 
     @classmethod
-    def of(cls, names: Mapping[int, str]) -> QueryNames:
-        """From a mapping."""
-        order = sorted(names)
-        qids = np.array(order, np.int64)
-        return cls(qids, pa.array([names[q] for q in order], pa.string()))
+    def of(cls, qids: I64, names: pa.Array) -> QueryNames:
+        """The name of each number; of two for one number, the last."""
+        numbers, last = np.unique(qids[::-1], return_index=True)
+        return cls(numbers, names.take(pa.array(len(qids) - 1 - last)))
+
+    @classmethod
+    def none(cls) -> QueryNames:
+        """Nobody has a name."""
+        return cls(np.empty(0, np.int64), pa.nulls(0, pa.string()))
 
     def look_up(self, qids: I64) -> pa.Array:
         """The name of each; NULL for a query that nobody named."""

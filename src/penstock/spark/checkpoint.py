@@ -22,7 +22,7 @@ from typing import Any
 from penstock import __version__
 from penstock.errors import StateError
 
-FORMAT = 3
+FORMAT = 4
 """Of the directory; 2: Spark names the states of shards by what made them."""
 
 

@@ -41,14 +41,13 @@ from penstock.spark.write_formats import (
 __all__ = ["FunctionSink", "SinkSpec", "SparkSinks"]
 
 _FEW_BYTES = 1 << 20
-Names = Mapping[int, str] | Callable[[], Mapping[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class SinkSpec:
     """A sink for a query, or (`qid` None) for all queries of a template.
 
-    For a template `names` gives the queries' names by number; a function is asked in each batch.
+    For a template `names` gives the queries' names by number; it is asked in each batch.
     """
 
     name: str
@@ -59,7 +58,7 @@ class SinkSpec:
     unit_time: bool
     format: str | FunctionSink
     options: Mapping[str, str] = field(default_factory=dict)
-    names: Names = field(default_factory=dict)
+    names: Callable[[], QueryNames] = QueryNames.none
     per_row: bool = False  # `_query` is the list of the queries that a row belongs to
 
     @property
@@ -71,7 +70,7 @@ class SinkSpec:
         """What makes rows of the blocks of a batch."""
         names = None
         if self.qid is None:
-            names = QueryNames.of(self.names() if callable(self.names) else self.names)
+            names = self.names()
         return Decode(self.schema, self.unit_time, batch, self.query, self.qid, names, self.per_row)
 
 

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 import penstock
 
 QUERY_5 = """
@@ -64,10 +66,22 @@ def test_negation_pushed_down_sends_negative_rows_through_the_join():
 
 def test_every_operator_line_tells_pattern_cost_and_sharing():
     text = explained(set())
-    assert "parameters: $p1 STRING" in text
+    assert "parameters: $1 STRING = 'ftp'" in text
     assert "shared by: q1" in text
     assert "cost=" in text
     assert "queries=1" in text
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_query_shows_its_constants_as_the_plan_names_them(shards):
+    with penstock.connect(runner="inprocess", shards=shards) as ps:
+        ps.sql("CREATE STREAM r (k STRING, a DOUBLE, ts BIGINT) TIMESTAMP BY ts")
+        text = "SELECT k FROM r [RANGE 9] WHERE k = $who AND a > $lo AND a < 7"
+        some = [{"who": "it's", "lo": None}, {"who": "b", "lo": 2.5}]
+        first, second = (q.explain() for q in ps.query_many(text, some))
+    assert "parameters: $who STRING = 'it''s', $lo DOUBLE = NULL, $3 DOUBLE = 7.0" in first
+    assert "parameters: $who STRING = 'b', $lo DOUBLE = 2.5, $3 DOUBLE = 7.0" in second
+    assert "where (k = $who) AND (a > $lo) AND (a < $3)" in first
 
 
 def test_joins_of_windows_say_which_stems_they_share():

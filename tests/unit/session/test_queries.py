@@ -40,7 +40,7 @@ def test_queries_are_a_sequence(ps: Any) -> None:
     qs = over(ps, 1, 2, 3)
     assert isinstance(qs, penstock.Queries)
     assert [q.name for q in qs] == ["over1", "over2", "over3"]
-    assert (len(qs), qs[0].name, qs[-1] is ps["over3"]) == (3, "over1", True)
+    assert (len(qs), qs[0].name, qs[-1] == ps["over3"]) == (3, "over1", True)
     assert [q.name for q in qs[1:]] == ["over2", "over3"]
     assert qs.index(qs[1]) == 1
     assert repr(qs) == "Queries(3)"
@@ -225,6 +225,58 @@ def test_identical_queries_are_told_apart() -> None:
     second.drop()
     assert sorted(told(second.changes())) == [(q, "delete", 1, 7) for q in "abc"]
     assert first.view().num_rows == 2
+
+
+def test_identical_queries_that_come_together_are_told_once(ps: Any) -> None:
+    ps.push("r", [{"k": 1, "a": 1, "ts": 1}])
+    counts = "SELECT count(*) AS n FROM r [RANGE 9] WHERE a > $low"
+    lows = pa.table({"low": [5, 5, 2, 5]})
+    first, second = ps.query_many(counts, lows), ps.query_many(counts, lows)
+    for queries in (first, second):
+        names = [q.name for q in queries]
+        assert sorted(queries.changes()["_query"].to_pylist()) == sorted(names)
+        queries[0].drop()
+        left = [(row["_query"], row["n"]) for row in queries.view().to_pylist()]
+        assert sorted(left) == [(name, 0) for name in sorted(names[1:])]
+
+
+def test_names_that_nobody_gave_pass_by_those_that_somebody_did(ps: Any) -> None:
+    ps.sql("CREATE MATERIALIZED VIEW q2 AS SELECT k FROM r [RANGE 9] WHERE a > 0")
+    qs = ps.query_many(OVER, pa.table({"low": [1, 2, 3]}))
+    assert [q.name for q in qs] == ["q3", "q4", "q5"]
+    qs[1].drop()
+    with pytest.raises(NameError_, match="q5 already exists"):
+        ps.query_many(OVER, pa.table({"qid": ["q5"], "low": [1]}))
+    again = ps.query_many(OVER, pa.table({"qid": ["q4"], "low": [9]}))
+    push(ps, (1, 4))
+    assert (ps["q4"] == again[0], ps["q4"].view().num_rows, ps["q5"].view().num_rows) == (
+        True,
+        0,
+        1,
+    )
+
+
+def test_a_call_that_fails_uses_no_names(ps: Any) -> None:
+    for bad in ({"low": ["x"]}, {"high": [1]}):
+        with pytest.raises(DataError):
+            ps.query_many(OVER, pa.table(bad))
+    with pytest.raises(PenstockError):
+        ps.query("SELECT k FROM r WHERE nothing > 1")
+    assert [q.name for q in ps.query_many(OVER, pa.table({"low": [1, 2]}))] == ["q1", "q2"]
+    assert ps.query("SELECT k FROM r [RANGE 9] WHERE a > 1").name == "q3"
+
+
+def test_show_queries_lists_those_that_are_there(ps: Any) -> None:
+    qs = over(ps, 1, 2)
+    halves = "SELECT 2 / (a - $low) AS b FROM r [RANGE 9] WHERE k = 1"
+    bad = ps.query_many(halves, pa.table({"qid": ["x", "y"], "low": [4, 5]}))
+    push(ps, (1, 4))
+    qs[0].drop()
+    shown = ps.sql("SHOW QUERIES").to_pylist()
+    assert [(row["name"], row["status"]) for row in shown] == [
+        ("over2", "running"), *((q.name, q.status) for q in bad)
+    ]  # fmt: skip
+    assert shown[0]["sql"] == OVER
 
 
 def test_lost_changes_are_said_once() -> None:
