@@ -31,6 +31,7 @@ class Range:
             raise PlanError(
                 "a RANGE window needs a positive length and a SLIDE of at most that length",
                 code="PS-PLAN-002",
+                remedy="write [RANGE 10 SLIDE 5], or [NOW] for rows of this instant",
             )
 
 
@@ -43,7 +44,11 @@ class Rows:
 
     def __post_init__(self) -> None:
         if self.count <= 0:
-            raise PlanError("a ROWS window needs a positive count", code="PS-PLAN-002")
+            raise PlanError(
+                "a ROWS window needs a positive count",
+                code="PS-PLAN-002",
+                remedy="write [ROWS 1] or more",
+            )
 
 
 @record
@@ -197,7 +202,9 @@ class Band:
 
     def __post_init__(self) -> None:
         if any(isinstance(b, int) and not _LEAST <= b <= _MOST for b in (self.low, self.high)):
-            raise PlanError("a bound of the join's band is outside BIGINT")
+            raise PlanError(
+                "a bound of the join's band is outside BIGINT", remedy="write a nearer bound"
+            )
 
 
 @frozen

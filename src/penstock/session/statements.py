@@ -91,7 +91,10 @@ def _do_createsink(session: Session, statement: st.CreateSink) -> None:
     if statement.name in session._sinks:
         if statement.if_not_exists:
             return
-        raise NameError_(f"there is already a sink called {statement.name}")
+        raise NameError_(
+            f"there is already a sink called {statement.name}",
+            remedy="choose another name, drop it first, or write IF NOT EXISTS",
+        )
     info = session._query_info(statement.view)
     per_row = session._registry.templates[info.template].emission.per_row
     if per_row and statement.format.lower() == "csv":
@@ -117,7 +120,10 @@ def _do_drop(session: Session, statement: st.Drop) -> None:
     elif drop_relation(session, name, statement.kind):
         return
     if not statement.if_exists:
-        raise NameError_(f"no {statement.kind.lower()} called {name}")
+        raise NameError_(
+            f"no {statement.kind.lower()} called {name}",
+            remedy="check the name, or write IF EXISTS",
+        )
 
 
 def drop_relation(session: Session, name: str, kind: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -31,20 +31,39 @@ _NOTHING = np.empty(0, np.int64)
 def insert(statement: Insert, table: TableDef, engine: Engine) -> TableChange:
     """The rows of an INSERT; columns not named are NULL."""
     names = statement.columns or table.schema.names
-    unknown = [n for n in names if n not in table.schema.names]
-    if unknown:
-        raise NameError_(f"table {table.name} has no column {unknown[0]}", place=statement.place)
+    places = _places(names, table, statement.place)
     for row in statement.rows:
         if len(row) != len(names):
             raise SqlSyntaxError(
-                f"{len(row)} values for {len(names)} columns", place=statement.place
+                f"{len(row)} values for {len(names)} columns",
+                place=statement.place,
+                remedy=f"give values for {', '.join(names)}",
             )
     columns = []
-    for field in table.schema:
-        at = names.index(field.name) if field.name in names else None
+    for i, field in enumerate(table.schema):
+        at = places.index(i) if i in places else None
         cells = [None if at is None else row[at] for row in statement.rows]
         columns.append([_scalar(cell, field.name, field.type) for cell in cells])
     return TableChange(table.name, _NOTHING, rows_of(columns, table.schema, engine.strings))
+
+
+def _places(names: Iterable[str], table: TableDef, place: Place | None) -> list[int]:
+    """Where the columns called `names` are, each once."""
+    known = [name.lower() for name in table.schema.names]
+    places: list[int] = []
+    for name in names:
+        if name.lower() not in known:
+            raise NameError_(
+                f"table {table.name} has no column {name}",
+                place=place,
+                remedy=f"its columns are {', '.join(table.schema.names)}",
+            )
+        places.append(known.index(name.lower()))
+        if places.count(places[-1]) > 1:
+            raise NameError_(
+                f"column {name} comes twice", code="PS-NAME-005", place=place, remedy="name it once"
+            )
+    return places
 
 
 def _scalar(cell: Literal | None, name: str, type_: SqlType) -> Any:
@@ -69,10 +88,8 @@ def update(
     hit = _matching(statement, table, catalog, engine, rows)
     old = np.ascontiguousarray(rows[:, hit])
     new = old.copy()
-    for name, ast in statement.assignments:
-        if name not in table.schema.names:
-            raise NameError_(f"table {table.name} has no column {name}", place=statement.place)
-        at = table.schema.names.index(name)
+    places = _places([name for name, _ in statement.assignments], table, statement.place)
+    for at, (_, ast) in zip(places, statement.assignments, strict=True):
         bound = _expression(ast, table, catalog)
         target = table.schema[at].type
         value = bound if bound.type == target else Call(target, "cast", (bound,))

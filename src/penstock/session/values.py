@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64
+from penstock.engine.admission import convert
 from penstock.errors import TypeError_
 from penstock.logical.expr import Literal
 from penstock.schema import Field, Schema
@@ -39,12 +40,12 @@ def cast_scalar(value: Any, type_: SqlType, what: str) -> Any:
     """An Arrow scalar as the column's type, or a clear error."""
     if not value.is_valid:
         return pa.scalar(None, arrow_type(type_))
-    try:
-        return value.cast(arrow_type(type_))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    array, bad = convert(pa.array([value.as_py()], value.type), Field(what, type_), 1)
+    if bad is not None and bad.any():
         raise TypeError_(
             f"{value.as_py()!r} does not fit {what}, a {type_}", remedy=f"give a {type_}"
-        ) from error
+        )
+    return array[0]
 
 
 def rows_of(columns: list[list[Any]], schema: Schema, strings: StringTable) -> I64:

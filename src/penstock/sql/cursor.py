@@ -15,6 +15,18 @@ from penstock.errors import Place, SqlSyntaxError
 from penstock.sql.units import CALENDAR, UNITS, Span
 
 
+def _check_unicode(sql: str) -> None:
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        line = sql.count("\n", 0, error.start) + 1
+        raise SqlSyntaxError(
+            f"{sql[error.start]!r} is half a character",
+            place=Place(line, error.start - sql.rfind("\n", 0, error.start)),
+            remedy="remove it, or write both halves",
+        ) from error
+
+
 class Text:
     """A SQL text that can tell the line and column of an offset."""
 
@@ -23,6 +35,8 @@ class Text:
             raise SqlSyntaxError(
                 f"a {type(sql).__name__} is no SQL text", remedy="pass the text of a statement"
             )
+        if not sql.isascii():
+            _check_unicode(sql)
         self.sql = sql
         self._starts = [0, *(i + 1 for i, c in enumerate(sql) if c == "\n")]
         self._places: dict[int, Place] = {}

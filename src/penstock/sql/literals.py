@@ -174,7 +174,8 @@ def cast_literal(literal: Literal, to: SqlType, place: Place | None) -> Literal:
         unscaled = int(value.scaleb(to.scale).to_integral_value(rounding="ROUND_HALF_UP"))
         exact = _fitting(unscaled, to)
     elif value is not None and to.kind is Kind.FLOAT:
-        exact = Literal(to, struct.unpack("f", struct.pack("f", float(value)))[0])
+        nearest: float = struct.unpack("f", struct.pack("f", float(value)))[0]
+        exact = Literal(to, nearest) if math.isfinite(nearest) else None
     elif literal.type.kind is Kind.TIMESTAMP and to.kind is Kind.DATE:
         exact = Literal(DATE, int(literal.value or 0) // DAY)
     elif to.is_string and isinstance(literal.value, bool | int) and literal.type.is_integer:

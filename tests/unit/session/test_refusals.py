@@ -254,3 +254,39 @@ def test_the_least_bigint_is_a_constant(ps):
     assert [q.view()["k"].to_pylist() for q in queries] == [[1], [2], [2], [1], [2]]
     with pytest.raises(PenstockError, match="PS-TYPE-006"):
         ps.query(f"SELECT k FROM r [RANGE 5] WHERE a = {2**63}")
+
+
+def test_constants_of_an_insert_are_judged_like_rows_of_a_stream(ps):
+    ps.sql("CREATE TABLE w (m DECIMAL(6,2), f FLOAT, d DATE)")
+    ps.sql("INSERT INTO w VALUES (1, 1, '2024-02-29'), (-2.5, 5e-1, NULL)")
+    rows = ps.query("SELECT m, f FROM w").view().to_pylist()
+    assert sorted((row["m"], row["f"]) for row in rows) == [(Decimal("-2.50"), 0.5), (1, 1.0)]
+    with pytest.raises(PenstockError, match="PS-TYPE-006"):
+        ps.sql("INSERT INTO w (f) VALUES (CAST(1e300 AS FLOAT))")
+    for column, value in (
+        ("m", "1.255"),
+        ("m", "1.255e0"),
+        ("m", "12345"),
+        ("f", "1e300"),
+        ("f", "-4e38"),
+        ("d", "TIMESTAMP '2024-02-29 12:00:00'"),
+    ):
+        with pytest.raises(PenstockError, match="does not fit column"):
+            ps.sql(f"INSERT INTO w ({column}) VALUES ({value})")
+
+
+def test_columns_of_a_table_are_named_in_any_case_and_once(ps):
+    ps.sql("INSERT INTO T (B, K) VALUES (2, 1)")
+    ps.sql("UPDATE t SET B = b + 1 WHERE K = 1")
+    assert ps.query("SELECT k, b FROM t").view().to_pylist() == [{"k": 1, "b": 3}]
+    for sql in ("INSERT INTO t (k, K) VALUES (1, 2)", "UPDATE t SET b = 1, B = 2"):
+        with pytest.raises(NameError_, match="comes twice"):
+            ps.sql(sql)
+    with pytest.raises(NameError_, match="its columns are k, b"):
+        ps.sql("UPDATE t SET c = 1")
+
+
+def test_half_a_character_is_refused_where_it_stands(ps):
+    with pytest.raises(SqlSyntaxError, match="half a character") as caught:
+        ps.query("SELECT k FROM r [RANGE 5]\nWHERE 'ä' = '\ud800'")
+    assert (caught.value.place.line, caught.value.place.column) == (2, 14)

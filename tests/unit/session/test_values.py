@@ -36,7 +36,7 @@ LITERALS = (
     Literal(DOUBLE, math.nan),
     Literal(DOUBLE, -math.inf),
     Literal(FLOAT, 0.1),
-    Literal(FLOAT, 1e300),
+    Literal(FLOAT, -3e38),
     Literal(decimal(18, 2), -(10**17)),
     Literal(STRING, ""),
     Literal(STRING, "it's ü"),
