@@ -3,6 +3,7 @@
 Rows are pushed in steps, and queries are added and dropped between the steps. Texts are all
 different: of a known template (other constants), or each of a template of its own. A step beside
 which queries are added is compared with the same step on the same queries, nothing being added.
+What shards put off until somebody looks is part of what is measured: `flush()` is waited for.
 """
 
 from __future__ import annotations
@@ -93,10 +94,12 @@ def _texts(shards: int | None, texts: int, steps: int, out: Result) -> None:
     def add() -> None:
         for n in (next(number) for _ in range(each)):
             handles.append(ps.query(KNOWN.format(n, 3 * n)))
+        ps.flush()
 
     def drop() -> None:
         for _ in range(each):
             handles.pop().drop()
+        ps.flush()
 
     ps.query(KNOWN.format(-1, -1))
     ps.push("r", rows.step(ROWS))
@@ -118,16 +121,19 @@ def _templates(shards: int | None, templates: int, steps: int, out: Result) -> N
     def add() -> None:
         for n in (next(number) for _ in range(each)):
             ps.query(new_template(n))
+        ps.flush()
 
     ps.push("s", rows.step(ROWS))
     added, _ = _between_steps(ps, rows, steps, add)
     _, full = _between_steps(ps, rows, 5, lambda: None, 100)
     with timed() as more:
         handles = [ps.query(new_template(next(number))) for _ in range(each)]
+        ps.flush()
     ps.push("r", rows.step(100))
     with timed() as dropped:
         for query in handles:
             query.drop()
+        ps.flush()
     where = f"{shards} shards: " if shards else ""
     out[f"{where}texts of new templates"] = _rate(each * steps, added, LEAST_TEXTS, "texts/s")
     beside = f"beside {each * steps:,} templates"
@@ -149,10 +155,12 @@ def _bulk(shards: int | None, standing: int, bulk: int, out: Result) -> None:
         ps.push("r", table)
     with timed() as texts:
         singles = [ps.query(KNOWN.format(n, n)) for n in range(50)]
+        ps.flush()
     ps.push("r", rows.step(ROWS))
     with timed() as drops:
         for query in singles:
             query.drop()
+        ps.flush()
     with timed() as dropping:
         made.drop()
     where = f"{shards} shards, " if shards else ""

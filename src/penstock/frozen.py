@@ -102,7 +102,7 @@ else:
             try:
                 return known(self)
             except AttributeError:
-                object.__setattr__(self, slot, make(self))
-                return known(self)
+                object.__setattr__(self, slot, value := make(self))
+                return value
 
         return property(get, doc=make.__doc__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -69,9 +70,14 @@ class Schema(_Columns):
         return tuple([i for i, f in enumerate(self.fields) if f.type.is_string])
 
     def select(self, indices: tuple[int, ...]) -> Schema:
-        """The schema of the chosen columns."""
-        return Schema(tuple(self.fields[i] for i in indices))
+        """The schema of the chosen columns; plans that choose the same ones share it."""
+        return _selected(self, indices)
 
     def arrow(self) -> pa.Schema:
         """As an Arrow schema."""
         return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in self.fields])
+
+
+@lru_cache(1_000)
+def _selected(schema: Schema, indices: tuple[int, ...]) -> Schema:
+    return Schema(tuple([schema.fields[i] for i in indices]))

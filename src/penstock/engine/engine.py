@@ -48,7 +48,7 @@ class Engine:
         self.templates: dict[int, Template] = {}
         self._params: dict[int, Schema] = {}
         self._readers: dict[str, set[int]] = {}  # templates by stream or table
-        self._unbuilt = ""  # why the last template that could not be built could not
+        self._unbuilt: dict[int, str] = {}  # templates of this step that could not be, and why
         self._moved: set[str] = set()  # streams whose rows or readers have, since they were trimmed
 
     @property
@@ -68,6 +68,7 @@ class Engine:
         regs[1] += any(isinstance(block, b.Rows) for block in blocks)
         output = b.Output(self.batch)
         self.flows.begin()
+        self._unbuilt.clear()
         due: set[int] = set()
         for block in blocks:
             due |= self._take(block, output)
@@ -129,7 +130,7 @@ class Engine:
         except Exception as error:
             if self._alone:
                 raise
-            self._unbuilt = f"{type(error).__name__}: {error}"
+            self._unbuilt[block.key] = f"{type(error).__name__}: {error}"
             return set()
         self.templates[block.key] = template
         self._params[block.key] = block.params
@@ -143,7 +144,7 @@ class Engine:
     def _take_addqueries(self, block: b.AddQueries, output: b.Output) -> set[int]:
         if block.template not in self.templates:  # it could not be built, in this step
             assert block.qids is not None
-            qids, reason = block.qids.tolist(), self._unbuilt
+            qids, reason = block.qids.tolist(), self._unbuilt[block.template]
             output.failures += [b.Failure(block.template, qid, reason) for qid in qids]
             return set()
         since = self.epoch + 1 if block.since is None else block.since

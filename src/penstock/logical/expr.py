@@ -16,6 +16,7 @@ from penstock.frozen import Hashed, derived, frozen, record
 from penstock.types import BOOLEAN, SqlType
 
 _NONE: frozenset[int] = frozenset()
+_ALONE = tuple(frozenset((i,)) for i in range(64))
 _CHAIN = 16  # so many parts in a row
 Value = bool | int | float | str | None
 """A literal in physical terms: µs for TIMESTAMP and INTERVAL, days for DATE, scaled for DECIMAL."""
@@ -36,12 +37,12 @@ class Expr(_Reads):
     @derived
     def columns(self) -> frozenset[int]:
         """Indices of the columns it reads."""
-        return _NONE.union(*[a.columns for a in children(self)])
+        return _union([a.columns for a in children(self)])
 
     @derived
     def params(self) -> frozenset[int]:
         """Indices of the parameters it reads."""
-        return _NONE.union(*[a.params for a in children(self)])
+        return _union([a.params for a in children(self)])
 
 
 @frozen
@@ -54,7 +55,7 @@ class Column(Expr):
     @derived
     def columns(self) -> frozenset[int]:
         """Itself."""
-        return frozenset((self.index,))
+        return _alone(self.index)
 
     def __str__(self) -> str:
         return self.name or f"#{self.index}"
@@ -89,7 +90,7 @@ class Param(Expr):
     @derived
     def params(self) -> frozenset[int]:
         """Itself."""
-        return frozenset((self.index,))
+        return _alone(self.index)
 
     def __str__(self) -> str:
         return f"${self.name or self.index + 1}"
@@ -135,6 +136,17 @@ class Agg:
         inner = "*" if self.arg is None else f"{'DISTINCT ' if self.distinct else ''}{self.arg}"
         tail = f" FILTER (WHERE {self.filter})" if self.filter is not None else ""
         return f"{self.fn}({inner}){tail}"
+
+
+def _alone(index: int) -> frozenset[int]:
+    """The set of one index; expressions share those of the first."""
+    return _ALONE[index] if index < len(_ALONE) else frozenset((index,))
+
+
+def _union(sets: list[frozenset[int]]) -> frozenset[int]:
+    """The union of some sets: one of them, if the others add nothing."""
+    most = max(sets, key=len, default=_NONE)
+    return most if all(some <= most for some in sets) else most.union(*sets)
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

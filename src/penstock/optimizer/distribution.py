@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from penstock.frozen import record
+from penstock.frozen import Hashed, frozen, record
 from penstock.logical.nodes import Node
 
 
-@record
-class Spread:
+@frozen
+class Spread(Hashed):
     """Which shards get a row: by hash of columns, anywhere, all of them, or one."""
 
     kind: Literal["hash", "any", "all", "one"]

@@ -42,6 +42,8 @@ NEEDS: dict[Rule, frozenset[type[Node]]] = {
     order_joins: frozenset({Join}),
 }
 """Kinds of nodes without all of which a rule changes nothing, and is not asked."""
+THOROUGH: frozenset[Rule] = frozenset({prune_projection})
+"""Rules that find nothing more to do in a plan that they have made."""
 _NOTHING: frozenset[type[Node]] = frozenset()
 RULE_NAMES = frozenset(rule.__name__ for rule in RULES)
 MAX_ROUNDS = 10
@@ -71,5 +73,5 @@ def optimize(node: Node, stats: Stats, off: frozenset[str] = frozenset()) -> Nod
             settled.add(rule)
         else:
             node, kinds = changed, {type(part) for part in walk(changed)}
-            settled.clear()
+            settled = {rule} & THOROUGH
     return node

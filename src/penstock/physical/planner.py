@@ -362,7 +362,7 @@ class Planner:
             level = max(left.edge.level, right.edge.level)
             join = JoinOp(
                 left, right, node.equi, node.band, residual, self.ctx, self._next("join"),
-                lambda: self.queries.since(level), is_table(node.left), is_table(node.right),
+                partial(self.queries.since, level), is_table(node.left), is_table(node.right),
                 columns, explicit=node is self._shown and not lifted,
             )  # fmt: skip
         self._add(join, node)
@@ -414,7 +414,7 @@ class Planner:
         level = source.edge.level
         operator = GroupByOp(
             source, node.keys, node.aggs, node.schema, self.ctx, self._next("group-by"),
-            lambda: self.queries.live(level),
+            partial(self.queries.live, level),
         )  # fmt: skip
         return self._add(operator, node)
 

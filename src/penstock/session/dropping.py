@@ -43,11 +43,11 @@ def retract(session: Session, chosen: Chosen) -> None:
         if last.shape[0]:
             session._apply([b.DropQueries(template, last)])
     finally:  # whatever a subscriber raised
-        _let_go(session, chosen, last)
+        _leave(session, chosen, last)
 
 
-def _let_go(session: Session, chosen: Chosen, last: I64) -> None:
-    """Queries read no more; those whose rows of Q stay retract what they hold."""
+def _leave(session: Session, chosen: Chosen, last: I64) -> None:
+    """Let readers go; those of rows of Q that stay are told that what they hold is taken back."""
     staying: Chosen = []
     for group, places in chosen:
         session._readers[group.number].leave(places)

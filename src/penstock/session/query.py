@@ -49,9 +49,7 @@ class Query:
 
     @property
     def _dropped(self) -> bool:
-        group, at = self._readers.group, self._at
-        going = self._session._going
-        return bool(group.gone[at]) or any(g is group and at in places for g, places in going)
+        return bool(self._readers.group.dropped[self._at])
 
     @property
     def status(self) -> str:
@@ -152,5 +150,6 @@ class Queries(Sequence[Query]):
     def drop(self) -> None:
         """Retract all answers that are left in one step, and free the queries' state."""
         group = self._readers.group
-        if group.left:
-            self._session._drop_queries([(group.number, group.there())])
+        left = np.flatnonzero(~group.dropped)
+        if left.shape[0]:
+            self._session._drop_queries([(group.number, left)])

@@ -198,11 +198,15 @@ def _add_rows(
     if not rows.shape[1]:
         return None
     since, params = session._engine.epoch + 1, np.ascontiguousarray(rows)
-    alone = history and info.monotonic
-    queries = b.AddQueries(info.key, params, history, qids, since, alone)
+    queries = b.AddQueries(info.key, params, history, qids, since, is_alone(info, history))
     output = session._apply([*blocks, queries], defer=True)
     enter_template(session, info)
     return output
+
+
+def is_alone(info: TemplateInfo, history: bool) -> bool:
+    """Whether no later query shares their rows of Q: they keep no answer that it could be told."""
+    return history and info.monotonic
 
 
 def _clock(session: Session, info: TemplateInfo) -> int:

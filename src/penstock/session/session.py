@@ -86,7 +86,6 @@ class Session:
         self._meters: dict[str, StreamMeter] = {}
         self._subscribers: dict[str, list[Callback]] = {}
         self._listeners: list[tuple[Readers, Callback]] = []  # to many queries at once
-        self._going: Chosen = []  # queries that are being dropped, while that is told
         self._sinks: dict[str, tuple[st.CreateSink, Sink]] = {}
         self._progress: list[dict[str, Any]] = []
         self._watchers: list[Listener] = []
@@ -112,6 +111,12 @@ class Session:
                 raise PenstockError(
                     "the session is closed", code="PS-RUN-003", remedy="connect() again"
                 )
+            yield
+
+    @contextmanager
+    def _look(self) -> Iterator[None]:
+        """Hold the session to look at it: calls made before have had their effect."""
+        with self._lock:
             yield
 
     # ---- statements ------------------------------------------------------------------
@@ -204,7 +209,7 @@ class Session:
         return info, self._registry.templates[info.template]
 
     def _view(self, name: str) -> pa.Table:
-        with self._lock:
+        with self._look():
             info, template = self._running(name)
             _check_keeps(template, name)
         return self._read_rows(info)
@@ -218,7 +223,7 @@ class Session:
             return pa.Table.from_arrays(columns, schema=schema.arrow())
 
     def _view_all(self, readers: Readers) -> pa.Table:
-        with self._lock:
+        with self._look():
             running = readers.running()
             template = self._registry.templates.get(readers.template)
             if template is None or not running.shape[0]:
@@ -239,14 +244,15 @@ class Session:
 
     def _changes(self, readers: Readers, at: int | None = None) -> pa.Table:
         """What one of the readers, or all, have not read yet."""
-        with self._lock:
+        with self._look():
             table = readers.take_all() if at is None else readers.take(at)
             readers.log.forget()
             return table
 
     def _status(self, name: str) -> str:
-        info = self._query_info(name)
-        return "failed" if info.failure is not None else self._status_of(info.group)
+        with self._look():
+            info = self._query_info(name)
+            return "failed" if info.failure is not None else self._status_of(info.group)
 
     def _status_of(self, group: Group) -> str:
         """Of the queries of a group that have not failed."""
@@ -257,13 +263,15 @@ class Session:
         return "warming" if clock < started + longest else "running"
 
     def _subscribe(self, name: str, callback: Callback) -> None:
-        self._query_info(name)
-        self._subscribers.setdefault(name, []).append(callback)
+        with self._look():
+            self._query_info(name)
+            self._subscribers.setdefault(name, []).append(callback)
 
     def _subscribe_all(self, readers: Readers, callback: Callback) -> None:
-        if not readers.running().shape[0]:
-            raise NameError_("all these queries were dropped", code="PS-NAME-004")
-        self._listeners.append((readers, callback))
+        with self._look():
+            if not readers.running().shape[0]:
+                raise NameError_("all these queries were dropped", code="PS-NAME-004")
+            self._listeners.append((readers, callback))
 
     def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
         raise UnsupportedError(
@@ -277,16 +285,15 @@ class Session:
         with self._open():
             chosen = [(self._registry.groups[number], some) for number, some in places]
             dropping.check_sinks(self, chosen)
+            for group, some in chosen:
+                group.dropped[some] = True
             running = [(group, group.running(some)) for group, some in chosen]
             running = [(group, some) for group, some in running if some.shape[0]]
-            going = len(self._going)
-            self._going += chosen
             try:
                 if running:
                     self._retract(running)
             finally:  # whatever a subscriber raised
                 self._forget(chosen)
-                del self._going[going:]
 
     def _forget(self, chosen: Chosen) -> None:
         """Take queries that the engine no longer has out of all books."""
@@ -297,7 +304,7 @@ class Session:
         dropping.retract(self, chosen)
 
     def _explain_query(self, name: str) -> str:
-        with self._lock:
+        with self._look():
             return explain.explain_query(self, self._query_info(name))
 
     # ---- input -----------------------------------------------------------------------
@@ -403,8 +410,8 @@ class Session:
     def _enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
         """The rows of Q that new queries have, and the places at which a new one begins."""
         since = 0 if history else self._engine.epoch + 1
-        if history and info.monotonic:  # it keeps no answer that could be told later
-            since = -1 - self._engine.batch
+        if registration.is_alone(info, history):
+            since = -1 - self._engine.batch  # no other call has
         return self._rows_of(info).enter(rows, since)
 
     def _leave(self, info: TemplateInfo, qids: I64) -> I64:
@@ -431,11 +438,12 @@ class Session:
 
     def progress(self) -> list[dict[str, Any]]:
         """One record per batch, newest last (the last thousand)."""
-        return list(self._progress)
+        with self._look():
+            return list(self._progress)
 
     def on_progress(self, callback: Listener) -> None:
         """Call a function with the record of every batch from now on; json.dumps takes it."""
-        with self._open():
+        with self._open(), self._look():
             self._watchers.append(callback)
 
     def start(self) -> None:

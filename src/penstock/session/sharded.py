@@ -62,6 +62,7 @@ class ShardedSession(Session):
         self._deployed = Deployed()
         self._pending: list[e.EntryBlock] = []
         self._call: Call | None = None
+        self._watched = False  # whether somebody is told at once what the call does
         self._replayed: list[Any] | None = None
         self._depth = 0
         self._last_rows = 0  # entry of the last push
@@ -93,11 +94,19 @@ class ShardedSession(Session):
                 if self._depth == 0:
                     self._end_call()
 
+    @contextmanager
+    def _look(self) -> Iterator[None]:
+        with super()._look():
+            self._job.catch_up()
+            yield
+
     def _end_call(self) -> None:
         blocks, self._pending = tuple(self._pending), []
         call, self._call = self._call, None
         if self._replayed is None and (blocks or (call is not None and call.lasting)):
             self._job.append(blocks, call)
+            if self._watched:
+                self._job.catch_up()
             self._raise_complaint()
 
     def _raise_complaint(self) -> None:
@@ -111,6 +120,8 @@ class ShardedSession(Session):
         if self._call is None:
             self._see_rows()
             self._call = Call(method, arguments)
+            told = (self._subscribers, self._listeners, self._watchers, self._sinks)
+            self._watched = any(told)
 
     def _see_rows(self) -> None:
         """What a query registered now does not see."""
@@ -153,6 +164,7 @@ class ShardedSession(Session):
 
     # ---- calls -----------------------------------------------------------------------
     def _execute(self, statement: st.Statement) -> Any:
+        self._job.catch_up()  # a sink gets nothing of before
         self._begin("_execute", statement)
         try:
             result = super()._execute(statement)
@@ -205,7 +217,8 @@ class ShardedSession(Session):
 
     def stats(self) -> dict[str, Any]:
         """What the session holds; flows, joins and SteMs are those of the shards."""
-        shards = self._job.reports()
+        with self._look():
+            shards = self._job.reports()
         found = super().stats() | {"shards": shards}
         for what in ("flows", "joins", "stems"):
             found[what] = [

@@ -96,57 +96,50 @@ class Entry:
 
 
 def steps(entries: Iterable[Entry]) -> Iterator[tuple[int, list[EntryBlock]]]:
-    """The blocks that a step takes together, and the number of their entry.
+    """The blocks that a step takes together, and the number of their last entry.
 
-    Queries that come one after another are one step, also of several entries; a new template and
-    the queries it comes with are another. Queries of one template that go one after another are
-    one block, so that its answers are looked through once. All else is a step of its own.
+    Templates and queries that come one after another are one step, also of several entries; so
+    are queries that go one after another, those of one template as one block, so that its answers
+    are looked through once. All else is a step of its own.
 
     Queries between which no row can have come see rows from the same epoch on, whichever entries
     they are of: that of the first. So they are one cohort, and identical ones are one row of Q.
     """
-    waiting: tuple[int, list[EntryBlock]] | None = None
-    for number, blocks in _plain_steps(entries):
-        joined = None if waiting is None else _join_drops(waiting[1][0], blocks[0])
-        if joined is not None:
-            waiting = number, [joined]
-            continue
-        if waiting is not None:
-            yield waiting
-        waiting = number, blocks
-    if waiting is not None:
-        yield waiting
+    adding: list[EntryBlock] = []
+    dropping: dict[int, b.DropQueries] = {}
+    number = 0
+    for number, block in _blocks(entries):
+        if adding and not isinstance(block, AddQueries | Deploy):
+            yield number, adding
+            adding = []
+        if dropping and not isinstance(block, b.DropQueries):
+            yield number, list(dropping.values())
+            dropping = {}
+        if isinstance(block, AddQueries | Deploy):
+            adding.append(block)
+        elif isinstance(block, b.DropQueries):
+            dropping[block.template] = _joined(dropping.get(block.template), block)
+        else:
+            yield number, [block]
+    if adding or dropping:
+        yield number, [*adding, *dropping.values()]
 
 
-def _join_drops(first: EntryBlock, second: EntryBlock) -> b.DropQueries | None:
-    """Both as one, if they drop queries of one template."""
-    if not (isinstance(first, b.DropQueries) and isinstance(second, b.DropQueries)):
-        return None
-    if first.template != second.template:
-        return None
+def _joined(first: b.DropQueries | None, second: b.DropQueries) -> b.DropQueries:
+    """Both as one, of one template."""
+    if first is None:
+        return second
     return b.DropQueries(first.template, np.union1d(first.qids, second.qids))
 
 
-def _plain_steps(entries: Iterable[Entry]) -> Iterator[tuple[int, list[EntryBlock]]]:
-    adding: list[EntryBlock] = []
-    number = since = 0
+def _blocks(entries: Iterable[Entry]) -> Iterator[tuple[int, EntryBlock]]:
+    """The blocks of all entries; queries see what the first of them since the last rows sees."""
+    since = 0
     for entry in entries:
-        number = entry.number
         for block in entry.blocks:
             if isinstance(block, Push):
                 since = 0
             elif isinstance(block, AddQueries):
                 since = since or block.since
                 block = block.seeing(since)
-            if adding and not isinstance(block, AddQueries):
-                yield number, adding
-                adding = []
-            adding.append(block)
-            if not isinstance(block, AddQueries | Deploy):
-                yield number, adding
-                adding = []
-        if adding and isinstance(adding[0], Deploy):
-            yield number, adding
-            adding = []
-    if adding:
-        yield number, adding
+            yield entry.number, block

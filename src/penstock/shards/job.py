@@ -8,11 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from penstock.engine import blocks as b
 from penstock.errors import UnsupportedError
 from penstock.shards import wire
 from penstock.shards.cluster import Cluster
-from penstock.shards.entries import Entry, EntryBlock
+from penstock.shards.entries import AddQueries, Deploy, Entry, EntryBlock
 from penstock.shards.messages import LogMessage
+
+_MOST_WAITING = 32  # entries: shards of a process find again what one of them has derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,9 @@ class Job(Protocol):
     def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
         """Make an entry durable; its number. `call` is what repeats it on the driver."""
 
+    def catch_up(self) -> None:
+        """Run entries that wait for somebody to look, if this job has such."""
+
     def wait(self, entry: int) -> None:
         """Return when the batch that holds an entry has been delivered."""
 
@@ -57,9 +63,10 @@ class Job(Protocol):
 
 
 class LocalJob:
-    """The shards in this process: every entry is a batch, run before `append` returns.
+    """The shards in this process: an entry is a batch, run before `append` returns.
 
-    With `eager=False` entries wait for `drain`, and make one batch.
+    Entries of single queries that come or go wait for the next that is no such, or for somebody
+    to look (`catch_up`), and are a batch with it. With `eager=False` all wait for `drain`.
     """
 
     def __init__(self, shards: int, deliver: Deliver, eager: bool = True) -> None:
@@ -90,9 +97,14 @@ class LocalJob:
             ) from error
         self._entries += 1
         self._waiting.append(data)
+        if len(self._waiting) >= _MOST_WAITING or not all(map(_can_wait, blocks)):
+            self.catch_up()
+        return self._entries
+
+    def catch_up(self) -> None:
+        """Run what waits, unless that is for `drain` to do."""
         if self._eager:
             self.drain()
-        return self._entries
 
     def wait(self, entry: int) -> None:
         """Run what waits; a subscriber is told before that, and would be told half."""
@@ -129,3 +141,10 @@ class LocalJob:
 
     def close(self) -> None:
         """Nothing runs in the background."""
+
+
+def _can_wait(block: EntryBlock) -> bool:
+    """Whether nothing is seen of a block before somebody looks, and little work is put off."""
+    return isinstance(block, Deploy) or (
+        isinstance(block, AddQueries | b.DropQueries) and block.qids.shape[0] == 1
+    )

@@ -180,17 +180,14 @@ class Flow:
 
     def _enter(self, key: int, member: Member, qids: I64) -> None:
         """Give queries a place."""
-        if qids.shape[0]:
-            more = int(qids.max()) + 1 - member.place.shape[0]
-            member.place = np.concatenate([member.place, np.full(max(more, 0), _NOWHERE)])
         at = 0
         while qids.shape[0]:
             if at == len(self.pools):
                 self.pools.append(Pool(len(self.span), self._ctx, self._routing))
-            pool = self.pools[at]
-            some, qids = qids[: pool.free], qids[pool.free :]
+            used = len(self.pools[at])
+            some, qids = qids[: MOST_SLOTS - used], qids[MOST_SLOTS - used :]
             if some.shape[0]:
-                pool.reserve(len(pool) + some.shape[0])
+                self.pools[at].reserve(used + some.shape[0])
                 self._place(key, member, at, some)
             at += 1
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.delta import I64, Bool
 from penstock.logical.expr import Call, Expr, columns_of, params_of, walk
@@ -122,12 +124,16 @@ def _some_pieces(condition: Expr, value: Expr, by_text: bool, params: I64, ctx: 
 
 def _interval(leaf: Leaf, n: int) -> Pieces:
     """What queries take by one comparison: there are no regions to try."""
-    taken = np.broadcast_to((leaf.lows <= leaf.highs) & ~leaf.unknown, (n, 1))[:, 0]
-    lows, highs = (np.broadcast_to(a, (n, 1))[taken, 0] for a in (leaf.lows, leaf.highs))
+    taken = _by_query((leaf.lows <= leaf.highs) & ~leaf.unknown, n)
+    lows, highs = (_by_query(a, n)[taken] for a in (leaf.lows, leaf.highs))
     offsets = np.zeros(n + 1, np.int64)
     np.cumsum(taken, out=offsets[1:])
-    exact = ~np.broadcast_to(leaf.vague, (n, 1))[:, 0]
-    return Pieces(offsets, lows, highs, np.zeros(n, np.bool_), exact)
+    return Pieces(offsets, lows, highs, np.zeros(n, np.bool_), ~_by_query(leaf.vague, n))
+
+
+def _by_query(column: NDArray[Any], n: int) -> NDArray[Any]:
+    """A column of `n` rows, or of one that is the same for all, as `n` values."""
+    return column[:, 0] if column.shape[0] == n else np.repeat(column[:, 0], n)
 
 
 def _leaves(expr: Expr) -> Iterator[Expr]:

@@ -111,11 +111,6 @@ class Pool:
     def __len__(self) -> int:
         return int((self.member >= 0).sum())
 
-    @property
-    def free(self) -> int:
-        """How many more queries fit."""
-        return MOST_SLOTS - len(self)
-
     def reserve(self, queries: int) -> None:
         """Make room for so many queries in all."""
         words = max(self.words, 1)

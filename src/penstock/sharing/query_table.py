@@ -50,8 +50,9 @@ class QueryTable:
         n = params.shape[1]
         qids = self._free_rows(n) if qids is None else self._take_rows(qids)
         size = int(self._arr("regs")[_QUERIES])
-        for name, fill in (("params", 0), ("since", 0), ("cohort", -1), ("born", 0)):
-            self.scope.reserve(name, size, fill)
+        if size > self._arr("born").shape[0]:
+            for name, fill in (("params", 0), ("since", 0), ("cohort", -1), ("born", 0)):
+                self.scope.reserve(name, size, fill)
         self._arr("params")[qids] = params.T
         self._arr("since")[qids] = since
         self._arr("born")[qids] = self._count_change()
@@ -61,7 +62,7 @@ class QueryTable:
         self._arr("regs")[_LIVE] += n
         self.newcomers = np.concatenate([self.newcomers, qids]) if len(self.newcomers) else qids
         if is_new:
-            self.new_cohorts = np.append(self.new_cohorts, cohort)
+            self.new_cohorts = np.array([*self.new_cohorts, cohort])
         return qids
 
     def _free_rows(self, n: int) -> I64:
@@ -96,12 +97,14 @@ class QueryTable:
         refs = self._arr("cohort_refs")
         if refs[recent] > 0 and self._arr("cohort_since")[recent] == since:
             return recent, False
-        same = np.flatnonzero((self._arr("cohort_since")[:used] == since) & (refs[:used] > 0))
-        if same.shape[0]:
-            regs[_RECENT] = same[0]
-            return int(same[0]), False
-        free = np.flatnonzero(refs[:used] == 0)
-        cohort = int(free[0]) if free.shape[0] else used
+        cohort = 0
+        if used:
+            same = np.flatnonzero((self._arr("cohort_since")[:used] == since) & (refs[:used] > 0))
+            if same.shape[0]:
+                regs[_RECENT] = same[0]
+                return int(same[0]), False
+            free = np.flatnonzero(refs[:used] == 0)
+            cohort = int(free[0]) if free.shape[0] else used
         regs[_COHORTS], regs[_RECENT] = max(used, cohort + 1), cohort
         self.scope.reserve("cohort_since", cohort + 1)
         self.scope.reserve("cohort_refs", cohort + 1)

@@ -47,18 +47,19 @@ class Group:
     history: bool
     number: int = 0
     failures: dict[int, str] = field(default_factory=dict)
-    gone: Bool = field(init=False)
+    dropped: Bool = field(init=False)  # somebody has said so: their last changes may be to come
+    gone: Bool = field(init=False)  # nobody finds them any more
     left: int = field(init=False)  # how many are not gone
 
     def __post_init__(self) -> None:
         self.left = len(self.names)
-        self.gone = np.zeros(self.left, np.bool_)
+        self.dropped, self.gone = np.zeros((2, self.left), np.bool_)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def there(self) -> I64:
-        """The places of those that were not dropped."""
+        """The places of those that are not gone."""
         return np.flatnonzero(~self.gone)
 
     def running(self, places: I64) -> I64:

@@ -27,7 +27,7 @@ class Bound:
 
 def bind(query: exp.Expr, catalog: Catalog) -> Bound:
     """The plan of a query over the relations of a catalog; output names are distinct."""
-    parameters = list(query.find_all(exp.Parameter))
+    parameters = _parameters(query)
     params = Params(_names(parameters))
     node = QueryBinder(Context(catalog, params), {}).relation(query)
     for parameter in parameters:
@@ -36,6 +36,20 @@ def bind(query: exp.Expr, catalog: Catalog) -> Bound:
     specs = tuple(ParamSpec(name, params.types[name]) for name in params.names)
     _refuse_reserved(query, node)
     return Bound(_distinctly_named(node), specs)
+
+
+def _parameters(query: exp.Expr) -> list[exp.Parameter]:
+    """All parameters below, by a plain loop: every text that is bound is looked through."""
+    found: list[exp.Parameter] = []
+    todo = [query]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, exp.Parameter):
+            found.append(node)
+        for value in node.args.values():
+            parts = value if isinstance(value, list) else (value,)
+            todo += [part for part in parts if isinstance(part, exp.Expr)]
+    return found
 
 
 def _refuse_reserved(query: exp.Expr, node: Node) -> None:

@@ -6,6 +6,7 @@ remembers where it stands in the whole text, so that later errors can point at i
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from penstock.sql.cursor import Cursor, Text
 from penstock.sql.windows import STARTS, WindowSpec, parse_window
 
 _KEPT = ("CAST", "TRY_CAST", "EXTRACT")
+_BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
 
 
 class Penstock(Dialect):
@@ -52,6 +54,12 @@ class Penstock(Dialect):
             if at:
                 built.meta.setdefault("at", self.text.place(at.start))
             return built
+
+        def parse_query(self) -> Any:
+            """A statement that is a query; most begin so that it need not be tried for another."""
+            if self._curr and self._curr.token_type in _BEGINNINGS:
+                return self._parse_query_modifiers(self._parse_select())
+            return self._parse_statement()
 
         def _parse_primary(self) -> Any:
             start = self._curr.start if self._curr else 0
@@ -114,10 +122,20 @@ class Penstock(Dialect):
 _DIALECT = Penstock()
 
 
+class _OfThread(threading.local):
+    """What a thread makes once: a tokenizer begins anew with every text."""
+
+    def __init__(self) -> None:
+        self.tokenizer = Penstock.Tokenizer(dialect=_DIALECT)
+
+
+_of_thread = _OfThread()
+
+
 def tokenize(text: Text) -> list[Token]:
     """The tokens of a whole text."""
     try:
-        return list(Penstock.Tokenizer(dialect=_DIALECT).tokenize(text.sql))
+        return list(_of_thread.tokenizer.tokenize(text.sql))
     except TokenError as error:
         raise SqlSyntaxError(
             "a quoted string, a quoted name or a comment is not closed",
@@ -144,7 +162,7 @@ def _unclosed(text: Text) -> Place:
 
 def parse_query(tokens: list[Token], text: Text, place: Place) -> exp.Query:
     """A SELECT, set operation or WITH query."""
-    node = _parse(tokens, text, place, Penstock.Parser._parse_statement, "a SELECT")
+    node = _parse(tokens, text, place, Penstock.Parser.parse_query, "a SELECT")
     while isinstance(node, exp.Subquery) and not node.args.get("alias"):
         node = node.this
     if not isinstance(node, exp.Select | exp.SetOperation):

@@ -36,6 +36,7 @@ _CONTINUED = {
 _EMITS = ("EMIT CHANGES", "EMIT ON COMMIT")
 _TRAILERS = ("WITH HISTORY", *_EMITS, *(f"{emit} PER ROW" for emit in _EMITS))
 """What may follow a SELECT."""
+_LAST_WORDS = tuple(words.split()[-1] for words in _TRAILERS)
 
 
 def parse_script(sql: str) -> list[Statement]:
@@ -127,7 +128,7 @@ def _select(cursor: Cursor) -> Select:
 def _trailers(cursor: Cursor, end: int) -> tuple[dict[str, str], int]:
     """Strip WITH HISTORY and EMIT … from the end: the clauses by first word, tokens left."""
     found: dict[str, str] = {}
-    while True:
+    while cursor.tokens[end - 1].text.upper().endswith(_LAST_WORDS):
         for words in _TRAILERS:
             cursor.at = start = end - len(words.split())
             if start <= 0 or not cursor.accept(words) or cursor.at != end:
@@ -139,7 +140,8 @@ def _trailers(cursor: Cursor, end: int) -> tuple[dict[str, str], int]:
             end = start
             break
         else:
-            return found, end
+            break
+    return found, end
 
 
 def _show(cursor: Cursor) -> Show:

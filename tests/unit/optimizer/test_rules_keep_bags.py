@@ -6,7 +6,7 @@ from plan_builders import PlanMaker
 
 from penstock.logical.nodes import Join, JoinKind, SetKind, SetOp, walk
 from penstock.optimizer.lower import lower
-from penstock.optimizer.optimizer import NEEDS, RULES, Rule, optimize
+from penstock.optimizer.optimizer import NEEDS, RULES, THOROUGH, Rule, optimize
 from penstock.patterns.check import check_bounded
 from penstock.patterns.rules import is_nrr, pattern_of
 
@@ -27,6 +27,15 @@ def test_each_rule_keeps_every_bag(rule: Rule) -> None:
             contents = maker.contents()
             assert bag(after, contents) == bag(plan, contents), seed
     assert changed > 0  # the plans do exercise the rule
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if r in THOROUGH], ids=lambda r: r.__name__)
+def test_a_thorough_rule_finds_nothing_more_in_what_it_made(rule: Rule) -> None:
+    for seed in SEEDS:
+        maker = PlanMaker(seed)
+        plan, stats = lower(maker.plan(seed % 5)), maker.stats()
+        made = rule(plan, stats)
+        assert rule(made, stats) == made, seed
 
 
 @pytest.mark.parametrize("rule", NEEDS, ids=lambda rule: rule.__name__)

@@ -53,6 +53,7 @@ def test_a_query_that_fails_on_one_shard_fails_everywhere_and_others_go_on() -> 
 def test_a_plan_that_breaks_in_level_1_leaves_level_2_too() -> None:
     ps = session(2)
     q = ps.query("SELECT sum(a) AS s FROM r [RANGE 50]")
+    ps.flush()
     cluster = ps._job.cluster  # type: ignore[attr-defined]
     assert [len(upper.engine.templates) for upper in cluster.uppers] == [0, 1]
     (template,) = cluster.lowers[1].engine.templates.values()
@@ -85,6 +86,7 @@ def test_a_query_that_comes_to_a_plan_that_has_broken_fails_too() -> None:
 def test_a_plan_that_shards_cannot_build_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     ps = session(2)
     good = ps.query("SELECT k, count(*) AS n FROM r [RANGE 50] GROUP BY k")
+    ps.flush()
     cluster = ps._job.cluster  # type: ignore[attr-defined]
     before = [sorted(shard.engine.arena.names()) for shard in cluster.lowers]
 
@@ -95,7 +97,7 @@ def test_a_plan_that_shards_cannot_build_fails_alone(monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patched:
         patched.setattr("penstock.physical.planner.ViewOp", broken)
         bad = ps.query(text)
-    assert bad.status == "failed"
+        assert bad.status == "failed"
     with pytest.raises(PenstockError, match="no room for the view"):
         bad.view()
     assert [sorted(shard.engine.arena.names()) for shard in cluster.lowers] == before
@@ -103,6 +105,36 @@ def test_a_plan_that_shards_cannot_build_fails_alone(monkeypatch: pytest.MonkeyP
     again = ps.query(text)
     ps.push("r", [{"k": 1, "a": 5, "ts": 1}])
     assert [good.view().num_rows, again.view().num_rows] == [1, 1]
+
+
+def test_queries_that_come_and_go_are_a_batch_with_what_is_next_or_when_somebody_looks() -> None:
+    ps = session(2)
+    before = len(ps.progress())
+    queries = [ps.query(f"SELECT k, a + {i} AS b FROM r [RANGE 9] WHERE a > {i}") for i in range(5)]
+    queries.pop().drop()
+    ps.push("r", [{"k": 1, "a": 9, "ts": 1}])
+    assert len(ps.progress()) == before + 1
+    assert [q.changes().num_rows for q in queries] == [1] * 4
+    for query in queries:
+        query.drop()
+    assert len(ps.progress()) == before + 2
+    many = ps.query_many("SELECT k FROM r [RANGE 9] WHERE a > $a", [{"a": 1}, {"a": 2}])
+    assert len(ps._progress) == before + 3
+    many.drop()
+    assert len(ps._progress) == before + 4
+
+
+def test_who_listens_hears_of_a_drop_before_it_returns_and_of_nothing_before_listening() -> None:
+    ps = session(2)
+    ps.sql("CREATE STREAM h (k BIGINT, ts BIGINT) TIMESTAMP BY ts RETAIN 50")
+    ps.push("h", [{"k": 1, "ts": 1}])
+    heard: list[str] = []
+    q = ps.query("SELECT k FROM h [RANGE 50]", history=True)
+    q.subscribe(lambda table: heard.extend(table["_change_type"].to_pylist()))
+    assert heard == []
+    q.drop()
+    assert heard == ["delete"]
+    assert q.changes()["_change_type"].to_pylist() == ["insert", "delete"]
 
 
 def test_numbers_of_dropped_queries_are_not_mixed_up() -> None:

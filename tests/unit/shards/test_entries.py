@@ -22,15 +22,11 @@ def _steps(*entries: tuple[e.EntryBlock, ...]) -> list[tuple[int, list[str]]]:
     return [(n, [type(block).__name__ for block in blocks]) for n, blocks in e.steps(made)]
 
 
-def test_queries_that_follow_each_other_are_one_step() -> None:
+def test_queries_that_follow_each_other_are_one_step_with_their_templates() -> None:
     assert _steps((ADD,), (ADD,), (ADD, ADD)) == [(3, ["AddQueries"] * 4)]
-
-
-def test_a_template_comes_with_its_queries_alone() -> None:
-    assert _steps((ADD,), (DEPLOY, ADD, ADD), (ADD,), (ADD,)) == [
-        (2, ["AddQueries"]),
-        (2, ["Deploy", "AddQueries", "AddQueries"]),
-        (4, ["AddQueries", "AddQueries"]),
+    assert _steps((ADD,), (DEPLOY, ADD, ADD), (DEPLOY, ADD), (PUSH,)) == [
+        (4, ["AddQueries", "Deploy", "AddQueries", "AddQueries", "Deploy", "AddQueries"]),
+        (4, ["Push"]),
     ]
 
 
@@ -46,20 +42,14 @@ def test_all_else_is_a_step_of_its_own() -> None:
     assert _steps() == []
 
 
-def test_queries_of_a_template_that_go_one_after_another_are_one_block() -> None:
+def test_queries_that_go_one_after_another_are_one_step_and_one_block_per_template() -> None:
     other = b.DropQueries(2, np.array([0]))
     drops = tuple(b.DropQueries(1, np.array(qids)) for qids in ([3], [1, 5], [2]))
     made = (e.Entry(n, (block,)) for n, block in enumerate((*drops, other, DROP, ADD, DROP), 1))
-    found = [(n, blocks[0]) for n, blocks in e.steps(made)]
-    first = found[0][1]
-    assert isinstance(first, b.DropQueries)
-    assert first.qids.tolist() == [1, 2, 3, 5]
-    assert [type(block).__name__ for _, block in found[1:]] == [
-        "DropQueries",
-        "DropQueries",
-        "AddQueries",
-        "DropQueries",
-    ]
+    first, *others = [blocks for _, blocks in e.steps(made)]
+    dropped = [(d.template, d.qids.tolist()) for d in first if isinstance(d, b.DropQueries)]
+    assert dropped == [(1, [0, 1, 2, 3, 5]), (2, [0])]
+    assert others == [[ADD], [DROP]]
 
 
 def test_queries_between_which_no_row_came_see_rows_from_the_same_epoch_on() -> None:
