@@ -11,8 +11,9 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 """Renames by itself; the default one starts ten processes for every file of a local checkpoint."""
+_PLAIN_TRACEBACKS = ("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "false")
+"""Some kinds of tasks know no others; those that do would have a Python daemon of their own."""
 _STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -83,15 +86,25 @@ def build_session(
     global _log
     _log = log
     try:
-        with log.open("ab") as file:
-            gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
-        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+        if SparkContext._gateway is None:  # else there is a Java from an earlier session
+            with log.open("ab") as file:
+                gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
+            SparkContext._ensure_initialized(gateway=gateway, conf=conf)
         made = SparkSession.builder.config(conf=conf).getOrCreate()
         if kept is None:
             atexit.register(log.unlink, missing_ok=True)
+        threading.Thread(target=_call_daemon, args=(made,), daemon=True).start()
         return made
     except Exception as error:
         raise _not_started(error, log) from None
+
+
+def _call_daemon(spark: SparkSession) -> None:
+    """Have Spark start its Python daemon while other things go on: the first batch needs it."""
+    with suppress(Exception):  # if anything is wrong, the job will say so
+        session = spark.newSession()
+        session.conf.set(*_PLAIN_TRACEBACKS)
+        session.range(1, numPartitions=1).mapInArrow(lambda rows: rows, "id LONG").collect()
 
 
 def _not_started(error: Exception, log: Path) -> SparkError:
@@ -155,8 +168,7 @@ def query_settings(shards: int, by_name: bool = False) -> dict[str, str]:
 
     With format 2 of the state store every attempt of a task writes files of its own, and the
     driver says whose count: attempts that run at once (speculation) may save differently. Local
-    files have checksums without Spark's own, each of which is two more files and processes. Only
-    some tasks know simplified tracebacks, and would have a Python daemon of their own.
+    files have checksums without Spark's own, each of which is two more files and processes.
     """
     return {
         "spark.sql.streaming.queryEvolution.enableSourceEvolution": str(by_name).lower(),
@@ -166,7 +178,7 @@ def query_settings(shards: int, by_name: bool = False) -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+        **dict([_PLAIN_TRACEBACKS]),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 20),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
         "spark.sql.streaming.pollingDelay": "50ms",
