@@ -34,8 +34,8 @@ $(STAMP): pyproject.toml constraints.txt tools/find-python tools/find-java
 	@$(BIN)/python -m pip install --quiet -c constraints.txt setuptools
 	@$(BIN)/python -m pip install --quiet --no-build-isolation -c constraints.txt -e '.[dev]'
 	@if [[ -f src/penstock/warm.py ]]; then \
-	  echo "==> compiling kernels (once; kept in a cache)"; \
-	  $(BIN)/python -m penstock.warm; \
+	  echo "==> compiling kernels, recording Spark's classes (once; kept in a cache)"; \
+	  $(JAVA) $(BIN)/python -m penstock.warm; \
 	fi
 	@touch $@
 

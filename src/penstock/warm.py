@@ -1,20 +1,26 @@
 """Compile the kernels once, so that the first query does not wait: ``python -m penstock.warm``.
 
 Runs small sessions that pass through every operator, on one shard and on two (routing, plans
-of two levels); numba keeps the result on disk, where Spark's workers find it.
+of two levels); numba keeps the result on disk, where Spark's workers find it. Where there is Java,
+a small job on Spark has it record the classes of Spark (`spark/java.py`).
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import penstock
 from penstock.cli import demo
+from penstock.errors import PenstockError
 from penstock.inprocess.demo_traffic import LINKS, Traffic
 from penstock.session import Queries, Query, Session
+from penstock.spark import java
 
 _SCRIPT = """
 CREATE STREAM r (k INT, a BIGINT, x DOUBLE, name STRING, ts BIGINT)
@@ -95,9 +101,23 @@ _PARAMS = pa.table(
     }
 )  # fmt: skip
 _TEXTS = 9_000
+_JOB = """
+CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts FROM json OPTIONS (path '{folder}/r');
+CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts;
+CREATE MATERIALIZED VIEW total AS
+  SELECT count(*) AS n FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k;
+CREATE SINK written FROM total INTO parquet OPTIONS (path '{folder}/out');
+"""
 
 
 def main() -> None:
+    """Compile, and record."""
+    compile_kernels()
+    with suppress(PenstockError):  # without Spark, or as slowly as before: connect() says why
+        record_spark()
+
+
+def compile_kernels() -> None:
     """Run every query over a few rows, on one shard and on two."""
     for shards in (None, 2):
         with penstock.connect(runner="inprocess", shards=shards) as session:
@@ -111,6 +131,20 @@ def main() -> None:
             tally.read()
     if sys.stderr.isatty():
         print(file=sys.stderr)
+
+
+def record_spark() -> None:
+    """Run a small job on Spark: a source, pushed rows, both levels, a sink, a view."""
+    with java.recorded() as options, tempfile.TemporaryDirectory() as folder:
+        if options is None:
+            return
+        source = Path(folder, "r", "1.json")
+        source.parent.mkdir()
+        source.write_text('{"k": 1, "ts": 1}\n')
+        with penstock.connect(spark_options=options) as session:
+            session.sql(_JOB.format(folder=folder))
+            session.push("s", [{"k": 1, "ts": 1}])
+            session["total"].view()
 
 
 def _run(session: Session, what: str) -> None:

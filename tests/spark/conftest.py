@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,8 @@ from pyspark.sql import SparkSession
 from penstock.spark.config import build_session
 from spark.kafka_broker import JARS, connector
 
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+"""No test runs for long enough to earn what Java's second compiler costs, here or in a process."""
 LONG = ("test_kill.py", "test_cluster.py")
 """They start Sparks of their own, and would else be what all others wait for."""
 

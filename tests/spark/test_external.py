@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import threading
 from collections import Counter
@@ -159,7 +160,9 @@ def test_sources_of_one_shard_do_not_mix(spark: SparkSession, tmp_path: Path) ->
             (tmp_path / name).mkdir()
             for n in (0, 1, 2):
                 table = pa.table({"k": [n] * 5, "ts": range(5 * n, 5 * n + 5)})
-                pq.write_table(table, tmp_path / name / f"{n}.parquet")
+                path = tmp_path / name / f"{n}.parquet"
+                pq.write_table(table, path)
+                os.utime(path, (1_000 + n, 1_000 + n))  # Spark reads files by age
             options = f"(path '{tmp_path}/{name}', maxFilesPerTrigger '1')"
             create = f"CREATE STREAM {name} (k INT, ts BIGINT) TIMESTAMP BY ts"
             ps.sql(f"{create} FROM parquet OPTIONS {options}")
@@ -200,7 +203,8 @@ def test_a_source_joins_a_running_job(spark: SparkSession, tmp_path: Path) -> No
     ps.sql(external("b_2"))
     for session in (ps, one):
         session.sql(f"CREATE MATERIALIZED VIEW j AS {join}")
-    pq.write_table(pa.table({"k": [7, 8], "ts": [None, 3]}), tmp_path / "a" / "bad.parquet")
+    pq.write_table(pa.table({"k": [7, 8], "ts": [None, 3]}), tmp_path / "bad.parquet")
+    (tmp_path / "bad.parquet").rename(tmp_path / "a" / "bad.parquet")  # the job looks there
     ps.flush()
     one.push("b_2", table)
     assert answers(ps, "j") == answers(one, "j")

@@ -45,7 +45,7 @@ def called(module: ModuleType) -> Iterator[Dispatcher]:
 
 
 if __name__ == "__main__":
-    penstock.warm.main()
+    penstock.warm.compile_kernels()
     modules = [m for name, m in list(sys.modules.items()) if name.startswith("penstock.")]
     kernels = {kernel for module in modules for kernel in called(module)}
     cold = sorted(f"{k.__module__}.{k.__name__}" for k in kernels if not k.signatures)

@@ -9,27 +9,32 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark import __version__ as spark_version
 from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
+from penstock.spark import java
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 """Renames by itself; the default one starts ten processes for every file of a local checkpoint."""
+_PLAIN_TRACEBACKS = ("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "false")
+"""Some kinds of tasks know no others; those that do would have a Python daemon of their own."""
 _STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -71,23 +76,35 @@ def build_session(
     if SparkContext._active_spark_context is not None:
         return _check(SparkSession.builder.getOrCreate())
     _check_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    conf = SparkConf(loadDefaults=False).setAppName("penstock").setMaster(_retrying(master))
-    for key, value in {**_STATIC, **(options or {})}.items():
+    master = _retrying(master)
+    os.environ["PENSTOCK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = _worker_python(master)
+    conf = SparkConf(loadDefaults=False).setAppName("penstock").setMaster(master)
+    for key, value in java.start_options({**_STATIC, **(options or {})}).items():
         conf.set(key, value)
     kept, log = log, log or Path(tempfile.gettempdir()) / f"penstock-spark-{os.getpid()}.log"
     global _log
     _log = log
     try:
-        with log.open("ab") as file:
-            gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
-        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+        if SparkContext._gateway is None:  # else there is a Java from an earlier session
+            with log.open("ab") as file:
+                gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
+            SparkContext._ensure_initialized(gateway=gateway, conf=conf)
         made = SparkSession.builder.config(conf=conf).getOrCreate()
         if kept is None:
             atexit.register(log.unlink, missing_ok=True)
+        threading.Thread(target=_call_daemon, args=(made,), daemon=True).start()
         return made
     except Exception as error:
         raise _not_started(error, log) from None
+
+
+def _call_daemon(spark: SparkSession) -> None:
+    """Have Spark start its Python daemon while other things go on: the first batch needs it."""
+    with suppress(Exception):  # if anything is wrong, the job will say so
+        session = spark.newSession()
+        session.conf.set(*_PLAIN_TRACEBACKS)
+        session.range(1, numPartitions=1).mapInArrow(lambda rows: rows, "id LONG").collect()
 
 
 def _not_started(error: Exception, log: Path) -> SparkError:
@@ -117,6 +134,14 @@ def _retrying(master: str | None) -> str:
     return re.sub(r"^local\[(\*|\d+)\]$", r"local[\1,4]", master)
 
 
+def _worker_python(master: str) -> str:
+    """The Python of workers; on this machine, with the pyspark that is installed (see there)."""
+    script = Path(__file__).with_name("worker-python")
+    installed = Path(_find_spark_home()) == Path(pyspark.__file__).parent
+    usable = master.startswith("local[") and installed and os.access(script, os.X_OK)
+    return str(script) if usable else sys.executable
+
+
 def _check(spark: Any) -> SparkSession:
     """Refuse a session that cannot run the job."""
     if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
@@ -130,9 +155,7 @@ def _check(spark: Any) -> SparkSession:
 
 def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
-    if home and Path(home, "bin", "java").exists():
-        return
-    if home or shutil.which("java") is None:
+    if java.find_java() is None:
         raise SparkError(
             f"there is no Java in JAVA_HOME ({home})" if home else "Spark needs Java",
             remedy=f"{'correct or unset JAVA_HOME' if home else 'install Java 17 or 21'}, or do "
@@ -144,15 +167,18 @@ def query_settings(shards: int, by_name: bool = False) -> dict[str, str]:
     """Settings that the streaming query must have; it takes a copy when it starts.
 
     With format 2 of the state store every attempt of a task writes files of its own, and the
-    driver says whose count: attempts that run at once (speculation) may save differently.
+    driver says whose count: attempts that run at once (speculation) may save differently. Local
+    files have checksums without Spark's own, each of which is two more files and processes.
     """
     return {
         "spark.sql.streaming.queryEvolution.enableSourceEvolution": str(by_name).lower(),
         "spark.sql.shuffle.partitions": str(shards),
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        **dict([_PLAIN_TRACEBACKS]),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 20),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
         "spark.sql.streaming.pollingDelay": "50ms",

@@ -12,13 +12,14 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.engine import blocks as b
 from penstock.errors import StateError
@@ -31,12 +32,13 @@ from penstock.spark import pickling
 from penstock.spark.cells import results_of
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.config import SparkError, query_settings, settings
-from penstock.spark.failure import passes, translated
+from penstock.spark.failure import translated
 from penstock.spark.log_source import batch_end
 from penstock.spark.manifest import Manifest, Manifests, Mark
 from penstock.spark.shard_processor import LOG_WEIGHT
 from penstock.spark.source_set import SourceSet
 from penstock.spark.sources import Source
+from penstock.spark.streaming import Streaming
 from penstock.spark.topology import LOG, Topology
 
 Intakes = Callable[[int], Mapping[str, Intake]]
@@ -52,12 +54,6 @@ class Sinks(Protocol):
 
     def __call__(self, frame: DataFrame, batch: int, results: Sequence[wire.Result]) -> None:
         """Write a batch: its frame (`cells.RESULTS`), which is kept, and the same as results."""
-
-
-_PATIENCE = 30.0
-"""Seconds that a batch is given to end when the job is stopped."""
-_STARTING = 180.0
-"""Seconds for which a query is started again and again, when the machine is too busy for it."""
 
 
 Wanted = Callable[[], Collection[int] | None]
@@ -113,16 +109,10 @@ class SparkJob:
         except BaseException:
             self._checkpoint.close()
             raise
-        self._query: StreamingQuery | None = None
-        self._changed = threading.Condition()
-        self._delivered = self._mark.last
+        self._streaming = Streaming(self._ready, self._sources, self._is_committed, self._mark.last)
+        self._changed = self._streaming.changed
         self._handed = self._mark.batch  # the last batch that was delivered
         self._thread = 0  # that delivers
-        self._error: Exception | None = None
-        self._busy = self._stopping = False
-        self._renewal: threading.Thread | None = None
-        self._starting = threading.RLock()  # of a query in place of another
-        self._failing: float | None = None  # since when a query does not come to a batch
         self._told: list[dict[str, Any]] = []
 
     def _look_for_losses(self) -> None:
@@ -186,40 +176,37 @@ class SparkJob:
     @property
     def running(self) -> bool:
         """Whether batches are run."""
-        return self._query is not None and self._error is None
+        return self._streaming.running
 
     def add_source(self, name: str, source: Source) -> None:
         """Read an external stream, which the next entry declares; a running query starts again."""
         with self._changed:
             self._sources.add(name, source, self.next_entry)
-            self._renew_if_needed()
+            self._streaming.renew_if_needed()
 
     # ---- running ---------------------------------------------------------------------
     def start(self) -> None:
         """Start the query, or go on where it stopped or failed."""
-        if self._error is not None:
-            self.stop()
-        if self._query is None and self._renewal is None:
-            self._start_query()
-            with self._changed:
-                self._renew_if_needed()
+        self._streaming.start()
 
-    def _start_query(self) -> None:
+    @contextmanager
+    def _ready(self) -> Iterator[DataStreamWriter]:
+        """The query with all sources that its first batch declares, ready to start."""
         sources = self._sources.begin(self._next_end())
         by_name = self._sources.by_name
         topology = Topology(
             self._arenas(), self._checkpoint.log.absolute(), self._checkpoint.manifests.absolute(),
             self.shards, self._log_weight, by_name,
         )  # fmt: skip
-        self._error, self._stopping = None, False
         with translated(), settings(self._spark, query_settings(self.shards, by_name)):
             frame = topology.frame(self._spark, sources)
             writer = frame.writeStream.foreachBatch(self._run).trigger(processingTime=self._trigger)
-            with self._changed:
-                location = str(self._checkpoint.spark.absolute())
-                self._query = writer.option("checkpointLocation", location).start()
-                self._changed.notify_all()
-        threading.Thread(target=self._watch, args=(self._query,), daemon=True).start()
+            yield writer.option("checkpointLocation", str(self._checkpoint.spark.absolute()))
+
+    def _is_committed(self) -> bool:
+        """Whether Spark knows that the last batch is done."""
+        number = self._mark.batch
+        return number < 0 or (self._checkpoint.spark / "commits" / str(number)).exists()
 
     def _next_end(self) -> int:
         """The last entry of the first batch to come."""
@@ -227,140 +214,36 @@ class SparkJob:
         records = LogReader(self._checkpoint.log, first).poll()
         return batch_end({record.number: record for record in records}, first)
 
-    def _renew_if_needed(self) -> None:
-        """Start the query again, in a thread, once the shards know of all sources."""
-        if self._query is not None and self._renewal is None and self._sources.waits_for():
-            self._renewal = threading.Thread(target=self._renew, daemon=True)
-            self._renewal.start()
-
-    def _renew(self) -> None:
-        try:
-            while (entry := self._sources.waits_for()) and self._reaches(entry):
-                with self._starting:
-                    self._stop_query()
-                    self._start_query()
-        except Exception as error:
-            self._error = self._error or error
-        finally:
-            with self._changed:
-                self._renewal = None
-                self._changed.notify_all()
-
-    def _reaches(self, entry: int) -> bool:
-        """Wait until an entry is delivered; False when the job ends before."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._delivered >= entry or self._stopping or self._error is not None
-            )
-            return self._delivered >= entry and not self._stopping and self._error is None
-
     def _arenas(self) -> str:
         """Where shards keep their arenas; the same after a restart on this machine."""
         base = self._spark.conf.get("spark.local.dir", None) or tempfile.gettempdir()
         return str(Path(base.split(",")[0], f"penstock-{self._checkpoint.identity.id}"))
-
-    def _watch(self, query: StreamingQuery) -> None:
-        """Wait for the end of the query; start it again if that may help, else say why it ended."""
-        error: Exception = SparkError("the job was stopped by somebody else")
-        try:
-            with translated():
-                query.awaitTermination()
-        except Exception as found:
-            error = found
-        with self._starting:
-            if self._stopping or self._query is not query:
-                return
-            try:
-                if self._error is not None or not (passes(error) and self._has_time()):
-                    raise error
-                self._start_query()
-            except Exception as found:
-                self._error = self._error or found
-        with self._changed:
-            self._changed.notify_all()
-
-    def _has_time(self) -> bool:
-        """Whether to try again."""
-        now = time.monotonic()
-        self._failing = self._failing or now
-        return now - self._failing < _STARTING
 
     def catch_up(self) -> None:
         """Nothing waits: batches run by themselves."""
 
     def wait(self, entry: int) -> None:
         """Return when the batch that holds an entry has been delivered."""
-        if threading.get_ident() == self._thread and self._delivered < entry:
+        if threading.get_ident() == self._thread and not self._streaming.has_reached(entry):
             raise SparkError(
                 "a subscriber cannot wait for the next batch",
                 code="PS-RUN-004",
                 remedy="read views and flush() in another thread; push() and sql() do not wait",
             )
-        if self._query is None:
-            self.start()
-        with self._changed:
-            while self._delivered < entry:
-                self._check()
-                self._changed.wait(1.0)
+        self._streaming.wait(entry)
 
     def drain(self) -> None:
         """Return when every entry, and all that external sources have, is in the answers."""
         self.wait(self._log.last)
-        with self._changed:
-            self._changed.wait_for(lambda: self._renewal is None)
-        self._check()
-        while self._sources and (query := self._query) is not None:
-            try:
-                with translated():
-                    query.processAllAvailable()
-                return
-            except Exception:  # what a batch raised, in Spark's words
-                if not self._is_replaced(query):
-                    raise
-
-    def _is_replaced(self, query: StreamingQuery) -> bool:
-        """Wait for what becomes of a query that failed; raises what the job says of it."""
-        until = time.monotonic() + _PATIENCE
-        with self._changed:
-            while self._query is query and (not query.isActive or time.monotonic() < until):
-                self._check()
-                self._changed.wait(0.1)
-        self._check()
-        return self._query is not query
+        self._streaming.drain()
 
     def reports(self) -> list[dict[str, Any]]:
         """What each shard measured in the last batch, and shares among queries."""
         return [dict(told) for told in self._told]
 
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
-
     def stop(self) -> None:
         """Stop after the batch that runs; `start` goes on."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._renewal is None)
-        with self._starting:
-            self._stop_query()
-
-    def _stop_query(self) -> None:
-        query = self._query
-        if query is None:
-            return
-        with self._changed:
-            self._stopping = True
-            self._changed.wait_for(lambda: not self._busy, _PATIENCE)
-        until = time.monotonic() + _PATIENCE
-        committed = self._checkpoint.spark / "commits" / str(self._mark.batch)
-        while self._mark.batch >= 0 and not committed.exists() and query.isActive:
-            if time.monotonic() > until:
-                break  # it will be delivered again
-            time.sleep(0.01)
-        with translated():
-            query.stop()
-        self._query = None
+        self._streaming.stop()
 
     def close(self) -> None:
         """Stop for good."""
@@ -372,22 +255,8 @@ class SparkJob:
 
     # ---- a batch ---------------------------------------------------------------------
     def _run(self, frame: DataFrame, number: int) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._query is not None)
-            if self._stopping:
-                raise SparkError("the job is stopping")
-            self._busy = True
-        try:
+        with self._streaming.batch():
             self._run_batch(frame, number)
-        except Exception as error:
-            with self._changed:
-                if not passes(error):
-                    self._error = self._error or error
-            raise
-        finally:
-            with self._changed:
-                self._busy = False
-                self._changed.notify_all()
 
     def _run_batch(self, frame: DataFrame, number: int) -> None:
         laps = _Laps()
@@ -406,8 +275,7 @@ class SparkJob:
             statuses = [wire.loads(r.data) for r in results if r.kind == "status"]
             self._mark = self._mark.after(number, manifest.last, statuses)
             self._manifests.finish(self._mark)
-        with self._changed:
-            self._delivered, self._failing = manifest.last, None
+        self._streaming.reach(manifest.last)
 
     def _hand_on(self, batch: Batch) -> None:
         self._thread = threading.get_ident()
@@ -457,8 +325,9 @@ class SparkJob:
 
     def _planned_entry(self, number: int) -> int:
         """The last entry of a batch, as Spark has written down before it runs."""
-        assert self._query is not None
-        planned = self._query._jsq.streamingQuery().offsetLog().get(number).get()
+        query = self._streaming.query
+        assert query is not None
+        planned = query._jsq.streamingQuery().offsetLog().get(number).get()
         if planned.version() == 1:  # sources are numbered
             offset = planned.offsets().apply(0)
         else:

@@ -1,0 +1,79 @@
+"""The Java that Spark runs in: where it is, and how it starts quickly.
+
+To read Spark's classes from their jars costs Java seconds in every process. `python -m
+penstock.warm` has it write down once what a small job loads; from then on that file is mapped into
+memory. Java passes over a file that does not fit (other jars, another build of Java).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.find_spark_home import _find_spark_home
+
+OPTIONS = "spark.driver.extraJavaOptions"
+_WRITING = 300.0
+"""Seconds that Java is given to write the file when it ends."""
+
+
+def find_java() -> Path | None:
+    """The binary that Spark's scripts start."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        binary = Path(home, "bin", "java")
+        return binary if binary.exists() else None
+    found = shutil.which("java")
+    return None if found is None else Path(found)
+
+
+def start_options(asked: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a Spark with which its Java starts quickly, if it was recorded."""
+    classes = _archive()
+    if classes is None or not classes.exists():
+        return dict(asked)
+    return {**asked, OPTIONS: f"-XX:SharedArchiveFile={classes} {asked.get(OPTIONS, '')}".strip()}
+
+
+@contextmanager
+def recorded() -> Iterator[dict[str, str] | None]:
+    """Settings for a Spark whose classes are recorded; None: there is nothing to be done."""
+    classes = _archive()
+    if classes is None or classes.exists() or not os.access(classes.parent, os.W_OK):
+        yield None
+        return
+    written = classes.with_suffix(f".{os.getpid()}")
+    yield {OPTIONS: f"-XX:ArchiveClassesAtExit={written}"}
+    _end_java()
+    if written.exists():
+        written.replace(classes)
+
+
+def _archive() -> Path | None:
+    """Where the classes of this Spark in this Java are; None without Java, or with spaces."""
+    java = find_java()
+    folder = Path(__file__).parent / "__pycache__"
+    if java is None or " " in str(folder):
+        return None
+    folder.mkdir(exist_ok=True)
+    home = java.resolve().parent.parent
+    release = home / "release"
+    build = release.read_bytes() if release.exists() else b""
+    name = hashlib.sha256(f"{home} {_find_spark_home()} ".encode() + build).hexdigest()[:16]
+    return folder / f"spark-{name}.jsa"
+
+
+def _end_java() -> None:
+    """End the process in which Spark ran; it writes the file."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(_WRITING)
+    SparkContext._gateway = SparkContext._jvm = None

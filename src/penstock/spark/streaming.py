@@ -1,0 +1,220 @@
+"""The streaming query of a job: started, started again, watched, stopped.
+
+It starts again when an external source comes that it does not read yet, and when Spark was too
+slow for it on a busy machine. Everything else that ends it is an error of the job.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.spark.config import SparkError
+from penstock.spark.failure import passes, translated
+from penstock.spark.source_set import SourceSet
+
+_PATIENCE = 30.0
+"""Seconds that a batch is given to end when the job is stopped."""
+_STARTING = 180.0
+"""Seconds for which a query is started again and again, when the machine is too busy for it."""
+
+
+class Streaming:
+    """Has one query at a time.
+
+    `ready` gives it, not started, while the settings are in force with which it has to start.
+    `settled` says whether Spark has committed all batches that are done. Who runs a batch does so
+    within `batch()`, and says with `reach()` which entry it came to.
+    """
+
+    def __init__(
+        self,
+        ready: Callable[[], AbstractContextManager[DataStreamWriter]],
+        sources: SourceSet,
+        settled: Callable[[], bool],
+        delivered: int,
+    ) -> None:
+        self._ready = ready
+        self._sources = sources
+        self._settled = settled
+        self._delivered = delivered  # the last entry
+        self.changed = threading.Condition()
+        self.query: StreamingQuery | None = None
+        self._error: Exception | None = None
+        self._busy = self._stopping = False
+        self._renewal: threading.Thread | None = None
+        self._starting = threading.RLock()  # of a query in place of another
+        self._failing: float | None = None  # since when a query does not come to a batch
+
+    @property
+    def running(self) -> bool:
+        """Whether batches are run."""
+        return self.query is not None and self._error is None
+
+    # ---- starting --------------------------------------------------------------------
+    def start(self) -> None:
+        """Start the query, or go on where it stopped or failed."""
+        if self._error is not None:
+            self.stop()
+        if self.query is None and self._renewal is None:
+            self._start_query()
+            self.renew_if_needed()
+
+    def _start_query(self) -> None:
+        self._error, self._stopping = None, False
+        with self._ready() as writer, self.changed:
+            self.query = writer.start()
+            self.changed.notify_all()
+        threading.Thread(target=self._watch, args=(self.query,), daemon=True).start()
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Wait for the end of the query; start it again if that may help, else say why it ended."""
+        error: Exception = SparkError("the job was stopped by somebody else")
+        try:
+            with translated():
+                query.awaitTermination()
+        except Exception as found:
+            error = found
+        with self._starting:
+            if self._stopping or self.query is not query:
+                return
+            try:
+                if self._error is not None or not (passes(error) and self._has_time()):
+                    raise error
+                self._start_query()
+            except Exception as found:
+                self._error = self._error or found
+        with self.changed:
+            self.changed.notify_all()
+
+    def _has_time(self) -> bool:
+        """Whether to try again."""
+        now = time.monotonic()
+        self._failing = self._failing or now
+        return now - self._failing < _STARTING
+
+    # ---- sources that come later -----------------------------------------------------
+    def renew_if_needed(self) -> None:
+        """Start the query again, in a thread, once the shards know of all sources."""
+        with self.changed:
+            if self.query is not None and self._renewal is None and self._sources.waits_for():
+                self._renewal = threading.Thread(target=self._renew, daemon=True)
+                self._renewal.start()
+
+    def _renew(self) -> None:
+        try:
+            while (entry := self._sources.waits_for()) and self._reaches(entry):
+                with self._starting:
+                    self._stop_query()
+                    self._start_query()
+        except Exception as error:
+            self._error = self._error or error
+        finally:
+            with self.changed:
+                self._renewal = None
+                self.changed.notify_all()
+
+    def _reaches(self, entry: int) -> bool:
+        """Wait until an entry is delivered; False when the job ends before."""
+        with self.changed:
+            self.changed.wait_for(
+                lambda: self._delivered >= entry or self._stopping or self._error is not None
+            )
+            return self._delivered >= entry and not self._stopping and self._error is None
+
+    # ---- batches ---------------------------------------------------------------------
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """A batch runs; what it raises ends the query."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.query is not None)
+            if self._stopping:
+                raise SparkError("the job is stopping")
+            self._busy = True
+        try:
+            yield
+        except Exception as error:
+            with self.changed:
+                if not passes(error):
+                    self._error = self._error or error
+            raise
+        finally:
+            with self.changed:
+                self._busy = False
+                self.changed.notify_all()
+
+    def reach(self, entry: int) -> None:
+        """Entries up to here are delivered."""
+        with self.changed:
+            self._delivered, self._failing = entry, None
+
+    def has_reached(self, entry: int) -> bool:
+        """Whether an entry is delivered."""
+        return self._delivered >= entry
+
+    # ---- waiting ---------------------------------------------------------------------
+    def wait(self, entry: int) -> None:
+        """Return when the batch that holds an entry has been delivered."""
+        if self.query is None:
+            self.start()
+        with self.changed:
+            while self._delivered < entry:
+                self._check()
+                self.changed.wait(1.0)
+
+    def drain(self) -> None:
+        """Return when all that external sources have is in the answers."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._renewal is None)
+        self._check()
+        while self._sources and (query := self.query) is not None:
+            try:
+                with translated():
+                    query.processAllAvailable()
+                return
+            except Exception:  # what a batch raised, in Spark's words
+                if not self._is_replaced(query):
+                    raise
+
+    def _is_replaced(self, query: StreamingQuery) -> bool:
+        """Wait for what becomes of a query that failed; raises what the job says of it."""
+        until = time.monotonic() + _PATIENCE
+        with self.changed:
+            while self.query is query and (not query.isActive or time.monotonic() < until):
+                self._check()
+                self.changed.wait(0.1)
+        self._check()
+        return self.query is not query
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    # ---- stopping --------------------------------------------------------------------
+    def stop(self) -> None:
+        """Stop after the batch that runs; `start` goes on."""
+        with self.changed:
+            self._stopping = True
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self._renewal is None)
+        with self._starting:
+            self._stop_query()
+
+    def _stop_query(self) -> None:
+        query = self.query
+        if query is None:
+            return
+        with self.changed:
+            self._stopping = True
+            self.changed.wait_for(lambda: not self._busy, _PATIENCE)
+        until = time.monotonic() + _PATIENCE
+        while query.isActive and not self._settled() and time.monotonic() < until:
+            time.sleep(0.01)  # else the last batch will be delivered again
+        with translated():
+            query.stop()
+        self.query = None

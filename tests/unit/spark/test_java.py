@@ -1,0 +1,62 @@
+"""What makes Spark start quickly: recorded classes, and workers with the installed pyspark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.spark import java
+from penstock.spark.config import _worker_python
+
+SPARKS = "/home/python/lib/pyspark.zip:/home/python/lib/py4j-src.zip:/home/jars/spark-core.jar"
+
+
+@pytest.fixture
+def classes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    found = tmp_path / "spark.jsa"
+    monkeypatch.setattr(java, "_archive", lambda: found)
+    monkeypatch.setattr(java, "_end_java", lambda: None)
+    return found
+
+
+def test_recorded_classes_are_used_beside_the_users_options(classes: Path) -> None:
+    assert java.start_options({"a": "b"}) == {"a": "b"}
+    classes.touch()
+    used = java.start_options({java.OPTIONS: "-Xss4m"})
+    assert used == {java.OPTIONS: f"-XX:SharedArchiveFile={classes} -Xss4m"}
+
+
+def test_classes_are_recorded_once_and_whole(classes: Path) -> None:
+    with java.recorded() as options:
+        assert options is not None
+        written = Path(options[java.OPTIONS].partition("=")[2])
+        written.write_text("classes")
+        assert not classes.exists()
+    assert classes.read_text() == "classes"
+    with java.recorded() as options:
+        assert options is None
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        (SPARKS, ""),
+        (f"{SPARKS}:/mine:/a.jar", "/mine:/a.jar"),
+        (f"{SPARKS}:{SPARKS}:/mine", "/mine"),
+        ("/mine", "/mine"),
+    ],
+)
+def test_workers_import_the_installed_pyspark(given: str, used: str) -> None:
+    script = _worker_python("local[2,4]")
+    assert script != sys.executable
+    environment = {"PYTHONPATH": given, "PENSTOCK_PYTHON": sys.executable}
+    command = [script, "-c", "import os; print(os.environ['PYTHONPATH'])"]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == used
+
+
+def test_elsewhere_workers_have_the_python_of_the_driver() -> None:
+    assert _worker_python("spark://host:7077") == sys.executable
