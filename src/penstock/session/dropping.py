@@ -69,7 +69,6 @@ def forget(session: Session, chosen: Chosen) -> None:
     for template in {group.template for group, _ in chosen}:
         if template not in session._engine.templates and not session._registry.count(template):
             session._registry.forget_template(template)
-            session._engine.arena.scope(f"rows/{template}").free()
             del session._changelogs[template]
 
 

@@ -81,7 +81,7 @@ def _check_once(names: list[str]) -> None:
 def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I64, Names]:
     """Parameter rows and query names of a table of parameters."""
     if "qid" in table.column_names:
-        names = Names(_given_names(session, table.column("qid")))
+        names = Names(_given_names(table.column("qid")))
     else:
         names = _fresh_names(session, table.num_rows)
     explicit = Schema(compiled.params.fields[: compiled.explicit])
@@ -117,18 +117,15 @@ def _typed(table: pa.Table, schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
 
 
-def _given_names(session: Session, column: pa.ChunkedArray) -> list[str]:
-    """The names in column `qid`: none is missing or taken."""
+def _given_names(column: pa.ChunkedArray) -> list[str]:
+    """The names in column `qid`: none is missing."""
     if column.null_count:
         raise DataError(
             "a query without a name: qid is NULL",
             code="PS-DATA-007",
             remedy="give every row a qid, or leave the column out",
         )
-    names = [str(v) for v in column.to_pylist()]
-    for name in names:
-        lookup.is_taken(session, name, False)
-    return names
+    return [str(v) for v in column.to_pylist()]
 
 
 def _fresh_names(session: Session, count: int) -> Names:
@@ -215,10 +212,11 @@ def _clock(session: Session, info: TemplateInfo) -> int:
 
 
 def _read(session: Session, info: TemplateInfo, group: Group) -> Readers:
-    """Enter new queries in the registry; who reads their changes."""
+    """Enter new queries, if there are any, in the registry; who reads their changes."""
+    if not len(group):
+        return Readers.of(group, new_log(session, info))
     session._registry.add(group)
-    log = session._changelogs.get(info.key) or new_log(session, info)  # nobody's without queries
-    session._readers[group.number] = readers = Readers.of(group, log)
+    session._readers[group.number] = readers = Readers.of(group, session._changelogs[info.key])
     return readers
 
 

@@ -41,8 +41,13 @@ class SharedRows:
         return rows, new[np.sort(np.unique(rows[new], return_index=True)[1])]
 
     def leave(self, rows: I64) -> I64:
-        """Let go one query of a row for each time it is named; the rows that serve nobody now."""
+        """Let go one query of a row for each time it is named; the rows that serve nobody now.
+
+        The last one takes the arrays along.
+        """
         np.subtract.at(self._size(), rows, 1)
         empty = np.unique(rows[self._size()[rows] == 0])
         self._keys.release(empty)
+        if not len(self._keys):
+            self._scope.free()
         return empty

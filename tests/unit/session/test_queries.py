@@ -51,7 +51,8 @@ def test_no_parameters_make_no_queries(ps: Any) -> None:
     assert list(none) == []
     assert none.changes().num_rows == none.view().num_rows == 0
     none.drop()
-    assert ps.stats()["templates"] == 0
+    assert (ps.stats()["templates"], ps.stats()["queries"]) == (0, 0)
+    assert (ps.sql("SHOW QUERIES").num_rows, len(ps._registry.groups)) == (0, 0)
 
 
 def test_changes_and_views_of_all_are_one_table_with_names(ps: Any) -> None:
