@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkContext
+from pyspark import __version__ as spark_version
 from pyspark.find_spark_home import _find_spark_home
 
 OPTIONS = "spark.driver.extraJavaOptions"
@@ -49,9 +50,10 @@ def recorded() -> Iterator[dict[str, str] | None]:
         return
     written = classes.with_suffix(f".{os.getpid()}")
     yield {OPTIONS: f"-XX:ArchiveClassesAtExit={written}"}
-    _end_java()
-    if written.exists():
+    if _end_java() == 0:  # else it may not be whole, which Java does not survive
         written.replace(classes)
+    else:
+        written.unlink(missing_ok=True)
 
 
 def _archive() -> Path | None:
@@ -64,16 +66,16 @@ def _archive() -> Path | None:
     home = java.resolve().parent.parent
     release = home / "release"
     build = release.read_bytes() if release.exists() else b""
-    name = hashlib.sha256(f"{home} {_find_spark_home()} ".encode() + build).hexdigest()[:16]
+    of = f"{home} {_find_spark_home()} {spark_version} ".encode() + build
+    name = hashlib.sha256(of).hexdigest()[:16]
     return folder / f"spark-{name}.jsa"
 
 
-def _end_java() -> None:
-    """End the process in which Spark ran; it writes the file."""
+def _end_java() -> int:
+    """End the process in which Spark ran, which writes the file; its exit code."""
     gateway = SparkContext._gateway
-    if gateway is None:
-        return
+    assert gateway is not None
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(_WRITING)
     SparkContext._gateway = SparkContext._jvm = None
+    return int(gateway.proc.wait(_WRITING))

@@ -18,7 +18,7 @@ SPARKS = "/home/python/lib/pyspark.zip:/home/python/lib/py4j-src.zip:/home/jars/
 def classes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     found = tmp_path / "spark.jsa"
     monkeypatch.setattr(java, "_archive", lambda: found)
-    monkeypatch.setattr(java, "_end_java", lambda: None)
+    monkeypatch.setattr(java, "_end_java", lambda: 0)
     return found
 
 
@@ -38,6 +38,18 @@ def test_classes_are_recorded_once_and_whole(classes: Path) -> None:
     assert classes.read_text() == "classes"
     with java.recorded() as options:
         assert options is None
+
+
+def test_what_java_has_not_written_whole_is_not_used(
+    classes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(java, "_end_java", lambda: 1)
+    with java.recorded() as options:
+        assert options is not None
+        written = Path(options[java.OPTIONS].partition("=")[2])
+        written.write_text("half of the cla")
+    assert not classes.exists()
+    assert not written.exists()
 
 
 @pytest.mark.parametrize(
