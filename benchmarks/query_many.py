@@ -54,7 +54,7 @@ def _together(queries: int) -> Result:
                                        "rows/s"),
         f"{queries:,} dropped together": plain(queries / dropping.cpu, queries / dropping.wall,
                                                "rows/s"),
-        f"memory of {queries:,}": plain(after - before, after - before, "MB"),
+        f"memory of {queries:,}": f"{after - before:,.0f} MB",
     }  # fmt: skip
 
 
