@@ -2,7 +2,8 @@
 
 To read Spark's classes from their jars costs Java seconds in every process. `python -m
 penstock.warm` has it write down once what a small job loads; from then on that file is mapped into
-memory. Java passes over a file that does not fit (other jars, another build of Java).
+memory. Java passes over a file that does not fit (other jars, another build of Java), but does not
+survive one that is not whole: its size is part of its name.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,8 +37,8 @@ def find_java() -> Path | None:
 
 def start_options(asked: Mapping[str, str]) -> dict[str, str]:
     """Settings of a Spark with which its Java starts quickly, if it was recorded."""
-    classes = _archive()
-    if classes is None or not classes.exists():
+    classes = _recorded()
+    if classes is None:
         return dict(asked)
     return {**asked, OPTIONS: f"-XX:SharedArchiveFile={classes} {asked.get(OPTIONS, '')}".strip()}
 
@@ -44,20 +46,28 @@ def start_options(asked: Mapping[str, str]) -> dict[str, str]:
 @contextmanager
 def recorded() -> Iterator[dict[str, str] | None]:
     """Settings for a Spark whose classes are recorded; None: there is nothing to be done."""
-    classes = _archive()
-    if classes is None or classes.exists() or not os.access(classes.parent, os.W_OK):
+    place = _place()
+    if place is None or _recorded() is not None or not os.access(place.parent, os.W_OK):
         yield None
         return
-    written = classes.with_suffix(f".{os.getpid()}")
+    written = place.with_suffix(f".{os.getpid()}")
     yield {OPTIONS: f"-XX:ArchiveClassesAtExit={written}"}
-    if _end_java() == 0:  # else it may not be whole, which Java does not survive
-        written.replace(classes)
+    if _end_java() == 0 and written.exists():
+        written.replace(f"{place}-{written.stat().st_size}.jsa")
     else:
         written.unlink(missing_ok=True)
 
 
-def _archive() -> Path | None:
-    """Where the classes of this Spark in this Java are; None without Java, or with spaces."""
+def _recorded() -> Path | None:
+    """The file for this Spark in this Java, if there is one that is whole."""
+    place = _place()
+    found = [] if place is None else place.parent.glob(f"{place.name}-*.jsa")
+    whole = (file for file in found if file.stem.endswith(f"-{file.stat().st_size}"))
+    return next(whole, None)
+
+
+def _place() -> Path | None:
+    """How the file's name begins; None without Java, or with spaces."""
     java = find_java()
     folder = Path(__file__).parent / "__pycache__"
     if java is None or " " in str(folder):
@@ -68,7 +78,7 @@ def _archive() -> Path | None:
     build = release.read_bytes() if release.exists() else b""
     of = f"{home} {_find_spark_home()} {spark_version} ".encode() + build
     name = hashlib.sha256(of).hexdigest()[:16]
-    return folder / f"spark-{name}.jsa"
+    return folder / f"spark-{name}"
 
 
 def _end_java() -> int:
@@ -78,4 +88,8 @@ def _end_java() -> int:
     gateway.shutdown()
     gateway.proc.stdin.close()
     SparkContext._gateway = SparkContext._jvm = None
-    return int(gateway.proc.wait(_WRITING))
+    try:
+        return int(gateway.proc.wait(_WRITING))
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        return int(gateway.proc.wait())

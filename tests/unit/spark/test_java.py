@@ -15,41 +15,44 @@ SPARKS = "/home/python/lib/pyspark.zip:/home/python/lib/py4j-src.zip:/home/jars/
 
 
 @pytest.fixture
-def classes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    found = tmp_path / "spark.jsa"
-    monkeypatch.setattr(java, "_archive", lambda: found)
+def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(java, "_place", lambda: tmp_path / "spark")
     monkeypatch.setattr(java, "_end_java", lambda: 0)
-    return found
+    return tmp_path
 
 
-def test_recorded_classes_are_used_beside_the_users_options(classes: Path) -> None:
-    assert java.start_options({"a": "b"}) == {"a": "b"}
-    classes.touch()
-    used = java.start_options({java.OPTIONS: "-Xss4m"})
-    assert used == {java.OPTIONS: f"-XX:SharedArchiveFile={classes} -Xss4m"}
-
-
-def test_classes_are_recorded_once_and_whole(classes: Path) -> None:
+def record(text: str) -> None:
+    """Have Java write so much."""
     with java.recorded() as options:
         assert options is not None
-        written = Path(options[java.OPTIONS].partition("=")[2])
-        written.write_text("classes")
-        assert not classes.exists()
-    assert classes.read_text() == "classes"
-    with java.recorded() as options:
+        Path(options[java.OPTIONS].partition("=")[2]).write_text(text)
+
+
+def test_recorded_classes_are_used_beside_the_users_options(place: Path) -> None:
+    assert java.start_options({"a": "b"}) == {"a": "b"}
+    record("classes")
+    [classes] = place.iterdir()
+    used = java.start_options({java.OPTIONS: "-Xss4m"})
+    assert used == {java.OPTIONS: f"-XX:SharedArchiveFile={classes} -Xss4m"}
+    with java.recorded() as options:  # once is enough
         assert options is None
 
 
 def test_what_java_has_not_written_whole_is_not_used(
-    classes: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(java, "_end_java", lambda: 1)
-    with java.recorded() as options:
-        assert options is not None
-        written = Path(options[java.OPTIONS].partition("=")[2])
-        written.write_text("half of the cla")
-    assert not classes.exists()
-    assert not written.exists()
+    record("half of the cla")
+    assert list(place.iterdir()) == []
+
+
+def test_what_is_not_whole_any_more_is_recorded_again(place: Path) -> None:
+    record("classes")
+    [classes] = place.iterdir()
+    classes.write_text("cla")
+    assert java.start_options({}) == {}
+    record("classes")
+    assert java.start_options({}) == {java.OPTIONS: f"-XX:SharedArchiveFile={classes}"}
 
 
 @pytest.mark.parametrize(
