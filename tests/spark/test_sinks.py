@@ -208,7 +208,8 @@ def test_rows_of_many_queries_have_a_list_of_names(
     strings = StringTable(Arena().scope("strings"))
     result = Result("changes", 1, 3, wire.pack_changes(changes, NARROW, strings))
     sinks = SparkSinks(spark, "ckpt")
-    whole = {"qid": None, "names": {5: "five", 6: "six"}, "per_row": True}
+    names = QueryNames.of(np.array([5, 6]), pa.array(["five", "six"]))
+    whole = {"qid": None, "names": lambda: names, "per_row": True}
     for kind in ("parquet", "json"):
         sinks.add(spec(kind, tmp_path / kind, name=kind, **whole))
     sinks.add(spec("parquet", tmp_path / "one", name="one", per_row=True))
