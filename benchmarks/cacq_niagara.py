@@ -14,17 +14,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Self
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 
 import penstock
 from benchmarks.cacq_workloads import create_stocks
-from benchmarks.pipeline import Cost, take_turns, timed
+from benchmarks.pipeline import Cost, take_turns, timed, without_flows
 from penstock.delta import I64, Delta, merge
 from penstock.engine.blocks import Block, Output
 from penstock.kernels.join import Events, gather_pairs, join_events
-from penstock.physical import planner
 from penstock.physical.join import JoinOp
 from penstock.physical.operator import StringColumns
 from penstock.session import Query, Session
@@ -102,13 +102,9 @@ def planned(plan: Plan) -> Iterator[None]:
     if plan == "CACQ":
         yield
         return
-    kept = planner.find_block, planner.JoinOp
-    planner.find_block = lambda node, streams: None
-    planner.JoinOp = JoinPerQuery if plan == "PushDown" else JoinOp
-    try:
+    join = JoinPerQuery if plan == "PushDown" else JoinOp
+    with without_flows(), patch("penstock.physical.planner.JoinOp", join):
         yield
-    finally:
-        planner.find_block, planner.JoinOp = kept
 
 
 @dataclass(slots=True)

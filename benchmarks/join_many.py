@@ -1,7 +1,7 @@
 """Many window joins of two streams: SteMs that all share, beside joins that keep their own rows.
 
 Joins on a key, joins by a band, and joins of filtered windows below a UNION with a third stream.
-Queries are of different templates: windows of different lengths, each with two choices of columns.
+Queries have windows of different lengths, each with two choices of columns.
 Nothing differs but where a join finds its rows; both go through the same session, over the same
 batches. State is all that the engine holds when the windows are full.
 """
@@ -26,6 +26,7 @@ from benchmarks.pipeline import (
     stream,
     take_turns,
     timed,
+    without_flows,
 )
 
 ROWS, KEYS, SECONDS = 60_000, 20_000, 60  # of each of the two streams
@@ -40,7 +41,7 @@ TARGETS = {"key": 1.1, "band": 1.3, "filtered": 1.3}  # times the private joins,
 
 
 def queries(kind: str, n: int) -> list[str]:
-    """Joins of `n` templates."""
+    """`n` joins, no two alike."""
     on, rest, _ = KINDS[kind]
     return [
         f"SELECT {COLUMNS[i % 2]} FROM r [RANGE {(20 + i // 2) * SECOND}] "
@@ -52,11 +53,7 @@ def queries(kind: str, n: int) -> list[str]:
 @contextmanager
 def own_rows() -> Iterator[None]:
     """Joins that are planned meanwhile keep their own rows."""
-    planner = "penstock.physical.planner"
-    with (
-        patch(f"{planner}.joined_windows", lambda node: None),
-        patch(f"{planner}.find_block", lambda node, streams: None),
-    ):
+    with without_flows(), patch("penstock.physical.planner.joined_windows", lambda node: None):
         yield
 
 

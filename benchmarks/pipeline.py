@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Self, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,15 @@ SECOND = 1_000_000  # event time is in µs
 MINUTE = 60 * SECOND
 Batches = list[tuple[str, pa.Table]]
 Result = dict[str, object]
+
+
+@contextmanager
+def without_flows() -> Iterator[None]:
+    """Queries that are registered meanwhile take no part in flows."""
+    modules = ("penstock.physical.planner", "penstock.session.windows")
+    plans, lengths = (patch(f"{m}.find_block", lambda node, streams: None) for m in modules)
+    with plans, lengths:
+        yield
 
 
 @dataclass(slots=True)

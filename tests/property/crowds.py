@@ -17,7 +17,7 @@ import penstock
 from oracle.fold import META, Values, changes_of, plain, rows_of
 from oracle.scenario import Action, Advance, Push, Scenario
 from penstock.errors import HistoryError, UnsupportedError
-from property.data import session, streams_of
+from property.data import params_of, session, streams_of
 
 Seen = Counter[tuple[str, int | None, str, Values]]
 """Changes: query, time, kind, row."""
@@ -75,10 +75,7 @@ class Plan:
         groups: list[set[int]] = []
         for action in scenario.actions:
             if len(groups) < 4 and (not groups or rng.random() < 0.3):
-                params = tuple(
-                    {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)}
-                    for _ in range(rng.randint(1, 6))
-                )
+                params = tuple(params_of(rng) for _ in range(rng.randint(1, 6)))
                 events.append(Come(params, rng.random() < 0.4))
                 groups.append(set(range(len(params))))
             if rng.random() < 0.25:

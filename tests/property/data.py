@@ -28,7 +28,18 @@ WORDS = ("a", "b", "ab", "")
 
 def streams_of(template: str) -> set[str]:
     """The streams r and s, and u where a template reads it."""
-    return {"r", "s", "u"} if "FROM u " in template else {"r", "s"}
+    reads_u = "FROM u " in template or "JOIN u " in template
+    return {"r", "s", "u"} if reads_u else {"r", "s"}
+
+
+def params_of(rng: Random) -> dict[str, object]:
+    """Constants of a query."""
+    return {
+        "lo": rng.randint(-1, 3),
+        "hi": rng.randint(0, 4),
+        "w": rng.randint(1, 6),
+        "v": rng.choice((1, 2, 5)),
+    }
 
 
 def value(rng: Random, name: str, type_: str, wide: bool = False) -> object:

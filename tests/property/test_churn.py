@@ -16,8 +16,8 @@ from oracle.fold import changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
 from oracle.translate import bind
 from property.cases import CHUNKS, seeds, tally
-from property.data import session, streams_of
-from property.test_many import TEMPLATES
+from property.data import params_of, session, streams_of
+from property.test_many import OWN_WINDOWS, TEMPLATES
 
 
 class _Churn:
@@ -55,7 +55,7 @@ class _Churn:
 
     def _add(self, count: int) -> None:
         rng = self.rng
-        params = [{"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)} for _ in range(count)]
+        params = [params_of(rng) for _ in range(count)]
         for chosen, query in zip(
             params,
             self.session.query_many(self.template, pa.Table.from_pylist(params)),
@@ -107,8 +107,7 @@ class _Texts(_Churn):
             index = rng.choice(sorted(self.live))
             return self.trace.sqls[index], self.trace.since[index] is None
         template = rng.choice([t for t in TEMPLATES if "ROWS" not in t])
-        chosen = {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)}
-        return bind(template, chosen), rng.random() < 0.3
+        return bind(template, params_of(rng)), rng.random() < 0.3
 
     def _shared(self, text: str) -> set[int]:
         """The rows of Q that serve queries of a text."""
@@ -149,3 +148,13 @@ def test_parameter_rows_come_and_go(template: str) -> None:
         trace = _Churn(template, rng, session(rng, streams_of(template), set(), 24)).run()
         compare(trace)
         tally["churn"] += len(trace.sqls)
+
+
+@pytest.mark.parametrize("template", OWN_WINDOWS)
+def test_windows_of_own_length_on_shards(template: str) -> None:
+    for seed in seeds(14, OWN_WINDOWS.index(template), CHUNKS):
+        rng = Random(seed)
+        scenario = session(rng, streams_of(template), set(), 24)
+        trace = _Churn(template, rng, scenario, shards=rng.choice((1, 2, 3))).run()
+        compare(trace)
+        tally["own windows on shards"] += len(trace.sqls)

@@ -22,7 +22,7 @@ from penstock.sharing.query_table import QueryTable
 from penstock.sharing.template_predicates import TemplatePredicates
 from penstock.state.arena import Arena
 from property.cases import CHUNKS, Case, case, seeds, tally, verify
-from property.data import session, streams_of
+from property.data import params_of, session, streams_of
 from property.predicates import KINDS, Predicates, expected, new_context
 from property.test_many import TEMPLATES, together
 
@@ -197,9 +197,7 @@ def test_random_plans_through_the_filter(chunk: int) -> None:
 def test_templates_through_the_filter(template: str) -> None:
     for seed in seeds(43, TEMPLATES.index(template), CHUNKS):
         rng = Random(seed)
-        params: list[dict[str, object]] = [
-            {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)} for _ in range(12)
-        ]
+        params = [params_of(rng) for _ in range(12)]
         compare(together(template, params, session(rng, streams_of(template), set(), 20)))
 
 

@@ -45,6 +45,12 @@ FORMS = (
     "SELECT k, count(*) FILTER (WHERE a > 5) AS n FROM w [NOW] GROUP BY 1 HAVING count(*) > 5",
     "SELECT x.k FROM w [RANGE 1 HOUR] x JOIN w [RANGE 2 HOURS] y ON x.k = y.k AND y.a > 5 "
     "AND y.b BETWEEN x.b - 10 AND x.b + 10 WHERE x.a < 3",
+    "SELECT x.k FROM w [RANGE 5 MINUTES] x JOIN w [RANGE 5 MINUTES] y ON x.k = y.k "
+    "WHERE x.a > 5 AND y.b < 7",
+    "SELECT x.k FROM r [RANGE 5] x JOIN s [RANGE 5] y ON x.k = y.k JOIN u [RANGE 7] z ON y.k = z.k",
+    "WITH c AS (SELECT k, a FROM w [RANGE 5 SECONDS] WHERE a > 5) "
+    "SELECT x.k FROM c x JOIN c y ON x.k = y.k UNION ALL SELECT k FROM c WHERE a < 7",
+    "SELECT x.k FROM busy [RANGE 5 HOURS] x JOIN busy [RANGE 5 HOURS] y ON x.k = y.k",
     "SELECT k FROM busy WHERE a > 7 AND k < 3",
     "SELECT k FROM counts WHERE n > 7 AND k IS NOT DISTINCT FROM 3",
     "WITH c AS (SELECT k, a FROM w [NOW] WHERE a > 5) SELECT x.k FROM c x, c y "
@@ -61,7 +67,7 @@ FORMS = (
 NUMBERS = (
     "0", "1", "2", "3", "5", "7", "10", "20", "2147483647", "2147483648", "9223372036854775807",
     "9223372036854775808", "1.5", "1.50", "2.0", "10.25", "0.001", "123456789012345678901.5",
-    "1e3", "2e0", "1e400", "0.0", "0e0", "12345678901234567",
+    "1e3", "1_000", "2e0", "1e400", "0.0", "0e0", "12345678901234567",
 )  # fmt: skip
 STRINGS = (
     "'x'", "'y'", "''", "'it''s'", "'a%'", "'2024-01-01'", "'2024-02-30'", "'2024-01-01 10:00:00'",

@@ -14,8 +14,25 @@ from oracle.fold import changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
 from oracle.translate import bind
 from property.cases import CHUNKS, seeds, tally
-from property.data import session, streams_of
+from property.data import params_of, session, streams_of
 
+OWN_WINDOWS = (  # of each query's own length
+    "SELECT k, a FROM r [RANGE $w] WHERE a BETWEEN $lo AND $hi",
+    "SELECT k, count(*) AS n, max(a) AS m FROM r [RANGE $w] GROUP BY k",
+    "SELECT DISTINCT a FROM r [RANGE $w] WHERE k < $hi UNION ALL SELECT k FROM u [RANGE $v]",
+    "SELECT x.k, x.a, y.b FROM r [RANGE $w] x JOIN s [RANGE $v] y ON x.k = y.k WHERE x.a > $lo",
+    "SELECT x.k, y.b FROM r [RANGE $w] x JOIN s [RANGE $v] y ON x.k = y.k",
+    "SELECT x.a, y.b FROM r [RANGE $w] x JOIN s [RANGE 3] y ON y.b - x.a BETWEEN 0 AND 1",
+    "SELECT x.a FROM r [RANGE $w] x WHERE NOT EXISTS "
+    "(SELECT 1 FROM s [RANGE $v] y WHERE y.k = x.k AND y.b > $hi)",
+    "SELECT k FROM r [RANGE $w] EXCEPT ALL SELECT k FROM s [RANGE 5] WHERE b = $hi",
+    "SELECT x.a, y.b FROM r [RANGE $w] x LEFT JOIN s [RANGE $v] y ON x.k = y.k",
+    "SELECT x.a, z.c FROM r [RANGE $w] x JOIN s [RANGE $v] y ON x.k = y.k "
+    "JOIN u [RANGE 3] z ON x.a = z.k",
+    "WITH c AS (SELECT k, a FROM r [RANGE $w] WHERE a >= $lo) "
+    "SELECT p.k, q.a FROM c p JOIN c q ON p.k = q.a",
+    "SELECT k FROM (SELECT k, a FROM r WHERE a > $lo) [RANGE $w] d WHERE d.a < $hi",
+)
 TEMPLATES = (
     "SELECT k, a FROM r [RANGE 4] WHERE a BETWEEN $lo AND $hi",
     "SELECT k, a FROM r [RANGE 4] WHERE k = $lo AND a > $hi",
@@ -40,6 +57,7 @@ TEMPLATES = (
     "GROUP BY x.k HAVING count(*) >= $hi",
     "SELECT x.a FROM r [RANGE 5] x JOIN r [NOW] y ON x.k = y.k WHERE x.a BETWEEN $lo AND $hi "
     "UNION ALL SELECT k FROM u [RANGE 6] WHERE k <> $lo",
+    *OWN_WINDOWS,
 )
 
 
@@ -70,14 +88,18 @@ def together(template: str, params: list[dict[str, object]], scenario: Scenario)
     return trace
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
+_AT_COMMIT = (
+    "SELECT count(*) AS n FROM r [RANGE $w] WHERE a > $lo EMIT ON COMMIT",
+    "SELECT count(*) AS n FROM r [RANGE 4] WHERE a > $lo EMIT ON COMMIT",
+)
+
+
+@pytest.mark.parametrize("template", [*TEMPLATES, *_AT_COMMIT])
 def test_a_template_is_as_exact_as_its_queries(template: str) -> None:
-    chunk = TEMPLATES.index(template)
+    chunk = (*TEMPLATES, *_AT_COMMIT).index(template)
     for seed in seeds(10, chunk, 3 * CHUNKS):
         rng = Random(seed)
-        params: list[dict[str, object]] = [
-            {"lo": rng.randint(-1, 3), "hi": rng.randint(0, 4)} for _ in range(12)
-        ]
+        params = [params_of(rng) for _ in range(12)]
         trace = together(template, params, session(rng, streams_of(template), set(), 20))
         compare(trace)
         tally["query_many"] += len(params)

@@ -63,10 +63,14 @@ class Column(Expr):
 
 @record
 class Written:
-    """The number or string of a text that alone decides a literal's value."""
+    """The number or string of a text that alone decides a value.
+
+    If that is a length of time, `unit` is how long one of it is (else 0).
+    """
 
     place: Place
     negated: bool = False
+    unit: int = 0
 
 
 @frozen

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Any
 
 from penstock.errors import PlanError
 from penstock.frozen import Hashed, derived, frozen, record
-from penstock.logical.expr import Agg, Expr
+from penstock.logical.expr import Agg, Expr, Param, Written
 from penstock.schema import Field, Schema
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # of BIGINT
@@ -21,13 +22,20 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # of BIGINT
 # ---- windows -------------------------------------------------------------------------
 @record
 class Range:
-    """[RANGE length SLIDE slide]: lengths in µs (or plain units); slide 0 means every instant."""
+    """[RANGE length SLIDE slide]: lengths in µs (or plain units); slide 0 means every instant.
 
-    length: int
+    A length that is a parameter differs from query to query; every row of Q has a positive one.
+    """
+
+    length: int | Param
     slide: int = 0
+    at: Written | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.length <= 0 or self.slide < 0 or self.slide > self.length:
+        if isinstance(self.length, Param):
+            if self.slide:
+                raise PlanError("a window whose length is a parameter has no SLIDE")
+        elif self.length <= 0 or self.slide < 0 or self.slide > self.length:
             raise PlanError(
                 "a RANGE window needs a positive length and a SLIDE of at most that length",
                 code="PS-PLAN-002",

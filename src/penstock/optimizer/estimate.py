@@ -30,7 +30,7 @@ from penstock.logical.nodes import (
     Windowed,
 )
 from penstock.optimizer.rewrite import residual_parts
-from penstock.optimizer.stats import DEFAULT_DISTINCT, HORIZON_S, Stats
+from penstock.optimizer.stats import DEFAULT_DISTINCT, DEFAULT_WINDOW_S, HORIZON_S, Stats
 
 BAND_SELECTIVITY = 0.1
 _SELECTIVITY = {
@@ -172,6 +172,8 @@ def _held(window: Window, rate: float, ticks_per_s: float, distinct: tuple[float
     """How many rows a window holds."""
     match window:
         case Range():
+            if isinstance(window.length, Param):
+                return max(1.0, rate * DEFAULT_WINDOW_S)
             return max(1.0, rate * window.length / ticks_per_s)
         case Rows():
             return float(window.count) * prod(distinct[p] for p in window.partition)

@@ -17,6 +17,7 @@ DEFAULT_RATE = 100.0
 DEFAULT_DISTINCT = 100.0
 DEFAULT_ROWS = 1000.0
 DEFAULT_PREMATURE = 0.5
+DEFAULT_WINDOW_S = 600.0
 HORIZON_S = 3600.0
 """How long a stream that is kept for ever is taken to have been kept."""
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from penstock.errors import PlanError
 from penstock.logical import nodes
+from penstock.logical.expr import Param
 from penstock.logical.nodes import (
     Distinct,
     Filter,
@@ -89,8 +90,13 @@ def _windowed(node: Windowed) -> Pattern:
 
 
 def _of_window(window: Window, unwindowed: Pattern) -> Pattern:
-    """Time windows expire first in, first out; when a ROWS window does is not known (§7)."""
+    """Time windows expire first in, first out; when a ROWS window does is not known (§7).
+
+    Where each query has its own length, rows leave in another order than they came.
+    """
     match window:
+        case Range(length=Param()):
+            return Pattern.WK
         case Range() | Now():
             return Pattern.WKS
         case Rows():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.physical.context import Context
     from penstock.physical.match import MatchOp
     from penstock.physical.scan import ScanOp
+    from penstock.sharing.chunk import LogView
     from penstock.sharing.flows import Flows
     from penstock.state.arena import Scope
     from penstock.state.sets import SetTable
@@ -40,11 +41,13 @@ def flow_edge(block: Block, level: Level) -> Edge:
     fields = tuple(block.scans[a].stream_schema[c] for a, c in block.output)
     schema = type(block.scans[0].stream_schema)(fields)
     expiring = any(w != NEVER for w in block.windows)
-    if len(block.scans) > 1:
+    if len(block.scans) > 1 or block.own_windows:
         return Edge(schema, Pattern.WK, level, expiring, False)
     if not expiring:
         return Edge(schema, Pattern.MON, level, False, False)
-    return Edge(schema, Pattern.WKS, level, True, False, fifo=True, span=block.windows[0])
+    (span,) = block.windows
+    assert isinstance(span, int)
+    return Edge(schema, Pattern.WKS, level, True, False, fifo=True, span=span)
 
 
 def _runs(output: tuple[Place, ...]) -> list[tuple[int, I64, int]]:
@@ -71,10 +74,10 @@ class FlowOp(Operator):
         self._sets = sets
         self.key, self.block, self.flow = key, block, flow
         self._flows, self._queries, self._ctx, self._make_index = flows, queries, ctx, make_index
-        self._windows: I64 = np.array(block.windows, np.int64)
         self._runs = _runs(block.output)
         scope.array("stepped", 1)
-        flow.add(key, Member(queries, block.conditions, self._windows, make_index is not None))
+        self._member = Member(queries, block.conditions, block.windows, make_index is not None)
+        flow.add(key, self._member)
 
     def close(self) -> None:
         """The template is gone."""
@@ -93,7 +96,7 @@ class FlowOp(Operator):
     def _pooled(self, clock: Clock, found: Found, new: I64) -> Delta:
         delta = self._delta(found)
         if clock.at_commit:
-            delta = self._at_commit(delta, clock)
+            delta = self._alive(delta, clock.now)
         if not new.shape[0]:
             return delta
         below = self._delta(self.flow.newcomers(self.key, clock.now, new))
@@ -113,33 +116,42 @@ class FlowOp(Operator):
         """Whether a step at `now` has something to do."""
         return self.flow.has_input(self.key, now)
 
-    @staticmethod
-    def _at_commit(delta: Delta, clock: Clock) -> Delta:
-        alive = delta.take(delta.exp > clock.now)
-        return alive.with_(ts=np.full(len(alive), clock.now))
+    def _alive(self, delta: Delta, now: int) -> Delta:
+        """What has not expired, as rows of one instant."""
+        if self.edge.expiring:
+            delta = delta.take(delta.exp > now)
+        return delta.with_(ts=np.full(len(delta), now))
 
     def _delta(self, found: Found) -> Delta:
         if not len(found):
             return Delta.empty(len(self.edge.schema))
+        views = self.flow.views()
+        exp = self._expiry(found, views)
         if self._sets is None:
-            return self._rows(found, found.qids)
-        heads = found.heads()
+            return self._rows(found, exp, found.qids, views)
+        if self.block.own_windows:
+            order = np.lexsort((found.qids, exp, *found.positions[::-1], found.instants))
+            found, exp = found.take(order), exp[order]
+        heads = found.heads(exp)
         codes = self._sets.intern(np.append(heads, len(found)), found.qids)
-        return self._rows(found.take(heads), codes)
+        return self._rows(found.take(heads), exp[heads], codes, views)
 
-    def _rows(self, found: Found, lin: I64) -> Delta:
+    def _expiry(self, found: Found, views: list[LogView]) -> I64:
+        """When each result leaves: with the first of its rows."""
+        exp = np.full(len(found), NEVER)
+        for alias, length in enumerate(self._member.lengths(found.qids)):
+            if self.block.windows[alias] != NEVER:
+                lives = views[alias].ts[found.positions[alias] - views[alias].base] + length
+                np.minimum(exp, lives, out=exp)
+        return exp
+
+    def _rows(self, found: Found, exp: I64, lin: I64, views: list[LogView]) -> Delta:
         n = len(found)
         rows = np.empty((1 + len(self.edge.schema), n), np.int64)
         rows[0] = 0
-        exp = np.full(n, NEVER)
-        views = self.flow.views()
         for alias, columns, first in self._runs:
             view = views[alias]
             join_rows(rows, view.rows, found.positions[alias], view.base, columns, first)
-        for alias, length in enumerate(self.block.windows):
-            if length != NEVER:
-                lives = views[alias].ts[found.positions[alias] - views[alias].base] + length
-                np.minimum(exp, lives, out=exp)
         return Delta(rows, found.instants, exp, np.ones(n, np.int8), lin)
 
     # ---- very many queries -----------------------------------------------------------
@@ -156,40 +168,38 @@ class FlowOp(Operator):
     def _indexed(self, clock: Clock, new: I64) -> Delta:
         scan, match = self._index
         start, end = self.flow.arrived()
-        delta = scan.rows_at(start, end)
-        if clock.at_commit and self.edge.expiring:
-            delta = self._at_commit(delta, clock)
-        elif clock.at_commit:
-            delta = delta.with_(ts=np.full(len(delta), clock.now))
-        found = self._chosen(match.match_live(delta))
+        at = clock.now if clock.at_commit else None
+        found = self._matched(scan.rows_at(start, end), match.match_live, at)
         since = self._queries.since(Level.QUERY)
         new = new[since[new] == 0]
         if not new.shape[0]:
             return found
-        below = self._chosen(match.match(self._held(scan, start, clock), new))
+        held = scan.rows_at(scan.log.discarded, start)
+        below = self._matched(held, lambda delta: match.match(delta, new), clock.now)
         return merge([below, found], len(self.edge.schema))
 
-    def _chosen(self, delta: Delta) -> Delta:
-        """The output columns of what the index has found."""
+    def _matched(self, delta: Delta, match: Callable[[Delta], Delta], at: int | None) -> Delta:
+        """The output columns of rows that queries take, at an instant only of those alive."""
+        if self.block.own_windows:
+            delta = match(delta)
+            (length,) = self._member.lengths(delta.lin)
+            delta = delta.with_(exp=delta.exp + length)
+            delta = delta if at is None else self._alive(delta, at)
+        else:
+            delta = match(delta if at is None else self._alive(delta, at))
         columns = self.block.scans[0].columns
         chosen = tuple(columns.index(c) for _, c in self.block.output)
         if chosen == tuple(range(len(columns))):
             return delta
         return delta.with_(rows=select_columns(delta.rows, chosen))
 
-    def _held(self, scan: ScanOp, until: int, clock: Clock) -> Delta:
-        delta = scan.rows_at(scan.log.discarded, until)
-        if self.edge.expiring:
-            delta = delta.take(delta.exp > clock.now)
-        return delta.with_(ts=np.full(len(delta), clock.now))
-
     # ---- what holds ------------------------------------------------------------------
     def contents(self, clock: Clock) -> Delta:
         """The results of all queries that live at the clock."""
         if self._alone:
             scan, match = self._index
-            held = self._held(scan, self.flow.arrived()[1], clock)
-            return self._chosen(match.match_live(held))
+            held = scan.rows_at(scan.log.discarded, self.flow.arrived()[1])
+            return self._matched(held, match.match_live, clock.now)
         live = self._queries.live(Level.QUERY)
         delta = self._delta(self.flow.contents(self.key, clock.now, live))
         return delta.with_(ts=np.full(len(delta), clock.now))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from penstock.logical.expr import Column, Expr, columns_of, conjuncts, remap
+from penstock.logical.expr import Column, Expr, Param, columns_of, conjuncts, remap
 from penstock.logical.nodes import (
     Filter,
     Join,
@@ -20,6 +20,7 @@ from penstock.logical.nodes import (
     Scan,
 )
 from penstock.physical.scan import window_length
+from penstock.sharing.flow import Length
 from penstock.sharing.pool import Conjunct
 from penstock.sharing.predicates import clauses_of
 from penstock.sharing.span import Place, Span, SpanBand
@@ -34,10 +35,15 @@ class Block:
 
     span: Span
     scans: tuple[Scan, ...]
-    windows: tuple[int, ...]
+    windows: tuple[Length, ...]
     conditions: tuple[Conjunct, ...]
     output: tuple[Place, ...]
     above: tuple[Expr, ...]
+
+    @property
+    def own_windows(self) -> bool:
+        """Whether each query has windows of its own length."""
+        return any(isinstance(length, Param) for length in self.windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +61,28 @@ class _Part:
 def find_block(node: Node, streams: frozenset[str]) -> Block | None:
     """The block that `node` is, if it is worth sharing in a plan that reads these `streams`.
 
-    A selection is one only if it is all that its plan reads. The shards of a process ask for
-    the same one after another.
+    A selection is one only if it is all that its plan reads. Whatever has windows of each
+    query's own length is: nobody else could tell when a row leaves. The shards of a process ask
+    for the same one after another.
     """
     part = _flatten(node, 0)
-    if part is None or (len(part.scans) == 1 and len(streams) > 1):
-        return None
-    single = [p for p in part.predicates if len(_aliases(p)) <= 1]
-    if not single and len(part.scans) < _EDDY_FROM:
+    if part is None or not (_is_worth_it(part, streams) or _own_windows(part)):
         return None
     classes = _classes(part.equal)
     if classes is None:
         return None
     return _ordered(part, classes)
+
+
+def _is_worth_it(part: _Part, streams: frozenset[str]) -> bool:
+    """Whether there is something to group or to route."""
+    if len(part.scans) == 1 and len(streams) > 1:
+        return False
+    return len(part.scans) >= _EDDY_FROM or any(len(_aliases(p)) <= 1 for p in part.predicates)
+
+
+def _own_windows(part: _Part) -> bool:
+    return any(isinstance(window_length(scan), Param) for scan in part.scans)
 
 
 def _flatten(node: Node, first: int) -> _Part | None:
@@ -176,7 +191,7 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
     return Block(
         span,
         scans,
-        tuple(window_length(scan) or 0 for scan in scans),
+        tuple([length for scan in scans if (length := window_length(scan)) is not None]),
         tuple(_condition(p, new) for p in part.predicates if len(_aliases(p)) <= 1),
         tuple(move(n) for n in part.output),
         tuple(remap(p, places.index) for p in above),

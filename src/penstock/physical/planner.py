@@ -15,7 +15,7 @@ from types import UnionType
 
 from penstock.delta import I64, Level
 from penstock.errors import PlanError, UnsupportedError
-from penstock.logical.expr import Expr, conjunction, conjuncts, params_of, remap
+from penstock.logical.expr import Expr, Param, conjunction, conjuncts, params_of, remap
 from penstock.logical.nodes import (
     Distinct,
     Filter,
@@ -54,7 +54,7 @@ from penstock.physical.operator import Operator
 from penstock.physical.project import ProjectOp
 from penstock.physical.receive import ReceiveOp
 from penstock.physical.rows_window import RowsWindowOp
-from penstock.physical.scan import ScanOp
+from penstock.physical.scan import ScanOp, window_length
 from penstock.physical.semi_join import SemiJoinOp
 from penstock.physical.set_op import SetOpOp
 from penstock.physical.shapes import (
@@ -244,7 +244,7 @@ class Planner:
         level = Level.QUERY if asks else self._level(node)
         sets = self.sets if level is Level.SET else None
         index: MakeIndex | None = None
-        if len(block.scans) == 1:
+        if len(block.scans) == 1 and not (block.own_windows and sets is not None):
             log = self.sources[block.scans[0].stream]
             index = partial(
                 flow_index, block, log, scope, level, self.at_commit, self.queries, self.ctx, sets
@@ -269,6 +269,8 @@ class Planner:
             whole = Scan(node.stream, node.stream_schema, Unbounded(True), node.columns)
             source = self._build(whole)
             return self._add(RowsWindowOp(source, window, self._next("rows")), node)
+        if isinstance(window_length(node), Param):
+            raise PlanError("a window whose length is a parameter is no part of a flow")
         log = self.sources[node.stream]
         return self._add(ScanOp(node, log, self._next("scan"), self.at_commit), node)
 
@@ -431,6 +433,8 @@ class Planner:
         if not lifted or not TemplatePredicates(lifted, counting=True).always_sure:
             return None
         plain = conjunction([p for p in parts if not params_of(p)])
+        if find_block(below.input, self.streams) is not None:
+            return None  # rows that come with their queries
         source = self._build(below.input)
         if source.edge.level is not Level.EPOCH or source.edge.negatives:
             return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Level
+from penstock.logical.expr import Param
 from penstock.logical.nodes import Now, Range, Scan, Unbounded
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator
@@ -20,15 +21,15 @@ from penstock.state.source_log import SourceLog
 def scan_edge(node: Scan) -> Edge:
     """The edge of a time window (a ROWS window is an operator above an unbounded scan)."""
     if isinstance(node.window, Range | Now):
-        window = node.window
-        length = 1 if isinstance(window, Now) else window.length
-        sliding = isinstance(window, Range) and window.slide > 0
-        span = None if sliding else length
+        length = window_length(node)
+        if isinstance(length, Param):
+            return Edge(node.schema, Pattern.WK, Level.EPOCH, True, False)
+        span = length  # None with a SLIDE
         return Edge(node.schema, Pattern.WKS, Level.EPOCH, True, False, fifo=True, span=span)
     return Edge(node.schema, Pattern.MON, Level.EPOCH, False, False)
 
 
-def window_length(scan: Scan) -> int | None:
+def window_length(scan: Scan) -> int | Param | None:
     """The length of a window that starts with its row; None: of another kind."""
     match scan.window:
         case Range(length=length, slide=0):
@@ -41,7 +42,10 @@ def window_length(scan: Scan) -> int | None:
 
 
 class ScanOp(Operator):
-    """Rows of a stream with the interval of their life."""
+    """Rows of a stream with the interval of their life.
+
+    Where each query has its own window, `exp` is the time to which its length is to be added.
+    """
 
     name = "scan"
 
@@ -100,9 +104,11 @@ class ScanOp(Operator):
             return ts.copy(), ts + 1
         if not isinstance(window, Range):
             return ts.copy(), np.full(ts.shape[0], NEVER)
-        if window.slide:
+        if window.slide and isinstance(window.length, int):
             begin = (ts // window.slide + 1) * window.slide
             return begin, ((ts + window.length) // window.slide + 1) * window.slide
+        if isinstance(window.length, Param):
+            return ts.copy(), ts.copy()
         return ts.copy(), ts + window.length
 
     def contents(self, clock: Clock) -> Delta:

@@ -61,10 +61,11 @@ def _keys(node: Join) -> tuple[tuple[int, int], ...]:
 
 def _length(scan: Scan) -> tuple[int, int] | None:
     """Length and slide of a window that is a span of its log."""
-    if isinstance(scan.window, Range) and scan.window.slide:
-        return scan.window.length, scan.window.slide
+    window = scan.window
+    if isinstance(window, Range) and window.slide:
+        return (window.length, window.slide) if isinstance(window.length, int) else None
     length = window_length(scan)
-    return None if length is None else (length, 0)
+    return (length, 0) if isinstance(length, int) else None
 
 
 @dataclass(slots=True)

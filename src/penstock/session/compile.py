@@ -6,16 +6,7 @@ from dataclasses import dataclass
 
 from penstock.errors import PlanError, SqlSyntaxError
 from penstock.logical.expr import Expr, Literal, children
-from penstock.logical.nodes import (
-    Node,
-    Range,
-    Rows,
-    Scan,
-    Unbounded,
-    Windowed,
-    exprs_of,
-    walk,
-)
+from penstock.logical.nodes import Node, Scan, exprs_of, walk
 from penstock.optimizer.lower_windows import lower_windows
 from penstock.optimizer.optimizer import optimize
 from penstock.optimizer.stats import Stats
@@ -24,6 +15,7 @@ from penstock.patterns.edge import Pattern
 from penstock.patterns.rules import pattern_of
 from penstock.schema import Schema
 from penstock.session.values import params_schema
+from penstock.session.windows import lift_windows
 from penstock.sql.binder import Bound, bind
 from penstock.sql.catalog import Catalog, MemoryCatalog, StreamDef
 from penstock.sql.lift import lift
@@ -39,7 +31,13 @@ class Compiled:
     template: Node
     literals: tuple[Literal, ...]
     params: Schema
-    explicit: int  # how many of the parameters were written as $name
+    units: tuple[int, ...] = ()
+    """Of the parameters written as $name, how long one is if it is a window's length, else 0."""
+
+    @property
+    def explicit(self) -> int:
+        """How many of the parameters were written as $name."""
+        return len(self.units)
 
 
 def compile_select(select: Select, catalog: Catalog) -> Compiled:
@@ -79,10 +77,12 @@ def compile_bound(bound: Bound) -> Compiled:
     """Lift the constants of a bound query."""
     lifted, literals = lift(bound.node, bound.params)
     check_bounded(lifted)
-    template = lower_windows(lifted)
+    template, lengths = lift_windows(lower_windows(lifted), len(bound.params) + len(literals))
+    literals += lengths
     named = [(p.name, p.type) for p in bound.params]
+    units = tuple(p.unit for p in bound.params)
     constants = [(f"p{len(named) + i + 1}", lit.type) for i, lit in enumerate(literals)]
-    return Compiled(template, literals, params_schema(named + constants), len(named))
+    return Compiled(template, literals, params_schema(named + constants), units)
 
 
 def optimise(template: Node, stats: Stats, off: frozenset[str]) -> Node:
@@ -110,34 +110,6 @@ def time_unit(template: Node, catalog: MemoryCatalog) -> bool:
     return units.pop()
 
 
-def longest_window(template: Node) -> int | None:
-    """The longest time window of a plan; None when some window is not bounded in time."""
-    longest = 0
-    for node in walk(template):
-        window = node.window if isinstance(node, Scan | Windowed) else None
-        if isinstance(window, Rows | Unbounded):
-            return None
-        if isinstance(window, Range):
-            longest = max(longest, window.length + window.slide)
-    return longest
-
-
 def is_monotonic(template: Node) -> bool:
     """Whether the query has changes but no view."""
     return pattern_of(template) is Pattern.MON
-
-
-def history_needs(template: Node) -> dict[str, int | None]:
-    """How much of each stream's past a query with history needs; None: all of it."""
-    needs: dict[str, int | None] = {}
-    for node in walk(template):
-        if not isinstance(node, Scan):
-            continue
-        need: int | None = None
-        if isinstance(node.window, Range):
-            need = node.window.length + node.window.slide
-        elif not isinstance(node.window, Rows | Unbounded):
-            need = 1
-        known = needs.get(node.stream, 0)
-        needs[node.stream] = None if need is None or known is None else max(need, known)
-    return needs

@@ -3,7 +3,7 @@
 A text is known by its tokens without numbers and strings. What the full way through parser and
 binder found is kept with it: the template, and which of the numbers and strings are parameters
 of it and nothing else (`Literal.at`). Those may be others, as long as they take the same types;
-all the rest must be the same: lengths of windows, long lists, what is selected. What names
+all the rest must be the same: long lists, what is selected, lengths that are not lifted. What names
 meant when the text was bound, they must mean now. In any doubt a text goes the full way.
 """
 
@@ -16,8 +16,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.delta import Emission
 from penstock.errors import SqlSyntaxError, TypeError_
-from penstock.logical.expr import Literal, walk
-from penstock.logical.nodes import Node, exprs_of
+from penstock.logical.expr import Literal, Written, walk
+from penstock.logical.nodes import Node, Range, Scan, Windowed, exprs_of
 from penstock.logical.nodes import walk as walk_nodes
 from penstock.logical.udf import Udf
 from penstock.session.compile import Compiled, compile_select
@@ -27,7 +27,8 @@ from penstock.sql.dialect import tokenize
 from penstock.sql.literals import convert, negated, number
 from penstock.sql.parser import parse_tokens
 from penstock.sql.statements import Select
-from penstock.types import STRING, SqlType
+from penstock.sql.units import LONGEST
+from penstock.types import BIGINT, STRING, SqlType
 
 _MOST_TEXTS = 10_000
 _MASKED = (TokenType.NUMBER, TokenType.STRING)
@@ -50,9 +51,12 @@ class _Slot:
     token: int
     negated: bool
     type: SqlType
+    unit: int
 
     def value(self, token: Token) -> Literal | None:
-        """The parameter that a token means; None if it would make another template."""
+        """The parameter that a token means; None if it would make another template, or none."""
+        if self.unit:
+            return _length(token, self.unit)
         literal: Literal | None = _literal(token)
         if literal is not None and self.negated:
             literal = negated(literal)
@@ -175,6 +179,14 @@ def _literal(token: Token) -> Literal | None:
         return None
 
 
+def _length(token: Token, unit: int) -> Literal | None:
+    digits = token.text.replace("_", "")
+    if token.token_type is not TokenType.NUMBER or not digits.isdigit():
+        return None
+    length = int(digits) * unit
+    return Literal(BIGINT, length) if 0 < length <= LONGEST else None
+
+
 def _slots(compiled: Compiled, masked: list[Token], text: Text) -> tuple[_Slot | None, ...]:
     """Where each parameter comes from; None where it is not one number or string alone.
 
@@ -182,21 +194,24 @@ def _slots(compiled: Compiled, masked: list[Token], text: Text) -> tuple[_Slot |
     """
     here = {id(text.place(token.start)): i for i, token in enumerate(masked)}
 
-    def token_of(literal: Literal) -> int | None:
-        return None if literal.at is None else here.get(id(literal.at.place))
+    def token_of(at: Written | None) -> int | None:
+        return None if at is None else here.get(id(at.place))
 
-    left = {token_of(literal) for literal in _literals(compiled.template)}
+    left = {token_of(at) for at in _written(compiled.template)}
     slots: list[_Slot | None] = []
     for literal in compiled.literals:
-        token = token_of(literal)
-        if token is None or token in left or literal.at is None:
+        at, token = literal.at, token_of(literal.at)
+        if at is None or token is None or token in left:
             slots.append(None)
         else:
-            slots.append(_Slot(token, literal.at.negated, literal.type))
+            slots.append(_Slot(token, at.negated, literal.type, at.unit))
     return tuple(slots)
 
 
-def _literals(template: Node) -> Iterator[Literal]:
-    """The constants that are part of a template."""
-    exprs = (e for node in walk_nodes(template) for expr in exprs_of(node) for e in walk(expr))
-    return (e for e in exprs if isinstance(e, Literal))
+def _written(template: Node) -> Iterator[Written | None]:
+    """Where the constants that are part of a template are written."""
+    for node in walk_nodes(template):
+        if isinstance(node, Scan | Windowed) and isinstance(node.window, Range):
+            yield node.window.at
+        for expr in exprs_of(node):
+            yield from (e.at for e in walk(expr) if isinstance(e, Literal))

@@ -25,8 +25,10 @@ from penstock.session.known_texts import Prepared
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.values import literal_rows
+from penstock.session.windows import history_needs, lengths_of
 from penstock.sharing.names import Names
 from penstock.sharing.registry import Chosen, Group, TemplateInfo
+from penstock.sql.units import LONGEST
 from penstock.state.convert import to_rows
 from penstock.state.source_log import SourceLog
 
@@ -90,10 +92,28 @@ def param_rows(session: Session, compiled: Compiled, table: pa.Table) -> tuple[I
     if len(explicit) and n:
         part = _typed(table, explicit)
         rows[: 1 + len(explicit)] = to_rows(part, explicit, session._engine.strings)
+        _measure(rows, compiled)
     fixed = literal_rows(compiled.literals, session._engine.strings)
     rows[1 + len(explicit) :] = fixed[1:]
     rows[0] |= fixed[0] << len(explicit)
     return rows, names
+
+
+def _measure(rows: I64, compiled: Compiled) -> None:
+    """Turn lengths of windows, given in their units, into those of event time."""
+    for at, unit in enumerate(compiled.units):
+        if not unit:
+            continue
+        null = (rows[0] >> at) & 1 != 0
+        bad = np.flatnonzero(null | (rows[1 + at] < 1) | (rows[1 + at] > LONGEST // unit))
+        if bad.shape[0]:
+            value = "NULL" if null[bad[0]] else rows[1 + at, bad[0]]
+            raise DataError(
+                f"parameter ${compiled.params[at].name} is the length of a window: {value} is none",
+                code="PS-DATA-011",
+                remedy=f"give a number from 1 to {LONGEST // unit}",
+            )
+        rows[1 + at] *= unit
 
 
 def _typed(table: pa.Table, schema: Schema) -> pa.RecordBatch:
@@ -155,7 +175,7 @@ def add_queries(
     """Register parameter rows of a compiled query, sharing rows that exist."""
     _check_names(session, names)
     if history:
-        check_history(session, compiled)
+        check_history(session, compiled, rows)
     info, blocks = template_for(session, compiled, emission)
     qids, first = session._enter(info, rows, history)
     try:
@@ -242,9 +262,9 @@ def _is_all_there(source: SourceLog, first: int | None) -> bool:
     return bool(source.retain) and first is not None and source.watermark - first <= source.retain
 
 
-def check_history(session: Session, compiled: Compiled) -> None:
+def check_history(session: Session, compiled: Compiled, rows: I64) -> None:
     """Refuse history that the streams do not retain, seen from the query's clock."""
-    needs = compiling.history_needs(compiled.template)
+    needs = history_needs(compiled.template, rows)
     sources = session._engine.sources
     clock = min((sources[s].watermark for s in needs), default=BEGINNING)
     for stream, need in needs.items():
@@ -304,5 +324,5 @@ def new_template(session: Session, compiled: Compiled, emission: Emission) -> Te
         emission,
         compiling.time_unit(template, session._catalog),
         compiling.is_monotonic(template),
-        compiling.longest_window(template),
+        lengths_of(template),
     )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64, Emission
+from penstock.delta import BEGINNING, I64, Bool, Emission
 from penstock.engine import blocks as b
 from penstock.engine.admission import FARTHEST, Admitted, admit
 from penstock.engine.engine import Engine
@@ -51,6 +51,7 @@ from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, save, take
 from penstock.session.values import parse_type
+from penstock.session.windows import longest
 from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
 from penstock.sharing.registry import Chosen, Group, QueryInfo, Registry, TemplateInfo
@@ -252,15 +253,17 @@ class Session:
     def _status(self, name: str) -> str:
         with self._look():
             info = self._query_info(name)
-            return "failed" if info.failure is not None else self._status_of(info.group)
+            warming = info.failure is None and self._warming(info.group, np.array([info.at]))[0]
+            return "failed" if info.failure is not None else "warming" if warming else "running"
 
-    def _status_of(self, group: Group) -> str:
-        """Of the queries of a group that have not failed."""
-        longest, started = self._registry.templates[group.template].longest, group.registered_at
-        if group.history or not longest or started == BEGINNING:
-            return "running"
-        clock = self._engine.templates[group.template].clock
-        return "warming" if clock < started + longest else "running"
+    def _warming(self, group: Group, places: I64) -> Bool:
+        """Which queries of a group that have not failed still have windows to fill."""
+        windows, started = self._registry.templates[group.template].windows, group.registered_at
+        if group.history or not windows or started == BEGINNING:
+            return np.zeros(places.shape[0], np.bool_)
+        template = self._engine.templates[group.template]
+        params = template.queries.params_of(group.qids[places])
+        return np.asarray(template.clock < started + longest(windows, params))
 
     def _subscribe(self, name: str, callback: Callback) -> None:
         with self._look():

@@ -50,7 +50,7 @@ def _group(session: Session, group: Group, schema: pa.Schema) -> pa.Table:
     status = np.full(len(group), "failed", object)
     running = group.running(there)
     if running.shape[0]:
-        status[running] = session._status_of(group)
+        status[running] = np.where(session._warming(group, running), "warming", "running")
     columns = [
         group.names.arrow().take(pa.array(there)),
         pa.array(status[there], pa.string()),

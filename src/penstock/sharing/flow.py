@@ -18,6 +18,7 @@ import numpy as np
 from penstock.delta import BEGINNING, I64, NEVER, Level
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import explode, full, is_sorted, order_rows
+from penstock.logical.expr import Param
 from penstock.physical.context import Context
 from penstock.sharing.chunk import Chunk, Entry, LogView
 from penstock.sharing.eddy import Routing
@@ -35,13 +36,17 @@ _MOST_WAITING = 1 << 20  # rows that a SteM is behind
 _NOWHERE = -1
 
 
+Length = int | Param
+"""Of a window: what all queries of a template have, or a parameter."""
+
+
 @dataclass(slots=True)
 class Member:
     """A template's block in the flow, and which of its queries are in the pools."""
 
     queries: QueryTable
     conjuncts: tuple[Conjunct, ...]
-    windows: I64  # by alias
+    windows: tuple[Length, ...]  # by alias
     may_be_alone: bool = False  # whether its template has an index for very many queries
     place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid: pool and slot
     version: int = 0
@@ -51,6 +56,19 @@ class Member:
     def alone(self) -> bool:
         """Whether it has so many queries that it uses that index."""
         return self.may_be_alone and len(self.queries) > _MOST_IN_POOLS
+
+    def lengths(self, qids: I64) -> list[int | I64]:
+        """By alias, the length of the windows of these queries: all have it, or each its own."""
+        params = self.queries.matrix()
+        return [
+            params[qids, 1 + window.index] if isinstance(window, Param) else window
+            for window in self.windows
+        ]
+
+    def longest(self) -> list[int]:
+        """By alias, the length of the longest window."""
+        lengths = self.lengths(self.queries.live(Level.QUERY))
+        return [n if isinstance(n, int) else int(n.max(initial=0)) for n in lengths]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +88,10 @@ class Found:
     def __len__(self) -> int:
         return int(self.qids.shape[0])
 
-    def heads(self) -> I64:
-        """Where each result begins that follows for one query after another."""
+    def heads(self, exp: I64) -> I64:
+        """Where each result begins that follows for one query after another until it expires."""
         before = (self.positions[:, 1:] == self.positions[:, :-1]).all(axis=0)
+        before &= exp[1:] == exp[:-1]
         same = np.append(False, before & (self.instants[1:] == self.instants[:-1]))
         return np.flatnonzero(~same[: len(self)])
 
@@ -146,6 +165,7 @@ class Flow:
             self._let_go(member, np.flatnonzero(member.place >= 0))
             member.identity, member.version = table.identity, 0
         if member.version != table.version:
+            self._longest = self._needs = None
             self._replace(key, member)
             member.version = table.version
 
@@ -194,8 +214,8 @@ class Flow:
     def _place(self, key: int, member: Member, at: int, qids: I64) -> None:
         table = member.queries
         slots = self.pools[at].add(
-            key, qids, table.matrix()[qids], table.since(Level.QUERY)[qids], member.windows,
-            member.conjuncts,
+            key, qids, table.matrix()[qids], table.since(Level.QUERY)[qids],
+            member.lengths(qids), member.conjuncts,
         )  # fmt: skip
         member.place[qids] = at * MOST_SLOTS + slots
 
@@ -317,7 +337,7 @@ class Flow:
 
     def _longest_windows(self) -> list[int]:
         if self._longest is None:
-            windows = [member.windows.tolist() for member in self.members.values()]
+            windows = [member.longest() for member in self.members.values()]
             self._longest = [max(lengths) for lengths in zip(*windows, strict=True)]
         return self._longest
 

@@ -130,19 +130,20 @@ class Pool:
             module.filter.widen(words)
 
     def add(
-        self, member: int, qids: I64, params: I64, since: I64, windows: I64,
+        self, member: int, qids: I64, params: I64, since: I64, windows: list[int | I64],
         conjuncts: tuple[Conjunct, ...],
     ) -> I64:  # fmt: skip
         """Take in queries (as many as are free at most); their slots."""
         slots = np.flatnonzero(self.member < 0)[: qids.shape[0]]
         latest, shortest = self._strictest()
         self.member[slots], self.qid[slots] = member, qids
+        for alias, length in enumerate(windows):
+            self.window[alias, slots] = length
         self._limits = (
             max(latest, int(since.max(initial=0))),
-            [min(pair) for pair in zip(shortest, windows.tolist(), strict=True)],
+            np.minimum(shortest, self.window[:, slots].min(axis=1, initial=NEVER)).tolist(),
         )
         self.since[slots] = since
-        self.window[:, slots] = windows[:, None]
         self.mask |= full(slots, self.words)
         for conjunct in conjuncts:
             self._add_conjunct(conjunct, slots, params)

@@ -17,6 +17,7 @@ from penstock.frozen import record
 from penstock.logical.nodes import Node
 from penstock.optimizer.emit import Emit
 from penstock.schema import Schema
+from penstock.sharing.flow import Length
 from penstock.sharing.names import Names, number_of, numbered
 
 
@@ -32,7 +33,7 @@ class TemplateInfo:
     emission: Emission
     unit_time: bool
     monotonic: bool
-    longest: int | None  # the longest window; None when one is not bounded in time
+    windows: tuple[Length, ...] | None  # their lengths; None when one is not bounded in time
 
 
 @dataclass(slots=True, eq=False)

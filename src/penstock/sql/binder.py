@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from penstock.errors import Place
 from penstock.logical.nodes import Node
 from penstock.sql.catalog import Catalog, ParamSpec
 from penstock.sql.coercion import Params, untyped
@@ -15,6 +16,8 @@ from penstock.sql.dialect import place_of
 from penstock.sql.projections import named
 from penstock.sql.scopes import Context
 from penstock.sql.select import QueryBinder
+from penstock.sql.units import Span
+from penstock.sql.windows import WindowSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +30,33 @@ class Bound:
 
 def bind(query: exp.Expr, catalog: Catalog) -> Bound:
     """The plan of a query over the relations of a catalog; output names are distinct."""
-    parameters = _parameters(query)
-    params = Params(_names(parameters))
+    parameters, lengths = _parameters(query)
+    params = Params(_names(parameters, lengths))
     node = QueryBinder(Context(catalog, params), {}).relation(query)
     for parameter in parameters:
         if parameter.name not in params.types:
             raise untyped(params.reference(parameter.name), parameter)
-    specs = tuple(ParamSpec(name, params.types[name]) for name in params.names)
+    specs = tuple(ParamSpec(n, params.types[n], params.units.get(n, 0)) for n in params.names)
     _refuse_reserved(query, node)
     return Bound(_distinctly_named(node), specs)
 
 
-def _parameters(query: exp.Expr) -> list[exp.Parameter]:
-    """All parameters below, by a plain loop: every text that is bound is looked through."""
+def _parameters(query: exp.Expr) -> tuple[list[exp.Parameter], list[Span]]:
+    """All parameters below, and lengths of windows that are: by a plain loop, for every text."""
     found: list[exp.Parameter] = []
+    lengths: list[Span] = []
     todo = [query]
     while todo:
         node = todo.pop()
         if isinstance(node, exp.Parameter):
             found.append(node)
+        elif "window" in node.meta:
+            spec: WindowSpec = node.meta["window"]
+            lengths += [spec.length] if spec.length and spec.length.name else []
         for value in node.args.values():
             parts = value if isinstance(value, list) else (value,)
             todo += [part for part in parts if isinstance(part, exp.Expr)]
-    return found
+    return found, lengths
 
 
 def _refuse_reserved(query: exp.Expr, node: Node) -> None:
@@ -61,14 +68,16 @@ def _refuse_reserved(query: exp.Expr, node: Node) -> None:
             raise reserved(name, next(filter(None, places), None))
 
 
-def _names(parameters: list[exp.Parameter]) -> list[str]:
+def _names(parameters: list[exp.Parameter], lengths: list[Span]) -> list[str]:
     """Parameters by first appearance in the text, so that equal shapes number them alike."""
+    found = [(place_of(node), node.name) for node in parameters]
+    found += [(span.place, span.name or "") for span in lengths]
 
-    def position(node: exp.Expr) -> tuple[int, int]:
-        place = place_of(node)
+    def position(named: tuple[Place | None, str]) -> tuple[int, int]:
+        place, _ = named
         return (place.line, place.column) if place else (0, 0)
 
-    return list(dict.fromkeys(node.name for node in sorted(parameters, key=position)))
+    return list(dict.fromkeys(name for _, name in sorted(found, key=position)))
 
 
 def _distinctly_named(node: Node) -> Node:

@@ -57,10 +57,14 @@ class TableDef:
 
 @dataclass(frozen=True, slots=True)
 class ParamSpec:
-    """An explicit parameter of a query: ``$name``."""
+    """An explicit parameter of a query: ``$name``.
+
+    If it is the length of a window, `unit` is how long one of it is (else 0).
+    """
 
     name: str
     type: SqlType
+    unit: int = 0
 
 
 @dataclass(frozen=True, slots=True)

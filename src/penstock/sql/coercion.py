@@ -13,7 +13,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from penstock.errors import TypeError_
+from penstock.errors import Place, TypeError_
 from penstock.frozen import frozen
 from penstock.logical.expr import Call, Expr, Literal, Param, walk
 from penstock.sql.dialect import place_of
@@ -33,13 +33,37 @@ class Params:
 
     names: list[str] = field(default_factory=list)
     types: dict[str, SqlType] = field(default_factory=dict)
+    units: dict[str, int] = field(default_factory=dict)
+    """Of those that are lengths of windows, how long one of it is."""
+    values: set[str] = field(default_factory=set)
+    """Those that stand in expressions."""
 
-    def reference(self, name: str) -> Expr:
+    def reference(self, name: str, place: Place | None = None) -> Expr:
         """A use of ``$name``."""
+        if self.units.get(name, 1) != 1:
+            raise _two_meanings(name, place)
+        self.values.add(name)
         index = self.names.index(name)
         if name in self.types:
             return Param(self.types[name], index, name)
         return FreeParam(NULL, index, name, self)
+
+    def length(self, name: str, unit: int, place: Place | None) -> Param:
+        """A use of ``$name`` as the length of a window that counts in `unit`."""
+        wrong = self.types.setdefault(name, BIGINT) != BIGINT
+        scaled = unit != 1 and name in self.values
+        if wrong or scaled or self.units.setdefault(name, unit) != unit:
+            raise _two_meanings(name, place)
+        return Param(BIGINT, self.names.index(name), name)
+
+
+def _two_meanings(name: str, place: Place | None) -> TypeError_:
+    return TypeError_(
+        f"${name} is the length of a window, a number of one unit, and also something else",
+        code="PS-TYPE-007",
+        place=place,
+        remedy="use two parameters",
+    )
 
 
 @frozen

@@ -144,16 +144,23 @@ class Cursor:
     def span(self) -> Span:
         """Read ``10 MINUTES`` or ``10``."""
         place = self.place()
-        amount = self.integer("a length of time such as 10 SECONDS")
+        return self._span(self.integer("a length of time such as 10 SECONDS"), place, None)
+
+    def length(self) -> Span:
+        """Read a span, or ``$name MINUTES`` or ``$name``."""
+        place = self.place()
+        return self._span(1, place, self.name()) if self.accept("$") else self.span()
+
+    def _span(self, amount: int, place: Place, name: str | None) -> Span:
         unit = self.tokens[self.at].text.upper() if not self.done else ""
         if unit in UNITS:
             self.at += 1
-            return Span(amount, unit, place)
+            return Span(amount, unit, place, name)
         if unit in CALENDAR:
             self.fail(
                 "a unit of fixed length", "calendar units are not lengths: count in DAYS or WEEKS"
             )
-        return Span(amount, None, place)
+        return Span(amount, None, place, name)
 
     def wall_span(self, clause: str) -> int:
         """Read a length of wall-clock time, in µs: always with a unit."""

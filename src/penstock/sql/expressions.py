@@ -17,6 +17,7 @@ from penstock.sql.aggregate_calls import AggregateCalls
 from penstock.sql.arithmetic import arithmetic, negative
 from penstock.sql.calls import bind_call, bind_extract
 from penstock.sql.complain import OTHER, SUBQUERY, misnamed, mistyped, only, unsupported
+from penstock.sql.dialect import place_of
 from penstock.sql.literals import literal_of, type_of
 from penstock.sql.scopes import Context, Outer, Scope
 from penstock.types import BOOLEAN, STRING
@@ -130,7 +131,7 @@ def _paren(binder: Binder, node: Any) -> Expr:
 
 
 def _parameter(binder: Binder, node: Any) -> Expr:
-    return binder.context.params.reference(node.name)
+    return binder.context.params.reference(node.name, place_of(node))
 
 
 def _logic(fn: str) -> Callable[[Binder, Any], Expr]:

@@ -89,11 +89,11 @@ class FromBinder:
                 )  # fmt: skip
             return self._chain(node.this)
         if isinstance(node, exp.Table):
-            plan = named_relation(node, self.context.catalog, self.ctes)
+            plan = named_relation(node, self.context, self.ctes)
         elif isinstance(node, exp.Subquery):
             only(node, "this", "alias", "joins", "with_")
             inner = self.bind_query(node.this)
-            plan = windowed(inner, window_of(node), node, self.context.catalog)
+            plan = windowed(inner, window_of(node), self.context)
         else:
             raise refuse_relation(node)
         plan = renamed(plan, node.args.get("alias"), node)

@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from penstock.errors import NameError_, PlanError, UnsupportedError
+from penstock.logical.expr import Written
 from penstock.logical.nodes import (
     Filter,
     Join,
@@ -28,8 +29,10 @@ from penstock.logical.nodes import (
 )
 from penstock.schema import Schema
 from penstock.sql.catalog import Catalog, StreamDef, TableDef, ViewDef
+from penstock.sql.coercion import Params
 from penstock.sql.complain import OTHER, WINDOW, misnamed, only, unsupported
 from penstock.sql.joins import is_nrr
+from penstock.sql.scopes import Context
 from penstock.sql.windows import WindowSpec
 
 
@@ -42,8 +45,9 @@ def window_of(node: exp.Expr) -> WindowSpec | None:
     return specs[0] if specs else None
 
 
-def named_relation(node: exp.Table, catalog: Catalog, ctes: dict[str, Node]) -> Node:
+def named_relation(node: exp.Table, context: Context, ctes: dict[str, Node]) -> Node:
     """The plan of a relation that is named in FROM, with its window."""
+    catalog = context.catalog
     only(node, "this", "alias", "joins")
     if not isinstance(node.this, exp.Identifier):
         raise unsupported(
@@ -51,10 +55,10 @@ def named_relation(node: exp.Table, catalog: Catalog, ctes: dict[str, Node]) -> 
         )
     name, spec = node.name, window_of(node)
     if name.lower() in ctes:
-        return windowed(ctes[name.lower()], spec, node, catalog)
+        return windowed(ctes[name.lower()], spec, context)
     relation = catalog.relation(name)
     if isinstance(relation, StreamDef):
-        window = resolve(spec, relation.schema, relation.unit_time, node)
+        window = resolve(spec, relation.schema, relation.unit_time, context.params)
         everything = tuple(range(len(relation.schema)))
         return Scan(relation.name, relation.schema, window, everything)
     if isinstance(relation, TableDef):
@@ -65,7 +69,7 @@ def named_relation(node: exp.Table, catalog: Catalog, ctes: dict[str, Node]) -> 
         everything = tuple(range(len(relation.schema)))
         return TableScan(relation.name, relation.schema, relation.nonretroactive, everything)
     if isinstance(relation, ViewDef):
-        return windowed(_view(relation, node), spec, node, catalog)
+        return windowed(_view(relation, node), spec, context)
     raise _unknown(node, catalog, ctes)
 
 
@@ -84,7 +88,7 @@ def _unknown(node: exp.Table, catalog: Catalog, ctes: dict[str, Node]) -> Except
     return misnamed(node, "PS-NAME-001", f"there is no stream, table or view {node.name}", remedy)
 
 
-def resolve(spec: WindowSpec | None, schema: Schema, unit_time: bool, node: exp.Expr) -> Window:
+def resolve(spec: WindowSpec | None, schema: Schema, unit_time: bool, params: Params) -> Window:
     """A window as written, tied to a relation."""
     if spec is None:
         return Unbounded(explicit=False)
@@ -95,10 +99,13 @@ def resolve(spec: WindowSpec | None, schema: Schema, unit_time: bool, node: exp.
     if spec.kind == "rows":
         return Rows(spec.count, _partition(spec, schema))
     assert spec.length is not None
-    length = spec.length.resolve(unit_time, "RANGE")
+    span, length = spec.length, spec.length.resolve(unit_time, "RANGE")
+    if span.name is not None:
+        return Range(params.length(span.name, span.one, span.place))
+    assert span.place is not None
     slide = spec.slide.resolve(unit_time, "SLIDE") if spec.slide else 0
     try:
-        return Range(length, slide)
+        return Range(length, slide, Written(span.place, unit=span.one))
     except PlanError as error:
         raise PlanError(
             error.message, code=error.code, place=spec.place,
@@ -117,7 +124,7 @@ def _partition(spec: WindowSpec, schema: Schema) -> tuple[int, ...]:
     return tuple(lower.index(name.lower()) for name in spec.partition)
 
 
-def windowed(node: Node, spec: WindowSpec | None, ast: exp.Expr, catalog: Catalog) -> Node:
+def windowed(node: Node, spec: WindowSpec | None, context: Context) -> Node:
     """A window over a view, CTE or subquery, which must be stateless."""
     if spec is None:
         return node
@@ -128,7 +135,8 @@ def windowed(node: Node, spec: WindowSpec | None, ast: exp.Expr, catalog: Catalo
             remedy="put the window on the stream inside: only filters, projections and UNION ALL "
             "of unwindowed streams can get one from outside",
         )  # fmt: skip
-    return Windowed(node, resolve(spec, node.schema, _unit_time(node, catalog), ast))
+    unit_time = _unit_time(node, context.catalog)
+    return Windowed(node, resolve(spec, node.schema, unit_time, context.params))
 
 
 def is_monotonic(node: Node) -> bool:

@@ -29,32 +29,42 @@ UNITS = {word: n for unit, n in _MICROS.items() for word in (unit, unit + "S")}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A length of time: `amount` of `unit` (None: plain units of a BIGINT time column)."""
+    """A length of time: `amount` of `unit` (None: plain units of a BIGINT time column).
+
+    The amount of a length that is a parameter, ``$name``, is told by each query.
+    """
 
     amount: int
     unit: str | None
     place: Place | None = None
+    name: str | None = None
 
     @property
     def micros(self) -> int:
         """As µs; the unit must be there."""
-        return self.amount * UNITS[self.unit or "MICROSECOND"]
+        return self.amount * self.one
+
+    @property
+    def one(self) -> int:
+        """What one of the unit is, in µs or plain units."""
+        return UNITS[self.unit] if self.unit else 1
 
     def resolve(self, unit_time: bool, what: str) -> int:
         """As a number of µs or, on a BIGINT-timed stream, plain units; else an error."""
+        amount = f"${self.name}" if self.name else str(self.amount)
         if unit_time and self.unit:
             raise TypeError_(
                 f"{what} has a unit of time, but the stream's time is a BIGINT",
                 code="PS-TYPE-007",
                 place=self.place,
-                remedy=f"write the plain number of units, for example {what} {self.amount}",
+                remedy=f"write the plain number of units, for example {what} {amount}",
             )
         if not unit_time and not self.unit:
             raise TypeError_(
                 f"{what} has no unit of time, but the stream's time is a TIMESTAMP",
                 code="PS-TYPE-007",
                 place=self.place,
-                remedy=f"add a unit, for example {what} {self.amount} SECONDS",
+                remedy=f"add a unit, for example {what} {amount} SECONDS",
             )
         length = self.amount if unit_time else self.micros
         if length > LONGEST:

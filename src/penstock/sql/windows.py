@@ -42,8 +42,14 @@ def parse_window(cursor: Cursor) -> WindowSpec:
 
 def _body(cursor: Cursor, place: Place) -> WindowSpec:
     if cursor.accept("RANGE"):
-        length = _positive(cursor)
-        slide = _positive(cursor) if cursor.accept("SLIDE") else None
+        length = _positive(cursor.length())
+        slide = _positive(cursor.span()) if cursor.accept("SLIDE") else None
+        if slide and length.name:
+            raise SqlSyntaxError(
+                "a window whose length is a parameter cannot have a SLIDE",
+                place=slide.place,
+                remedy=f"write its length instead of ${length.name}, or leave SLIDE out",
+            )
         return WindowSpec("range", place, length=length, slide=slide)
     if cursor.accept("NOW"):
         return WindowSpec("now", place)
@@ -63,8 +69,7 @@ def _body(cursor: Cursor, place: Place) -> WindowSpec:
     cursor.fail("a window", FORMS)
 
 
-def _positive(cursor: Cursor) -> Span:
-    span = cursor.span()
+def _positive(span: Span) -> Span:
     if span.amount <= 0:
         raise SqlSyntaxError(
             "a window's length and slide must be positive", place=span.place, remedy=FORMS

@@ -1,0 +1,119 @@
+"""Lengths of windows: which of them are parameters, and what they ask of the past (DESIGN §2).
+
+The windows of a join that runs in a flow differ from query to query at no cost: a SteM keeps what
+the longest one needs, and a partner's age is tested against each query's own. So their lengths
+are constants like any other, and texts that differ in them have one template. A window alone
+expires first in, first out as long as all its queries have one length, so that one stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.delta import I64
+from penstock.logical.expr import Literal, Param
+from penstock.logical.nodes import Node, Range, Rows, Scan, Unbounded, Windowed, walk
+from penstock.physical.flow_block import find_block
+from penstock.schema import MAX_COLUMNS
+from penstock.sharing.flow import Length
+from penstock.sharing.span import Span
+from penstock.types import BIGINT
+
+
+def lift_windows(template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
+    """The template without the lengths of such windows, and these; they count from `first` on."""
+    lifter = _Lifter(template, first)
+    return lifter.node(template), tuple(lifter.literals)
+
+
+class _Lifter:
+    def __init__(self, template: Node, first: int) -> None:
+        self.literals: list[Literal] = []
+        self._first = first
+        self._streams = frozenset(n.stream for n in walk(template) if isinstance(n, Scan))
+        self._params: dict[int, Param] = {}  # by the place of the number
+
+    def node(self, node: Node) -> Node:
+        block = find_block(node, self._streams)
+        if block is not None:
+            return self._lifted(node) if _meet(block.span) else node
+        return self._over(node, [self.node(child) for child in node.inputs])
+
+    def _lifted(self, node: Node) -> Node:
+        """A block with all its windows."""
+        if not isinstance(node, Scan):
+            return self._over(node, [self._lifted(child) for child in node.inputs])
+        param = self._param(node.window) if isinstance(node.window, Range) else None
+        if param is None:
+            return node
+        return Scan(node.stream, node.stream_schema, Range(param), node.columns)
+
+    @staticmethod
+    def _over(node: Node, inputs: list[Node]) -> Node:
+        same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        return node if same else node.with_inputs(*inputs)
+
+    def _param(self, window: Range) -> Param | None:
+        """The parameter of a number in the text: one, however often a CTE or view is used."""
+        if isinstance(window.length, Param) or window.at is None:
+            return None
+        place = id(window.at.place)
+        if place not in self._params:
+            index = self._first + len(self.literals)
+            if index == MAX_COLUMNS:
+                return None
+            self._params[place] = Param(BIGINT, index)
+            self.literals.append(Literal(BIGINT, window.length, window.at))
+        return self._params[place]
+
+
+def _meet(span: Span) -> bool:
+    """Whether rows that join are on one shard, where their flow is: they join by one key."""
+    everyone = set(range(len(span)))
+    by_key = any({alias for alias, _ in places} == everyone for places in span.classes)
+    return len(span) == 2 or (len(span) > 2 and by_key)
+
+
+# ---- what they ask of the past -------------------------------------------------------
+def lengths_of(template: Node) -> tuple[Length, ...] | None:
+    """The lengths of all time windows; None when some window is not bounded in time."""
+    found: list[Length] = []
+    for node in walk(template):
+        window = node.window if isinstance(node, Scan | Windowed) else None
+        if isinstance(window, Rows | Unbounded):
+            return None
+        if isinstance(window, Range):
+            found.append(_past(window))
+    return tuple(found)
+
+
+def _past(window: Range) -> Length:
+    """How far back a window may reach."""
+    return window.length if isinstance(window.length, Param) else window.length + window.slide
+
+
+def longest(lengths: Sequence[Length], params: I64) -> I64:
+    """The longest window of each query; `params` are rows of Q, column-major, NULL word first."""
+    out = np.zeros(params.shape[1], np.int64)
+    for length in lengths:
+        own = params[1 + length.index] if isinstance(length, Param) else length
+        np.maximum(out, own, out=out)
+    return out
+
+
+def history_needs(template: Node, params: I64) -> dict[str, int | None]:
+    """How much of each stream's past queries with history need; None: all of it."""
+    needs: dict[str, int | None] = {}
+    for node in walk(template):
+        if not isinstance(node, Scan):
+            continue
+        need: int | None = None
+        if isinstance(node.window, Range):
+            need = int(longest((_past(node.window),), params).max(initial=0))
+        elif not isinstance(node.window, Rows | Unbounded):
+            need = 1
+        known = needs.get(node.stream, 0)
+        needs[node.stream] = None if need is None or known is None else max(need, known)
+    return needs
