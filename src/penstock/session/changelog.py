@@ -27,7 +27,7 @@ DEFAULT_KEPT_ROWS = 2_000_000
 
 @dataclass(slots=True)
 class Batch:
-    """Changes of one step as Arrow, and whose each row is; sorted by that when it pays.
+    """Changes of one step as Arrow, and whose each row is; also sorted by that when it pays.
 
     With `sets` (EMIT … PER ROW), `who` tells which of them has the row.
     """
@@ -36,8 +36,7 @@ class Batch:
     who: I64
     table: pa.Table
     sets: Sets | None = None
-    _order: I64 | None = None
-    _sorted: I64 | None = None
+    _sorted: tuple[I64, pa.RecordBatch] | None = None
     _ends: tuple[int, int] | None = None
 
     def may_hold(self, one: int) -> bool:
@@ -53,7 +52,7 @@ class Batch:
             has = np.zeros(len(self.sets), np.bool_)
             has[self.sets.owners[self.sets.items == one]] = True
             return self.table.filter(pa.array(has[self.who]))
-        if self._order is None or self._sorted is None:
+        if self._sorted is None:
             mask = self.who == one
             if mask.all():
                 return self.table
@@ -61,10 +60,13 @@ class Batch:
                 return self.table.slice(0, 0)
             if self.who.shape[0] <= _SCANNED:
                 return self.table.filter(pa.array(mask))
-            self._order = np.argsort(self.who, kind="stable")
-            self._sorted = self.who[self._order]
-        low, high = np.searchsorted(self._sorted, [one, one + 1])
-        return self.table.take(pa.array(self._order[low:high]))
+            order = np.argsort(self.who, kind="stable")
+            (rows,) = self._take(order).combine_chunks().to_batches(len(order))
+            self._sorted = self.who[order], rows
+        who, rows = self._sorted
+        low, high = who.searchsorted([one, one + 1]).tolist()
+        # a copy, so that whoever keeps these rows does not keep all
+        return pa.Table.from_batches([pa.concat_batches([rows.slice(low, high - low)])])
 
     def of_all(self, owners: Sets) -> Batch:
         """The rows that somebody owns, once for each owner, whose they then are.
