@@ -96,7 +96,7 @@ def compare(kind: str, n: int, batches: Batches, rows: int) -> Result:
     if runs["shared"][0] != runs["private"][0]:
         raise AssertionError(f"{kind}: {runs['shared'][0]} changes, not {runs['private'][0]}")
     shared, private = runs["shared"][1], runs["private"][1]
-    title, target, out = f"{kind}, {n} templates", TARGETS[kind], Result()
+    title, target, out = f"{kind}, {n} joins", TARGETS[kind], Result()
     for name, cost in (("shared", shared), ("private", private)):
         each = 1e6 / rows
         out[f"{title}, {name}"] = plain(cost.cpu * each, cost.wall * each, "µs/row")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError
-from penstock.physical.changes import concat_changes
+from penstock.physical.changes import Changes, concat_changes
 from penstock.session.changelog import Batch, Changelog, label
 from penstock.session.query import Callback
 from penstock.session.readers import Readers, all_of_batch
@@ -26,10 +27,13 @@ WHOLE = "whole_template"
 
 def publish(session: Session, output: b.Output) -> None:
     """Keep the changes of a step, tell who listens, and note the queries that failed."""
-    touched = {key for key, changes in output.changes if len(changes)}
-    for key in sorted(touched):
-        changes = concat_changes([c for k, c in output.changes if k == key and len(c)])
-        session._changelogs[key].add(output.batch, changes, session._engine.strings)
+    touched: dict[int, list[Changes]] = {}
+    for key, changes in output.changes:
+        if len(changes):
+            touched.setdefault(key, []).append(changes)
+    for key, parts in sorted(touched.items()):
+        log, strings = session._changelogs[key], session._engine.strings
+        log.add(output.batch, concat_changes(parts), strings)
     errors = deliver(session, output.batch, touched)
     for failure in output.failures:
         _fail(session, failure)
@@ -61,7 +65,7 @@ def complaint(errors: list[Raised]) -> PenstockError | None:
     return said
 
 
-def deliver(session: Session, batch: int, touched: set[int]) -> list[Raised]:
+def deliver(session: Session, batch: int, touched: Collection[int]) -> list[Raised]:
     """Changes of this step to every subscriber and sink; what subscribers raised."""
     errors: list[Raised] = []
     for name in sorted(session._subscribers):

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.delta import I64
 from penstock.logical.expr import Literal, Param
-from penstock.logical.nodes import Node, Range, Rows, Scan, Unbounded, Windowed, walk
+from penstock.logical.nodes import Join, Node, Range, Rows, Scan, Unbounded, Windowed, walk
 from penstock.physical.flow_block import find_block
 from penstock.schema import MAX_COLUMNS
 from penstock.sharing.flow import Length
@@ -24,6 +24,8 @@ from penstock.types import BIGINT
 
 def lift_windows(template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
     """The template without the lengths of such windows, and these; they count from `first` on."""
+    if not any(isinstance(node, Join) for node in walk(template)):
+        return template, ()
     lifter = _Lifter(template, first)
     return lifter.node(template), tuple(lifter.literals)
 
