@@ -125,11 +125,12 @@ def _owner(name: str) -> str:
 class Scope:
     """The arrays of one owner inside an arena."""
 
-    __slots__ = ("_arena", "prefix")
+    __slots__ = ("_arena", "_keys", "prefix")
 
     def __init__(self, arena: Arena, prefix: str) -> None:
         self._arena = arena
         self.prefix = prefix
+        self._keys: dict[str, str] = {}
 
     def scope(self, name: str) -> Scope:
         """A scope inside this one."""
@@ -139,7 +140,11 @@ class Scope:
         return f"{self.prefix}/{name}" in self._arena._arrays
 
     def __getitem__(self, name: str) -> Array:
-        return self._arena._arrays[f"{self.prefix}/{name}"]
+        try:
+            return self._arena._arrays[self._keys[name]]
+        except KeyError:
+            key = self._keys[name] = f"{self.prefix}/{name}"
+            return self._arena._arrays[key]
 
     def __setitem__(self, name: str, array: Array) -> None:
         arrays, key = self._arena._arrays, f"{self.prefix}/{name}"
