@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64, Bool, Emission
+from penstock.delta import I64, Emission
 from penstock.engine import blocks as b
-from penstock.engine.admission import FARTHEST, Admitted, admit
+from penstock.engine.admission import Admitted, admit
 from penstock.engine.engine import Engine
 from penstock.errors import (
     NameError_,
@@ -50,11 +50,11 @@ from penstock.session.progress import Listener
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, save, take
-from penstock.session.values import parse_type
-from penstock.session.windows import longest
+from penstock.session.values import event_time, parse_type
+from penstock.session.windows import warming
 from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
-from penstock.sharing.registry import Chosen, Group, QueryInfo, Registry, TemplateInfo
+from penstock.sharing.registry import Chosen, QueryInfo, Registry, TemplateInfo
 from penstock.sharing.shared_rows import SharedRows
 from penstock.sql import statements as st
 from penstock.sql.catalog import (
@@ -253,17 +253,9 @@ class Session:
     def _status(self, name: str) -> str:
         with self._look():
             info = self._query_info(name)
-            warming = info.failure is None and self._warming(info.group, np.array([info.at]))[0]
-            return "failed" if info.failure is not None else "warming" if warming else "running"
-
-    def _warming(self, group: Group, places: I64) -> Bool:
-        """Which queries of a group that have not failed still have windows to fill."""
-        windows, started = self._registry.templates[group.template].windows, group.registered_at
-        if group.history or not windows or started == BEGINNING:
-            return np.zeros(places.shape[0], np.bool_)
-        template = self._engine.templates[group.template]
-        params = template.queries.params_of(group.qids[places])
-        return np.asarray(template.clock < started + longest(windows, params))
+            if info.failure is not None:
+                return "failed"
+            return "warming" if warming(self, info.group, np.array([info.at]))[0] else "running"
 
     def _subscribe(self, name: str, callback: Callback) -> None:
         with self._look():
@@ -340,7 +332,7 @@ class Session:
                 stream, ts = None, stream
             known = list(self._meters) if stream is None else [stream]
             streams = [names.find_stream(self, name) for name in known]
-            blocks: list[b.Block] = [b.Heartbeat(s.name, _event_time(ts, s)) for s in streams]
+            blocks: list[b.Block] = [b.Heartbeat(s.name, event_time(ts, s)) for s in streams]
             self._apply(blocks)
 
     def flush(self) -> None:
@@ -493,29 +485,3 @@ def _check_keeps(template: TemplateInfo, name: str) -> None:
             code="PS-PLAN-004",
             remedy="read changes(), or put a window on its stream",
         )
-
-
-def _event_time(ts: Any, stream: StreamDef) -> int:
-    """A heartbeat's time in the stream's units."""
-    try:
-        number = _event_number(ts, stream)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        number = None
-    if number is None or abs(number) > FARTHEST:
-        raise PenstockError(
-            f"{ts!r} is not an event time of {stream.name}",
-            code="PS-DATA-005",
-            remedy="pass an integer for BIGINT time; a datetime, text or µs for TIMESTAMP time",
-        )
-    return number
-
-
-def _event_number(ts: Any, stream: StreamDef) -> int | None:
-    """The number that a time means, None if it means none."""
-    if isinstance(ts, bool):
-        return None
-    if isinstance(ts, int | np.integer):
-        return int(ts)
-    if stream.unit_time:
-        return int(ts) if isinstance(ts, str) or int(ts) == ts else None
-    return int(pa.scalar(ts).cast(pa.timestamp("us")).cast(pa.int64()).as_py())

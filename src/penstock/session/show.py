@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.errors import NameError_
+from penstock.session.windows import warming
 from penstock.sharing.registry import Group
 from penstock.sql.catalog import StreamDef, TableDef
 
@@ -50,7 +51,7 @@ def _group(session: Session, group: Group, schema: pa.Schema) -> pa.Table:
     status = np.full(len(group), "failed", object)
     running = group.running(there)
     if running.shape[0]:
-        status[running] = np.where(session._warming(group, running), "warming", "running")
+        status[running] = np.where(warming(session, group, running), "warming", "running")
     columns = [
         group.names.arrow().take(pa.array(there)),
         pa.array(status[there], pa.string()),

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64
-from penstock.engine.admission import convert
-from penstock.errors import TypeError_
+from penstock.engine.admission import FARTHEST, convert
+from penstock.errors import PenstockError, TypeError_
 from penstock.logical.expr import Literal
 from penstock.schema import Field, Schema
+from penstock.sql.catalog import StreamDef
 from penstock.sql.parser import parse_statement
 from penstock.sql.statements import CreateTable
 from penstock.state.convert import canonical, to_rows
@@ -86,3 +87,29 @@ def parse_type(text: str) -> SqlType:
 def params_schema(types: list[tuple[str, SqlType]]) -> Schema:
     """The columns of a parameter relation."""
     return Schema(tuple(Field(name, type_) for name, type_ in types))
+
+
+def event_time(ts: Any, stream: StreamDef) -> int:
+    """A heartbeat's time in the stream's units."""
+    try:
+        number = _event_number(ts, stream)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or abs(number) > FARTHEST:
+        raise PenstockError(
+            f"{ts!r} is not an event time of {stream.name}",
+            code="PS-DATA-005",
+            remedy="pass an integer for BIGINT time; a datetime, text or µs for TIMESTAMP time",
+        )
+    return number
+
+
+def _event_number(ts: Any, stream: StreamDef) -> int | None:
+    """The number that a time means, None if it means none."""
+    if isinstance(ts, bool):
+        return None
+    if isinstance(ts, int | np.integer):
+        return int(ts)
+    if stream.unit_time:
+        return int(ts) if isinstance(ts, str) or int(ts) == ts else None
+    return int(pa.scalar(ts).cast(pa.timestamp("us")).cast(pa.int64()).as_py())

@@ -9,17 +9,22 @@ expires first in, first out as long as all its queries have one length, so that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.delta import BEGINNING, I64, Bool
 from penstock.logical.expr import Literal, Param
 from penstock.logical.nodes import Join, Node, Range, Rows, Scan, Unbounded, Windowed, walk
 from penstock.physical.flow_block import find_block
 from penstock.schema import MAX_COLUMNS
 from penstock.sharing.flow import Length
+from penstock.sharing.registry import Group
 from penstock.sharing.span import Span
 from penstock.types import BIGINT
+
+if TYPE_CHECKING:
+    from penstock.session.session import Session
 
 
 def lift_windows(template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
@@ -119,3 +124,13 @@ def history_needs(template: Node, params: I64) -> dict[str, int | None]:
         known = needs.get(node.stream, 0)
         needs[node.stream] = None if need is None or known is None else max(need, known)
     return needs
+
+
+def warming(session: Session, group: Group, places: I64) -> Bool:
+    """Which queries of a group that have not failed still have windows to fill."""
+    windows, started = session._registry.templates[group.template].windows, group.registered_at
+    if group.history or not windows or started == BEGINNING:
+        return np.zeros(places.shape[0], np.bool_)
+    template = session._engine.templates[group.template]
+    params = template.queries.params_of(group.qids[places])
+    return np.asarray(template.clock < started + longest(windows, params))
