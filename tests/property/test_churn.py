@@ -15,6 +15,7 @@ from oracle.driver import Observation, Trace
 from oracle.fold import changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
 from oracle.translate import bind
+from penstock.session import windows
 from property.cases import CHUNKS, seeds, tally
 from property.data import params_of, session, streams_of
 from property.test_many import OWN_WINDOWS, TEMPLATES
@@ -117,7 +118,8 @@ class _Texts(_Churn):
 
 @pytest.mark.parametrize("shards", [None, 2])
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_texts_come_and_go(chunk: int, shards: int | None) -> None:
+def test_texts_come_and_go(chunk: int, shards: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "MOST_LENGTHS", chunk % 3)
     for seed in seeds(13, chunk, 3 * CHUNKS if shards is None else CHUNKS):
         texts = _texts(seed, shards)
         trace = texts.run()

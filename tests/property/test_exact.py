@@ -6,6 +6,7 @@ import pytest
 
 import penstock
 from oracle.check import check
+from penstock.session import windows
 from property.cases import CHUNKS, Case, case, refused, seeds, verify
 
 TOTAL = 2100
@@ -15,6 +16,13 @@ TOTAL = 2100
 def test_every_instant_equals_the_oracle(chunk: int) -> None:
     for seed in seeds(1, chunk, TOTAL // 3):
         verify("exact", case(seed, queries=3), lambda c: check(list(c.sqls), c.scenario))
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_windows_alone_may_be_parameters(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "MOST_LENGTHS", 0)
+    for seed in seeds(3, chunk, 240):
+        verify("lengths lifted", case(seed), lambda c: check(list(c.sqls), c.scenario))
 
 
 def test_few_plans_are_refused() -> None:

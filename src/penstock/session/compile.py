@@ -15,7 +15,7 @@ from penstock.patterns.edge import Pattern
 from penstock.patterns.rules import pattern_of
 from penstock.schema import Schema
 from penstock.session.values import params_schema
-from penstock.session.windows import lift_windows
+from penstock.session.windows import Lengths, lift_windows
 from penstock.sql.binder import Bound, bind
 from penstock.sql.catalog import Catalog, MemoryCatalog, StreamDef
 from penstock.sql.lift import lift
@@ -40,10 +40,10 @@ class Compiled:
         return len(self.units)
 
 
-def compile_select(select: Select, catalog: Catalog) -> Compiled:
+def compile_select(select: Select, catalog: Catalog, lengths: Lengths | None = None) -> Compiled:
     """Bind a SELECT and lift its constants; refuse one that nests deeper than all may walk."""
     try:
-        compiled = compile_bound(bind(select.query, catalog))
+        compiled = compile_bound(bind(select.query, catalog), lengths)
     except RecursionError as error:
         raise _too_deep() from error
     if _depth(compiled.template) > _DEEPEST:
@@ -73,12 +73,15 @@ def _depth(template: Node) -> int:
     return deepest
 
 
-def compile_bound(bound: Bound) -> Compiled:
-    """Lift the constants of a bound query."""
+def compile_bound(bound: Bound, lengths: Lengths | None = None) -> Compiled:
+    """Lift the constants of a bound query; `lengths` are those that were asked for before."""
     lifted, literals = lift(bound.node, bound.params)
     check_bounded(lifted)
-    template, lengths = lift_windows(lower_windows(lifted), len(bound.params) + len(literals))
-    literals += lengths
+    template, first = lower_windows(lifted), len(bound.params) + len(literals)
+    template, more = lift_windows(template, first)
+    if not more and lengths is not None:
+        template, more = lengths.lift(template, first)
+    literals += more
     named = [(p.name, p.type) for p in bound.params]
     units = tuple(p.unit for p in bound.params)
     constants = [(f"p{len(named) + i + 1}", lit.type) for i, lit in enumerate(literals)]

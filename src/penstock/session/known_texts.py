@@ -21,6 +21,7 @@ from penstock.logical.nodes import Node, Range, Scan, Windowed, exprs_of
 from penstock.logical.nodes import walk as walk_nodes
 from penstock.logical.udf import Udf
 from penstock.session.compile import Compiled, compile_select
+from penstock.session.windows import Lengths
 from penstock.sql.catalog import Catalog, Relation
 from penstock.sql.cursor import Text
 from penstock.sql.dialect import tokenize
@@ -113,7 +114,8 @@ class _Known:
 class KnownTexts:
     """Texts by skeleton, then by the masked tokens that must be the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, lengths: Lengths | None = None) -> None:
+        self._lengths = lengths
         self._known: dict[Skeleton, dict[tuple[int, ...], dict[tuple[str, ...], _Known]]] = {}
         self._count = 0
 
@@ -139,7 +141,7 @@ class KnownTexts:
         if not isinstance(select, Select):
             raise SqlSyntaxError("query() takes a SELECT", remedy="use sql() for statements")
         lookups = _Lookups(catalog)
-        compiled = compile_select(select, lookups)
+        compiled = compile_select(select, lookups, self._lengths)
         prepared = Prepared(compiled, select.history, select.emission)
         slots = _slots(compiled, masked, text)
         known = _Known(prepared, slots, lookups)

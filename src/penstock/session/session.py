@@ -51,7 +51,7 @@ from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, save, take
 from penstock.session.values import event_time, parse_type
-from penstock.session.windows import warming
+from penstock.session.windows import Lengths, warming
 from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
 from penstock.sharing.registry import Chosen, QueryInfo, Registry, TemplateInfo
@@ -81,7 +81,8 @@ class Session:
         self._engine = self._new_engine()
         self._catalog = MemoryCatalog()
         self._registry = Registry()
-        self._texts = KnownTexts()
+        self._lengths = Lengths()
+        self._texts = KnownTexts(self._lengths)
         self._changelogs: dict[int, Changelog] = {}
         self._readers: dict[int, Readers] = {}  # by group of queries
         self._meters: dict[str, StreamMeter] = {}
@@ -173,7 +174,7 @@ class Session:
                 raise SqlSyntaxError(
                     "query_many() takes a SELECT", remedy="use sql() for statements"
                 )
-            compiled = compile_select(statement, self._catalog)
+            compiled = compile_select(statement, self._catalog, self._lengths)
             table = registration.params_table(params)
             rows, names = registration.param_rows(self, compiled, table)
             wants = history or statement.history

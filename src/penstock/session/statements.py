@@ -68,15 +68,14 @@ def _do_createview(session: Session, statement: st.CreateView) -> Query:
     if names.is_taken(session, statement.name, statement.if_not_exists):
         return session[statement.name]
     bound = bind(statement.select.query, session._catalog)
-    query = _register(
-        session, statement.select, compile_bound(bound), statement.name, statement.source
-    )
+    compiled = compile_bound(bound, session._lengths)
+    query = _register(session, statement.select, compiled, statement.name, statement.source)
     session._catalog.add(ViewDef(statement.name, bound.node))
     return query
 
 
 def _do_select(session: Session, statement: st.Select) -> Query:
-    compiled = compile_select(statement, session._catalog)
+    compiled = compile_select(statement, session._catalog, session._lengths)
     return _register(session, statement, compiled, None, statement.source)
 
 
@@ -158,7 +157,7 @@ def _do_describe(session: Session, statement: st.Describe) -> pa.Table:
 def _do_explain(session: Session, statement: st.Explain) -> str:
     if isinstance(statement.target, str):
         return session._explain_query(statement.target)
-    compiled = compile_select(statement.target, session._catalog)
+    compiled = compile_select(statement.target, session._catalog, session._lengths)
     return explain.explain_select(session, compiled, statement.target.emission)
 
 

@@ -3,7 +3,8 @@
 The windows of a join that runs in a flow differ from query to query at no cost: a SteM keeps what
 the longest one needs, and a partner's age is tested against each query's own. So their lengths
 are constants like any other, and texts that differ in them have one template. A window alone
-expires first in, first out as long as all its queries have one length, so that one stays.
+expires first in, first out as long as all its queries have one length: some lengths have a
+template each, and only those that come after share one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from penstock.types import BIGINT
 if TYPE_CHECKING:
     from penstock.session.session import Session
 
+MOST_LENGTHS = 8
+"""So many lengths of a window alone have templates of their own."""
+_MOST_PLANS = 10_000
+
 
 def lift_windows(template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
     """The template without the lengths of such windows, and these; they count from `first` on."""
@@ -45,13 +50,13 @@ class _Lifter:
     def node(self, node: Node) -> Node:
         block = find_block(node, self._streams)
         if block is not None:
-            return self._lifted(node) if _meet(block.span) else node
+            return self.all_windows(node) if _meet(block.span) else node
         return self._over(node, [self.node(child) for child in node.inputs])
 
-    def _lifted(self, node: Node) -> Node:
-        """A block with all its windows."""
+    def all_windows(self, node: Node) -> Node:
+        """A subplan without the lengths of its windows."""
         if not isinstance(node, Scan):
-            return self._over(node, [self._lifted(child) for child in node.inputs])
+            return self._over(node, [self.all_windows(child) for child in node.inputs])
         param = self._param(node.window) if isinstance(node.window, Range) else None
         if param is None:
             return node
@@ -64,7 +69,7 @@ class _Lifter:
 
     def _param(self, window: Range) -> Param | None:
         """The parameter of a number in the text: one, however often a CTE or view is used."""
-        if isinstance(window.length, Param) or window.at is None:
+        if isinstance(window.length, Param) or window.slide or window.at is None:
             return None
         place = id(window.at.place)
         if place not in self._params:
@@ -74,6 +79,30 @@ class _Lifter:
             self._params[place] = Param(BIGINT, index)
             self.literals.append(Literal(BIGINT, window.length, window.at))
         return self._params[place]
+
+
+class Lengths:
+    """The lengths that were asked for in plans over one window, by what the plans have else."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Node, set[int]] = {}
+
+    def lift(self, template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
+        """As `lift_windows`: the window of such a plan, if there are many lengths already."""
+        leaves = [node for node in walk(template) if not node.inputs]
+        if len(leaves) != 1 or not isinstance(leaves[0], Scan):
+            return template, ()
+        lifter = _Lifter(template, first)
+        lifted = lifter.all_windows(template)
+        if not lifter.literals:
+            return template, ()
+        if len(self._seen) > _MOST_PLANS:
+            self._seen.clear()
+        seen, length = self._seen.setdefault(lifted, set()), lifter.literals[0].value
+        assert isinstance(length, int)
+        if len(seen) < MOST_LENGTHS:
+            seen.add(length)
+        return (template, ()) if length in seen else (lifted, tuple(lifter.literals))
 
 
 def _meet(span: Span) -> bool:

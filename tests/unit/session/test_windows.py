@@ -13,6 +13,7 @@ from penstock.errors import DataError, HistoryError, PenstockError, SqlSyntaxErr
 from penstock.logical.expr import Literal, Param
 from penstock.logical.nodes import Range, Scan, walk
 from penstock.session.compile import Compiled, compile_select
+from penstock.session.windows import MOST_LENGTHS
 from penstock.sql.parser import parse_statement
 from penstock.sql.statements import Select
 from penstock.types import BIGINT
@@ -188,3 +189,50 @@ def test_what_the_longest_window_needs_stays_until_its_query_goes(ps: Any) -> No
     ps.push("s", [{"k": 1, "a": 1, "ts": 101}])
     ps.advance("r", 101)
     assert short.view().to_pylist() == [{"a": 100}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, a FROM r [RANGE {}] WHERE a > 5",
+        "SELECT DISTINCT a FROM r [RANGE {}]",
+        "SELECT k, count(*) AS n FROM (SELECT k, a FROM r) [RANGE {}] d WHERE a > 5 GROUP BY k",
+    ],
+)
+def test_after_some_lengths_of_a_window_alone_the_others_share_a_template(
+    ps: Any, text: str
+) -> None:
+    lengths = [*range(1, 31), *range(1, 31)]
+    queries = [ps.query(text.format(n)) for n in lengths]
+    templates = ps.sql("SHOW QUERIES").column("template").to_pylist()
+    assert templates[:MOST_LENGTHS] == list(range(1, MOST_LENGTHS + 1))
+    assert set(templates[MOST_LENGTHS:30]) == {MOST_LENGTHS + 1}
+    assert templates[30:] == templates[:30]
+    ps.push("r", [{"k": 1, "a": 7, "ts": 0}])
+    ps.advance("r", 20)
+    assert [q.view().num_rows for q in queries] == [int(n > 20) for n in lengths]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a FROM r [RANGE {}] WHERE a > 5 EXCEPT ALL SELECT a FROM s [RANGE 3]",
+        "SELECT r.a FROM r [RANGE {}] JOIN s [RANGE 3] ON r.k = s.k",
+        "SELECT a FROM r [RANGE {} SLIDE 1] WHERE a > 5",
+        "SELECT r.a FROM r [RANGE {}] JOIN prices p ON r.k = p.k",
+    ],
+)
+def test_other_plans_have_a_template_for_each_length(ps: Any, text: str) -> None:
+    ps.sql("CREATE TABLE prices (k BIGINT, price DOUBLE)")
+    for n in range(1, 2 * MOST_LENGTHS):
+        ps.query(text.format(n))
+    templates = ps.sql("SHOW QUERIES").column("template").to_pylist()
+    assert templates == list(range(1, 2 * MOST_LENGTHS))
+
+
+def test_explain_shows_the_plan_that_would_run(ps: Any) -> None:
+    text = "SELECT a FROM r [RANGE {}] WHERE a > 5"
+    for n in range(1, MOST_LENGTHS + 1):
+        ps.query(text.format(n))
+    assert "[RANGE 1] where (a > $1) [WKS]" in ps.sql("EXPLAIN " + text.format(1))
+    assert "[RANGE $2] where (a > $1) [WK]" in ps.sql("EXPLAIN " + text.format(50))
