@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import Emission, Level
+from penstock.delta import I64, Emission, Level
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
@@ -22,7 +22,9 @@ from penstock.physical.operator import Operator
 from penstock.schema import Schema
 from penstock.session.compile import Compiled, optimise
 from penstock.session.placement import Deployed, place
+from penstock.session.values import literal_rows
 from penstock.state.convert import to_arrow
+from penstock.state.strings import StringTable
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -52,25 +54,29 @@ def explain_query(session: Session, info: QueryInfo) -> str:
     return "\n".join(head + tree(template, session))
 
 
-def _parameters(params: Schema, constants: list[str] | None = None) -> str:
-    """The parameters as operators show them: by name, or by number where they were constants."""
-    parts = []
+def _parameters(params: Schema, constants: list[str]) -> str:
+    """The parameters as operators show them: by name, or by number where they were constants.
+
+    What is known of them are the last ones, or all.
+    """
+    parts, unknown = [], len(params) - len(constants)
     for at, field in enumerate(params):
         name = at + 1 if field.name == f"p{at + 1}" else field.name
-        value = "" if constants is None else f" = {constants[at]}"
+        value = "" if at < unknown else f" = {constants[at - unknown]}"
         parts.append(f"${name} {field.type}{value}")
     return ", ".join(parts) or "none"
 
 
-def _constants(
-    session: Session, template: Template, info: QueryInfo, params: Schema
-) -> list[str] | None:
-    """What the query has for its parameters; None once it has failed."""
+def _constants(session: Session, template: Template, info: QueryInfo, params: Schema) -> list[str]:
+    """What the query has for its parameters; nothing once it has failed."""
     if info.failure is not None:
-        return None
-    row = template.queries.params_of(np.array([info.qid]))
-    values = [column[0].as_py() for column in to_arrow(row, params, session._engine.strings)]
-    return [_sql(value) for value in values]
+        return []
+    return _shown(template.queries.params_of(np.array([info.qid])), params, session._engine.strings)
+
+
+def _shown(row: I64, params: Schema, strings: StringTable) -> list[str]:
+    """A row of parameters as constants of a query."""
+    return [_sql(column[0].as_py()) for column in to_arrow(row, params, strings)]
 
 
 def _sql(value: object) -> str:
@@ -119,7 +125,10 @@ def explain_select(session: Session, compiled: Compiled, emission: Emission) -> 
     engine.ctx.udfs.update(session._engine.ctx.udfs)
     block = b.AddTemplate(1, node, compiled.params, emission, emits)
     engine.apply([*blocks, block])
-    head = [f"parameters: {_parameters(compiled.params)}"]
+    row = literal_rows(compiled.literals, engine.strings)
+    lifted = Schema(compiled.params.fields[compiled.explicit :])
+    constants = _shown(row, lifted, engine.strings)
+    head = [f"parameters: {_parameters(compiled.params, constants)}"]
     if (deployed := _deployed(session)) is not None:
         shards = session._job.shards  # type: ignore[attr-defined]
         head.append(placement(place(block, engine, shards, deployed.routes).plan, session))

@@ -156,3 +156,16 @@ def test_filtered_joins_below_operators_with_further_streams_share_stems():
         query.drop()
     assert not ps.stats()["flows"]
     assert not ps.stats()["stems"]
+
+
+def test_the_constants_of_a_select_that_is_not_registered_are_shown() -> None:
+    ps = penstock.connect(runner="inprocess")
+    ps.sql("CREATE STREAM r (k STRING, a DOUBLE, at TIMESTAMP) TIMESTAMP BY at")
+    text = "EXPLAIN SELECT x.a FROM r [RANGE 5 SECONDS] x JOIN r [NOW] y ON x.k = y.k WHERE "
+    shown = ps.sql(
+        text + "x.a > $low AND y.k <> 'it''s' AND y.at > TIMESTAMP '2024-01-01 10:00:00'"
+    )
+    given = (
+        "$low DOUBLE, $2 STRING = 'it''s', $3 TIMESTAMP = 2024-01-01 10:00:00, $4 BIGINT = 5000000"
+    )
+    assert f"parameters: {given}\n" in shown
