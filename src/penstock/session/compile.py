@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.delta import EVERY_CHANGE, Emission
 from penstock.errors import PlanError, SqlSyntaxError
 from penstock.logical.expr import Expr, Literal, children
 from penstock.logical.nodes import Node, Scan, exprs_of, walk
@@ -43,7 +44,7 @@ class Compiled:
 def compile_select(select: Select, catalog: Catalog, lengths: Lengths | None = None) -> Compiled:
     """Bind a SELECT and lift its constants; refuse one that nests deeper than all may walk."""
     try:
-        compiled = compile_bound(bind(select.query, catalog), lengths)
+        compiled = compile_bound(bind(select.query, catalog), select.emission, lengths)
     except RecursionError as error:
         raise _too_deep() from error
     if _depth(compiled.template) > _DEEPEST:
@@ -73,13 +74,17 @@ def _depth(template: Node) -> int:
     return deepest
 
 
-def compile_bound(bound: Bound, lengths: Lengths | None = None) -> Compiled:
-    """Lift the constants of a bound query; `lengths` are those that were asked for before."""
+def compile_bound(bound: Bound, emission: Emission, lengths: Lengths | None = None) -> Compiled:
+    """Lift the constants of a bound query; `lengths` are those that were asked for before.
+
+    Counting at commit and sets of queries have ways of their own for very many queries, which
+    want one length.
+    """
     lifted, literals = lift(bound.node, bound.params)
     check_bounded(lifted)
     template, first = lower_windows(lifted), len(bound.params) + len(literals)
     template, more = lift_windows(template, first)
-    if not more and lengths is not None:
+    if not more and lengths is not None and emission == EVERY_CHANGE:
         template, more = lengths.lift(template, first)
     literals += more
     named = [(p.name, p.type) for p in bound.params]

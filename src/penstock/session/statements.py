@@ -68,7 +68,7 @@ def _do_createview(session: Session, statement: st.CreateView) -> Query:
     if names.is_taken(session, statement.name, statement.if_not_exists):
         return session[statement.name]
     bound = bind(statement.select.query, session._catalog)
-    compiled = compile_bound(bound, session._lengths)
+    compiled = compile_bound(bound, statement.select.emission, session._lengths)
     query = _register(session, statement.select, compiled, statement.name, statement.source)
     session._catalog.add(ViewDef(statement.name, bound.node))
     return query

@@ -219,6 +219,8 @@ def test_after_some_lengths_of_a_window_alone_the_others_share_a_template(
         "SELECT a FROM r [RANGE {}] WHERE a > 5 EXCEPT ALL SELECT a FROM s [RANGE 3]",
         "SELECT r.a FROM r [RANGE {}] JOIN s [RANGE 3] ON r.k = s.k",
         "SELECT a FROM r [RANGE {} SLIDE 1] WHERE a > 5",
+        "SELECT count(*) AS n FROM r [RANGE {}] WHERE a > 5 EMIT ON COMMIT",
+        "SELECT a FROM r [RANGE {}] WHERE a > 5 EMIT CHANGES PER ROW",
         "SELECT r.a FROM r [RANGE {}] JOIN prices p ON r.k = p.k",
     ],
 )
