@@ -183,7 +183,7 @@ class FlowOp(Operator):
         if self.block.own_windows:
             delta = match(delta)
             (length,) = self._member.lengths(delta.lin)
-            delta = delta.with_(exp=delta.exp + length)
+            delta = delta.with_(exp=delta.ts + length)
             delta = delta if at is None else self._alive(delta, at)
         else:
             delta = match(delta if at is None else self._alive(delta, at))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import UnionType
 
@@ -466,8 +466,10 @@ def flow_index(
     block: Block, log: SourceLog, scope: Scope, level: Level, at_commit: bool,
     queries: QueryTable, ctx: Context, sets: SetTable | None,
 ) -> tuple[ScanOp, MatchOp]:  # fmt: skip
-    """How a selection from one stream finds very many queries."""
+    """How a selection from one stream finds very many queries; it does not know their windows."""
     (node,) = block.scans
+    if block.own_windows:
+        node = replace(node, window=Unbounded(True))
     scan = ScanOp(node, log, scope.scope("scan"), at_commit)
     predicates = [remap(c.predicate, node.columns.index) for c in block.conditions]
     match_scope = scope.scope("match")

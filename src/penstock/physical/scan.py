@@ -22,9 +22,7 @@ def scan_edge(node: Scan) -> Edge:
     """The edge of a time window (a ROWS window is an operator above an unbounded scan)."""
     if isinstance(node.window, Range | Now):
         length = window_length(node)
-        if isinstance(length, Param):
-            return Edge(node.schema, Pattern.WK, Level.EPOCH, True, False)
-        span = length  # None with a SLIDE
+        span = length if isinstance(length, int) else None  # none with a SLIDE
         return Edge(node.schema, Pattern.WKS, Level.EPOCH, True, False, fifo=True, span=span)
     return Edge(node.schema, Pattern.MON, Level.EPOCH, False, False)
 
@@ -42,10 +40,7 @@ def window_length(scan: Scan) -> int | Param | None:
 
 
 class ScanOp(Operator):
-    """Rows of a stream with the interval of their life.
-
-    Where each query has its own window, `exp` is the time to which its length is to be added.
-    """
+    """Rows of a stream with the interval of their life."""
 
     name = "scan"
 
@@ -104,12 +99,12 @@ class ScanOp(Operator):
             return ts.copy(), ts + 1
         if not isinstance(window, Range):
             return ts.copy(), np.full(ts.shape[0], NEVER)
-        if window.slide and isinstance(window.length, int):
+        length = window.length
+        assert isinstance(length, int)
+        if window.slide:
             begin = (ts // window.slide + 1) * window.slide
-            return begin, ((ts + window.length) // window.slide + 1) * window.slide
-        if isinstance(window.length, Param):
-            return ts.copy(), ts.copy()
-        return ts.copy(), ts + window.length
+            return begin, ((ts + length) // window.slide + 1) * window.slide
+        return ts.copy(), ts + length
 
     def contents(self, clock: Clock) -> Delta:
         """The retained rows alive at the clock."""

@@ -6,6 +6,8 @@ pattern follows rule 2 of Golab & Özsu §5.2: the more complex of the inputs'.
 
 from __future__ import annotations
 
+import numpy as np
+
 from penstock.delta import Clock, Delta, Level, merge
 from penstock.errors import PlanError
 from penstock.patterns.edge import Edge, Pattern
@@ -47,8 +49,15 @@ class UnionOp(Operator):
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Merge by time."""
-        return merge(inputs, len(self.edge.schema))
+        return self._merged(inputs)
+
+    def _merged(self, parts: list[Delta]) -> Delta:
+        """What is of one instant, as all is at commit, in order of expiry if that is promised."""
+        delta = merge(parts, len(self.edge.schema))
+        if self.edge.fifo and (delta.exp[1:] < delta.exp[:-1]).any():
+            return delta.take(np.lexsort((delta.exp, delta.ts)))
+        return delta
 
     def contents(self, clock: Clock) -> Delta:
         """The contents of both inputs."""
-        return merge([op.contents(clock) for op in self.inputs], len(self.edge.schema))
+        return self._merged([op.contents(clock) for op in self.inputs])

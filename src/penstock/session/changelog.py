@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.session.readers import Readers
 
 _SCANNED = 512  # rows of a batch that are scanned rather than sorted
+_LARGEST = 1 << 30  # bytes of a batch that is sorted
 _FEW_READERS = 64  # with more, the changelog is kept up to its limit
 DEFAULT_KEPT_ROWS = 2_000_000
 
@@ -58,10 +59,10 @@ class Batch:
                 return self.table
             if not mask.any():
                 return self.table.slice(0, 0)
-            if self.who.shape[0] <= _SCANNED:
+            if self.who.shape[0] <= _SCANNED or self.table.nbytes > _LARGEST:
                 return self.table.filter(pa.array(mask))
             order = np.argsort(self.who, kind="stable")
-            (rows,) = self._take(order).combine_chunks().to_batches(len(order))
+            (rows,) = self._take(order).combine_chunks().to_batches()
             self._sorted = self.who[order], rows
         who, rows = self._sorted
         low, high = who.searchsorted([one, one + 1]).tolist()

@@ -28,7 +28,7 @@ from penstock.sql.dialect import tokenize
 from penstock.sql.literals import convert, negated, number
 from penstock.sql.parser import parse_tokens
 from penstock.sql.statements import Select
-from penstock.sql.units import LONGEST
+from penstock.sql.units import LONGEST, whole
 from penstock.types import BIGINT, STRING, SqlType
 
 _MOST_TEXTS = 10_000
@@ -128,9 +128,15 @@ class KnownTexts:
             known = variants.get(tuple(masked[i].text for i in fixed))
             if known is not None and known.lookups.hold(catalog):
                 prepared = known.filled(masked)
-                if prepared is not None:
+                if prepared is not None and not self._has_own_template(prepared.compiled):
                     return prepared
         return self._learn(tokens, text, catalog, skeleton, masked)
+
+    def _has_own_template(self, compiled: Compiled) -> bool:
+        """Whether the length that was filled in has a template of its own."""
+        return self._lengths is not None and self._lengths.is_own(
+            compiled.template, compiled.literals
+        )
 
     def _learn(
         self, tokens: list[Token], text: Text, catalog: Catalog,
@@ -182,10 +188,8 @@ def _literal(token: Token) -> Literal | None:
 
 
 def _length(token: Token, unit: int) -> Literal | None:
-    digits = token.text.replace("_", "")
-    if token.token_type is not TokenType.NUMBER or not digits.isdigit():
-        return None
-    length = int(digits) * unit
+    amount = whole(token.text) if token.token_type is TokenType.NUMBER else None
+    length = 0 if amount is None else amount * unit
     return Literal(BIGINT, length) if 0 < length <= LONGEST else None
 
 

@@ -81,7 +81,7 @@ class Session:
         self._engine = self._new_engine()
         self._catalog = MemoryCatalog()
         self._registry = Registry()
-        self._lengths = Lengths()
+        self._lengths = Lengths(lambda: self._registry)
         self._texts = KnownTexts(self._lengths)
         self._changelogs: dict[int, Changelog] = {}
         self._readers: dict[int, Readers] = {}  # by group of queries

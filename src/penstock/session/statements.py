@@ -157,7 +157,7 @@ def _do_describe(session: Session, statement: st.Describe) -> pa.Table:
 def _do_explain(session: Session, statement: st.Explain) -> str:
     if isinstance(statement.target, str):
         return session._explain_query(statement.target)
-    compiled = compile_select(statement.target, session._catalog, session._lengths)
+    compiled = compile_select(statement.target, session._catalog, session._lengths.trial())
     return explain.explain_select(session, compiled, statement.target.emission)
 
 

@@ -9,18 +9,19 @@ template each, and only those that come after share one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, Bool
+from penstock.delta import BEGINNING, EVERY_CHANGE, I64, Bool
 from penstock.logical.expr import Literal, Param
 from penstock.logical.nodes import Join, Node, Range, Rows, Scan, Unbounded, Windowed, walk
+from penstock.optimizer.rewrite import over
 from penstock.physical.flow_block import find_block
 from penstock.schema import MAX_COLUMNS
 from penstock.sharing.flow import Length
-from penstock.sharing.registry import Group
+from penstock.sharing.registry import Group, Registry
 from penstock.sharing.span import Span
 from penstock.types import BIGINT
 
@@ -45,64 +46,90 @@ class _Lifter:
         self.literals: list[Literal] = []
         self._first = first
         self._streams = frozenset(n.stream for n in walk(template) if isinstance(n, Scan))
-        self._params: dict[int, Param] = {}  # by the place of the number
+        self._params: dict[int, Param] = {}  # by the object that a window is
 
     def node(self, node: Node) -> Node:
         block = find_block(node, self._streams)
         if block is not None:
             return self.all_windows(node) if _meet(block.span) else node
-        return self._over(node, [self.node(child) for child in node.inputs])
+        return over(node, [self.node(child) for child in node.inputs])
 
     def all_windows(self, node: Node) -> Node:
         """A subplan without the lengths of its windows."""
         if not isinstance(node, Scan):
-            return self._over(node, [self.all_windows(child) for child in node.inputs])
+            return over(node, [self.all_windows(child) for child in node.inputs])
         param = self._param(node.window) if isinstance(node.window, Range) else None
         if param is None:
             return node
         return Scan(node.stream, node.stream_schema, Range(param), node.columns)
 
-    @staticmethod
-    def _over(node: Node, inputs: list[Node]) -> Node:
-        same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-        return node if same else node.with_inputs(*inputs)
-
     def _param(self, window: Range) -> Param | None:
-        """The parameter of a number in the text: one, however often a CTE or view is used."""
-        if isinstance(window.length, Param) or window.slide or window.at is None:
+        """The parameter of a window in the text: one, however often a CTE or view is used."""
+        if isinstance(window.length, Param) or window.slide:
             return None
-        place = id(window.at.place)
-        if place not in self._params:
+        if id(window) not in self._params:
             index = self._first + len(self.literals)
             if index == MAX_COLUMNS:
                 return None
-            self._params[place] = Param(BIGINT, index)
+            self._params[id(window)] = Param(BIGINT, index)
             self.literals.append(Literal(BIGINT, window.length, window.at))
-        return self._params[place]
+        return self._params[id(window)]
 
 
 class Lengths:
-    """The lengths that were asked for in plans over one window, by what the plans have else."""
+    """Which lengths in plans over one window have templates of their own, by what these share.
 
-    def __init__(self) -> None:
-        self._seen: dict[Node, set[int]] = {}
+    It begins with the templates of the registry: after a restart there are some.
+    """
+
+    def __init__(self, registry: Callable[[], Registry]) -> None:
+        self._registry = registry
+        self._own: dict[Node, set[int]] | None = None
+
+    def trial(self) -> Lengths:
+        """A copy that may be asked without consequences."""
+        copied = Lengths(self._registry)
+        copied._own = {lifted: set(lengths) for lifted, lengths in self._known().items()}
+        return copied
+
+    def is_own(self, template: Node, literals: tuple[Literal, ...]) -> bool:
+        """Whether a query that would be one of a lifted template has another."""
+        own = self._known().get(template)
+        return own is not None and literals[-1].value in own
 
     def lift(self, template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
         """As `lift_windows`: the window of such a plan, if there are many lengths already."""
-        leaves = [node for node in walk(template) if not node.inputs]
-        if len(leaves) != 1 or not isinstance(leaves[0], Scan):
+        lifted = _lift_alone(template, first)
+        if lifted is None:
             return template, ()
-        lifter = _Lifter(template, first)
-        lifted = lifter.all_windows(template)
-        if not lifter.literals:
-            return template, ()
-        if len(self._seen) > _MOST_PLANS:
-            self._seen.clear()
-        seen, length = self._seen.setdefault(lifted, set()), lifter.literals[0].value
-        assert isinstance(length, int)
-        if len(seen) < MOST_LENGTHS:
-            seen.add(length)
-        return (template, ()) if length in seen else (lifted, tuple(lifter.literals))
+        known = self._known()
+        if len(known) > _MOST_PLANS:
+            known.clear()
+        node, literal, length = lifted
+        own = known.setdefault(node, set())
+        if len(own) < MOST_LENGTHS and not self._registry().find_template(node, EVERY_CHANGE):
+            own.add(length)
+        return (template, ()) if length in own else (node, (literal,))
+
+    def _known(self) -> dict[Node, set[int]]:
+        if self._own is None:
+            self._own = {}
+            for info in self._registry().templates.values():
+                lifted = _lift_alone(info.template, len(info.params))
+                if lifted is not None and info.emission == EVERY_CHANGE:
+                    self._own.setdefault(lifted[0], set()).add(lifted[2])
+        return self._own
+
+
+def _lift_alone(template: Node, first: int) -> tuple[Node, Literal, int] | None:
+    """A plan over one window without its length, and this; None for any other plan."""
+    leaves = [node for node in walk(template) if not node.inputs]
+    if len(leaves) != 1 or not isinstance(leaves[0], Scan):
+        return None
+    lifter = _Lifter(template, first)
+    lifted = lifter.all_windows(template)
+    length = lifter.literals[0].value if lifter.literals else None
+    return (lifted, lifter.literals[0], length) if isinstance(length, int) else None
 
 
 def _meet(span: Span) -> bool:

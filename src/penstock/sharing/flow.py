@@ -114,7 +114,7 @@ class Flow:
         self.pools: list[Pool] = []
         self._ctx, self._routing, self._registry = ctx, routing, stems
         self._stems = [self._acquire(alias) for alias in range(len(span))]
-        self._longest: list[int] | None = None  # by alias, of all members
+        self._longest: list[int] | None = None  # by alias, of all members, in this step
         self._needs: tuple[int, dict[str, int]] | None = None  # at an instant, in this step
         self._stepped = self._first = False
         self._found: dict[int, Found] = {}
@@ -235,12 +235,13 @@ class Flow:
     def begin(self) -> None:
         """The engine takes a step."""
         self._stepped = False
-        self._needs = None
+        self._longest = self._needs = None
 
     def has_input(self, key: int, now: int) -> bool:
         """Whether a step at `now` has something for this member."""
         if self._stepped:
-            return key in self._found or key in self._faults
+            came = self.members[key].alone and bool(np.ptp(self.arrived()))
+            return came or key in self._found or key in self._faults
         if now == BEGINNING:
             return False
         return bool(np.count_nonzero(self._ends(now) > self._positions()))

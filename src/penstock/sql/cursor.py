@@ -12,7 +12,7 @@ from typing import NoReturn
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import Place, SqlSyntaxError
-from penstock.sql.units import CALENDAR, UNITS, Span
+from penstock.sql.units import CALENDAR, UNITS, Span, whole
 
 
 def _check_unicode(sql: str) -> None:
@@ -135,10 +135,10 @@ class Cursor:
         """Read an unsigned integer."""
         if not self.done:
             token = self.tokens[self.at]
-            digits = token.text.replace("_", "")
-            if token.token_type is TokenType.NUMBER and digits.isdigit():
+            number = whole(token.text) if token.token_type is TokenType.NUMBER else None
+            if number is not None:
                 self.at += 1
-                return int(digits)
+                return number
         self.fail(what)
 
     def span(self) -> Span:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from penstock.errors import Place, TypeError_, UnsupportedError
 from penstock.logical.expr import Literal, Value, Written
 from penstock.sql.dialect import place_of
-from penstock.sql.units import UNITS
+from penstock.sql.units import UNITS, whole
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -76,8 +76,8 @@ def number(text: str, place: Place | None) -> Literal:
     """A number as written: integers, decimals, and floats with an exponent."""
     text = text.replace("_", "")
     if text.isdigit():
-        value = int(text)
-        if value < _INT64:
+        value = whole(text)
+        if value is not None and value < _INT64:
             return Literal(INT if value < _INT32 else BIGINT, value)
         raise TypeError_(
             f"{text} does not fit a BIGINT", code="PS-TYPE-006", place=place,

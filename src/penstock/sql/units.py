@@ -27,6 +27,15 @@ UNITS = {word: n for unit, n in _MICROS.items() for word in (unit, unit + "S")}
 """µs of each unit word, in upper case."""
 
 
+_MOST_DIGITS = 40  # of a number that means something
+
+
+def whole(text: str) -> int | None:
+    """A whole number as written, None if it is none or beyond all that have a meaning."""
+    digits = text.replace("_", "")
+    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A length of time: `amount` of `unit` (None: plain units of a BIGINT time column).

@@ -238,3 +238,65 @@ def test_explain_shows_the_plan_that_would_run(ps: Any) -> None:
         ps.query(text.format(n))
     assert "[RANGE 1] where (a > $1) [WKS]" in ps.sql("EXPLAIN " + text.format(1))
     assert "[RANGE $2] where (a > $1) [WK]" in ps.sql("EXPLAIN " + text.format(50))
+
+
+def test_state_that_another_process_has_left_is_kept_for_its_longest_window() -> None:
+    """Workers of Spark take over each other's arenas: what is cached must follow Q."""
+    text = "SELECT r.a FROM r [RANGE {}] JOIN s [RANGE 5] ON r.k = s.k WHERE s.a > 0"
+    one, two = (penstock.connect(runner="inprocess") for _ in range(2))
+    for ps in (one, two):
+        for name in "rs":
+            ps.sql(f"CREATE STREAM {name} (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+        ps.query(text.format(5))
+        ps.push("r", [{"k": 1, "a": 0, "ts": 0}])
+        ps.push("s", [{"k": 2, "a": 1, "ts": 1}])
+        ps.advance(ts=2)
+    query = two.query(text.format(500))
+    two.push("r", [{"k": 1, "a": 100, "ts": 100}])
+    two.advance(ts=100)
+    one._engine.arena.restore(two._engine.arena.snapshot())
+    two._engine = one._engine
+    two.advance(ts=200)
+    two.push("s", [{"k": 1, "a": 1, "ts": 201}])
+    two.advance(ts=201)
+    assert query.view().to_pylist() == [{"a": 100}]
+
+
+def test_a_text_has_one_template_however_it_comes(ps: Any) -> None:
+    text = "SELECT a FROM r [RANGE {}] WHERE a > 5"
+    for n in range(100, 120):
+        ps.sql("EXPLAIN " + text.format(n))  # which does not count
+    for n in range(MOST_LENGTHS):
+        ps.sql(text.format(n + 1))
+    ps.query(text.format(50))
+    ps.query(text.format(1))
+    own = list(range(1, MOST_LENGTHS + 1))
+    templates = ps.sql("SHOW QUERIES").column("template").to_pylist()
+    assert templates == [*own, MOST_LENGTHS + 1, 1]
+    with penstock.connect(runner="inprocess", snapshot=ps.snapshot()) as again:
+        again.query(text.format(60))
+        again.query(text.format(2))
+        templates = again.sql("SHOW QUERIES").column("template").to_pylist()
+        assert templates == [*own, MOST_LENGTHS + 1, 1, MOST_LENGTHS + 1, 2]
+
+
+def test_windows_in_a_view_are_lifted_also_after_a_restart(ps: Any) -> None:
+    ps.sql("CREATE MATERIALIZED VIEW late AS SELECT k, a FROM r [RANGE 9] WHERE a > 3")
+    text = "SELECT x.a FROM late x JOIN s [RANGE {}] y ON x.k = y.k"
+    ps.query(text.format(1))
+    with penstock.connect(runner="inprocess", snapshot=ps.snapshot()) as again:
+        again.query(text.format(2))
+        joined = again.sql("SHOW QUERIES").column("template").to_pylist()[-2:]
+        assert joined[0] == joined[1]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("window", ["RANGE {}", "ROWS {}"])
+def test_a_number_of_thousands_of_digits_is_refused(ps: Any, window: str, known: bool) -> None:
+    text = "SELECT r.a FROM r [{}] JOIN s [RANGE 4] ON r.k = s.k WHERE s.a > {}"
+    if known:
+        ps.query(text.format(window.format(3), 5))
+    with pytest.raises(SqlSyntaxError):
+        ps.query(text.format(window.format("9" * 5000), 5))
+    with pytest.raises(TypeError_):
+        ps.query(text.format(window.format(3), "9" * 5000))

@@ -276,3 +276,16 @@ def test_explain_and_stats_show_what_the_eddy_learnt(ps: Any) -> None:
 def test_an_unknown_routing_is_refused() -> None:
     with pytest.raises(PenstockError, match="PS-ROUTING-001"):
         penstock.connect(runner="inprocess", routing="best")
+
+
+def test_a_row_at_the_same_instant_reaches_a_template_of_very_many_queries() -> None:
+    """Another member of the flow takes the step first; the clock does not move."""
+    ps = penstock.connect(runner="inprocess")
+    ps.sql("CREATE STREAM r (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    ps.query("SELECT a FROM r [RANGE 9] WHERE k = 7")
+    many = ps.query_many(
+        "SELECT a FROM r [RANGE 10] WHERE a > $x", [{"x": n} for n in range(1_025)]
+    )
+    for a, ts in ((5, 1), (6, 1), (7, 2)):
+        ps.push("r", [{"k": 1, "a": a, "ts": ts}])
+    assert many[0].view().column("a").to_pylist() == [5, 6, 7]
