@@ -240,8 +240,9 @@ class Flow:
     def has_input(self, key: int, now: int) -> bool:
         """Whether a step at `now` has something for this member."""
         if self._stepped:
-            came = self.members[key].alone and bool(np.ptp(self.arrived()))
-            return came or key in self._found or key in self._faults
+            start, end = self.arrived()
+            unrouted = self.members[key].alone and start < end
+            return unrouted or key in self._found or key in self._faults
         if now == BEGINNING:
             return False
         return bool(np.count_nonzero(self._ends(now) > self._positions()))
