@@ -42,6 +42,7 @@ ROWS = (
     "SELECT k, a FROM r [RANGE 4] WHERE a > $lo UNION ALL SELECT k, b FROM s [RANGE 4]",
     "SELECT k, a FROM r [RANGE 4] WHERE a > $lo UNION ALL SELECT k, a FROM r [ROWS 3]",
     "SELECT k, a FROM r [ROWS 4] WHERE a > $lo",
+    "SELECT k, a FROM r [UNBOUNDED] WHERE a > $lo UNION ALL SELECT k, a FROM r [ROWS 3]",
     "SELECT k, count(*) AS n FROM r [RANGE 5] GROUP BY k HAVING count(*) BETWEEN $lo AND $hi",
     "SELECT k, n + 1 AS m FROM (SELECT k, count(*) AS n FROM r [RANGE 5] GROUP BY k) AS g "
     "WHERE n > $lo",

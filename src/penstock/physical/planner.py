@@ -479,9 +479,11 @@ def flow_index(
 def recalls(operator: Operator) -> bool:
     """Whether the live output can be told from state.
 
-    An unbounded scan forgets what it read, and what was received is kept by nobody.
+    An unbounded window of one stream forgets what it read, and what was received is kept by nobody.
     """
-    if isinstance(operator, ScanOp):
+    if isinstance(operator, ScanOp) or (
+        isinstance(operator, FlowOp) and len(operator.block.scans) == 1
+    ):
         return operator.edge.expiring
     if isinstance(operator, ReceiveOp):
         return False
