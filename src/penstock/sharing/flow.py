@@ -51,6 +51,7 @@ class Member:
     place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid: pool and slot
     version: int = 0
     identity: I64 | None = None
+    _longest: tuple[I64, int, list[int]] | None = None  # of which Q
 
     @property
     def alone(self) -> bool:
@@ -66,9 +67,13 @@ class Member:
         ]
 
     def longest(self) -> list[int]:
-        """By alias, the length of the longest window."""
-        lengths = self.lengths(self.queries.live(Level.QUERY))
-        return [n if isinstance(n, int) else int(n.max(initial=0)) for n in lengths]
+        """By alias, the length of the longest window; found again only once Q is another."""
+        regs, version = self.queries.identity, self.queries.version
+        if self._longest is None or self._longest[0] is not regs or self._longest[1] != version:
+            lengths = self.lengths(self.queries.live(Level.QUERY))
+            found = [n if isinstance(n, int) else int(n.max(initial=0)) for n in lengths]
+            self._longest = regs, version, found
+        return self._longest[2]
 
 
 @dataclass(frozen=True, slots=True)
