@@ -67,7 +67,7 @@ class TypeError_(PenstockError):
 class PlanError(PenstockError):
     """A plan that cannot run, such as one that needs unbounded state."""
 
-    default_code = "PS-PLAN-001"
+    default_code = "PS-PLAN-000"
 
 
 class DataError(PenstockError):

@@ -39,6 +39,7 @@ class Schema(_Columns):
         if len(self.fields) > MAX_COLUMNS:
             raise PlanError(
                 f"{len(self.fields)} columns in one row; at most {MAX_COLUMNS} are supported",
+                code="PS-PLAN-007",
                 remedy="select fewer columns",
             )
 

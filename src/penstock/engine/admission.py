@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from penstock.delta import BEGINNING, I64, Bool
 from penstock.errors import DataError
 from penstock.schema import Field, Schema
-from penstock.types import Kind, arrow_type
+from penstock.types import arrow_type
 
 MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
@@ -134,6 +134,8 @@ def as_columns(data: Any, schema: Schema) -> dict[str, Any]:
         names = data.column_names
         _check_names(names, schema)
         return {name: data.column(i) for i, name in enumerate(names)}
+    if hasattr(data, "__arrow_c_stream__"):  # Polars and others
+        return as_columns(read_stream(data), schema)
     if isinstance(data, dict):
         data = [data]
     if isinstance(data, list) and all(isinstance(row, dict) for row in data):
@@ -142,8 +144,20 @@ def as_columns(data: Any, schema: Schema) -> dict[str, Any]:
         return {n: [row.get(n) for row in data] for n in dict.fromkeys((*schema.names, *seen))}
     raise DataError(
         f"cannot read rows from a {type(data).__name__}",
-        remedy="pass a pyarrow Table or RecordBatch, a pandas DataFrame or a list of dicts",
+        remedy="pass a pyarrow Table or RecordBatch, a pandas or Polars DataFrame, any object with "
+        "__arrow_c_stream__, or a list of dicts",
     )
+
+
+def read_stream(data: Any) -> pa.Table:
+    """The table that an object hands over by Arrow's C stream interface."""
+    try:
+        return pa.RecordBatchReader.from_stream(data).read_all()
+    except pa.ArrowException as error:
+        raise DataError(
+            f"the rows of a {type(data).__name__} cannot be read: {error}",
+            remedy="pass columns and rows, as a DataFrame has them",
+        ) from error
 
 
 def _of_series(column: pd.Series[Any]) -> Any:
@@ -178,11 +192,19 @@ def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool | None]:
         return _convert_python(values, target)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
-    if pa.types.is_dictionary(values.type) and column.type.kind is not Kind.STRING:
-        values = values.dictionary_decode()
+    if pa.types.is_dictionary(values.type):
+        values = _of_dictionary(values, target)
     if values.type == target:
         return values, None
     return _cast_leniently(values, target)
+
+
+def _of_dictionary(values: pa.DictionaryArray, target: pa.DataType) -> pa.Array:
+    """Dictionary-encoded values: as they are if these are strings for strings, else plain."""
+    words = values.dictionary
+    if words.type == pa.string_view():  # Arrow cannot take from it
+        values = pa.DictionaryArray.from_arrays(values.indices, words.cast(pa.string()))
+    return values if values.type.value_type == target else values.dictionary_decode()
 
 
 def _convert_python(values: list[Any], target: pa.DataType) -> tuple[pa.Array, Bool]:
@@ -237,7 +259,7 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
     if values.type == target:
         return values, np.zeros(n, np.bool_)
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        values = values.cast(pa.timestamp(values.type.unit, "UTC")).cast(pa.timestamp("us"))
+        values = values.cast(pa.timestamp(values.type.unit))  # the same instant, in UTC
     if pa.types.is_boolean(values.type) != pa.types.is_boolean(target) and not pa.types.is_null(
         values.type
     ):
@@ -249,6 +271,8 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
             return _read_times(values), np.zeros(n, np.bool_)
         if pa.types.is_decimal(target) and pa.types.is_integer(values.type):
             values = values.cast(pa.decimal128(38, target.scale))  # where every integer has room
+        if pa.types.is_timestamp(target) and values.type == pa.timestamp("ns"):
+            return _in_us(values), np.zeros(n, np.bool_)
         return values.cast(target), _changes_by(values, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         if n <= 1:
@@ -293,6 +317,8 @@ def _read_times(text: pa.Array) -> pa.Array:
 
 
 def _in_us(times: pa.Array) -> pa.Array:
+    if times.type.unit == "ns":  # a cast alone would round times before 1970 up
+        times = pc.floor_temporal(times, unit="microsecond")
     return times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.timestamp("us"))
 
 

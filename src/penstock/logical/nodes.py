@@ -22,13 +22,14 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # of BIGINT
 # ---- windows -------------------------------------------------------------------------
 @record
 class Range:
-    """[RANGE length SLIDE slide]: lengths in µs (or plain units); slide 0 means every instant.
+    """[RANGE length SLIDE slide]: in µs if `micros`, else in plain units; slide 0: every instant.
 
     A length that is a parameter differs from query to query; every row of Q has a positive one.
     """
 
     length: int | Param
     slide: int = 0
+    micros: bool = False
     at: Written | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -211,7 +212,9 @@ class Band:
     def __post_init__(self) -> None:
         if any(isinstance(b, int) and not _LEAST <= b <= _MOST for b in (self.low, self.high)):
             raise PlanError(
-                "a bound of the join's band is outside BIGINT", remedy="write a nearer bound"
+                "a bound of the join's band is outside BIGINT",
+                code="PS-TYPE-006",
+                remedy="write a nearer bound",
             )
 
 

@@ -14,6 +14,7 @@ from penstock.logical.expr import Param
 from penstock.logical.nodes import Now, Range, Scan, Unbounded
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator
+from penstock.sql.units import written
 from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
 
@@ -130,9 +131,13 @@ class ScanOp(Operator):
 
 
 def describe_window(node: Scan) -> str:
-    """The window as it is written, lengths in time units of the stream."""
+    """The window in the dialect's words."""
     window = node.window
     if isinstance(window, Range):
-        slide = f" SLIDE {window.slide}" if window.slide else ""
-        return f"[RANGE {window.length}{slide}]"
+        slide = f" SLIDE {_length(window.slide, window)}" if window.slide else ""
+        return f"[RANGE {_length(window.length, window)}{slide}]"
     return "[NOW]" if isinstance(window, Now) else "[UNBOUNDED]"
+
+
+def _length(length: int | Param, window: Range) -> str:
+    return written(length) if window.micros and isinstance(length, int) else str(length)

@@ -109,7 +109,7 @@ def time_unit(template: Node, catalog: MemoryCatalog) -> bool:
     if len(units) > 1:
         raise PlanError(
             "streams with TIMESTAMP time and with BIGINT time in one query",
-            code="PS-PLAN-003",
+            code="PS-PLAN-006",
             remedy="declare the time columns with one type",
         )
     if not units:  # tables alone: the time of the session's streams

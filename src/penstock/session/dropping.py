@@ -25,7 +25,7 @@ def check_sinks(session: Session, chosen: Chosen) -> None:
         if info is not None and _is_among(info, chosen):
             raise NameError_(
                 f"{create.view} feeds the sink {create.name}",
-                code="PS-NAME-003",
+                code="PS-NAME-009",
                 remedy=f"DROP SINK {create.name} first",
             )
 

@@ -15,14 +15,18 @@ from penstock.delta import I64, Emission, Level
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
+from penstock.logical.expr import Param
+from penstock.logical.nodes import Node, Range, Scan, Windowed, walk
 from penstock.optimizer.cost import cost
 from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
+from penstock.patterns.edge import Pattern
 from penstock.physical.operator import Operator
 from penstock.schema import Schema
 from penstock.session.compile import Compiled, optimise
 from penstock.session.placement import Deployed, place
 from penstock.session.values import literal_rows
+from penstock.sql.units import written
 from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
@@ -43,7 +47,8 @@ def explain_query(session: Session, info: QueryInfo) -> str:
     registry = session._registry
     names, count = registry.some_names(info.template, 5), registry.count(info.template)
     shown = ", ".join(names) + (f", … {count} in all" if count > 5 else "")
-    params = _parameters(known.params, _constants(session, template, info, known.params))
+    constants = _constants(session, template, info, known.params)
+    params = _parameters(known.params, constants, lengths_in_us(known.template))
     head = [
         f"query {info.name}: template {info.template}, parameters: {params}",
         f"shared by: {shown}",
@@ -51,20 +56,42 @@ def explain_query(session: Session, info: QueryInfo) -> str:
     deployed = _deployed(session)
     if deployed is not None:
         head.append(placement(deployed[info.template].plan, session))
-    return "\n".join(head + tree(template, session))
+    return "\n".join([*head, *tree(template, session), *legend(template)])
 
 
-def _parameters(params: Schema, constants: list[str]) -> str:
+def _parameters(params: Schema, constants: list[str], lengths: set[int]) -> str:
     """The parameters as operators show them: by name, or by number where they were constants.
 
-    What is known of them are the last ones, or all.
+    The last constants are known, or all. Parameters in `lengths` are lengths of time in µs.
     """
     parts, unknown = [], len(params) - len(constants)
     for at, field in enumerate(params):
         name = at + 1 if field.name == f"p{at + 1}" else field.name
-        value = "" if at < unknown else f" = {constants[at - unknown]}"
-        parts.append(f"${name} {field.type}{value}")
+        known = constants[at - unknown] if at >= unknown else ""
+        shown = written(int(known)) if known and at in lengths else known
+        parts.append(f"${name} {field.type}" + (f" = {shown}" if shown else ""))
     return ", ".join(parts) or "none"
+
+
+def lengths_in_us(template: Node) -> set[int]:
+    """The places of parameters that are lengths of windows in µs."""
+    windows = [node.window for node in walk(template) if isinstance(node, Scan | Windowed)]
+    ranges = [window for window in windows if isinstance(window, Range) and window.micros]
+    return {window.length.index for window in ranges if isinstance(window.length, Param)}
+
+
+_LEGEND = {
+    Pattern.MON: "results are never deleted",
+    Pattern.WKS: "results leave when their rows expire, first in, first out",
+    Pattern.WK: "results leave when their rows expire, in any order",
+    Pattern.STR: "results may be deleted before their rows expire",
+}
+
+
+def legend(template: Template) -> list[str]:
+    """What the update patterns in a plan mean."""
+    used = {operator.edge.pattern for operator in template.plan.operators}
+    return ["", *(f"[{p.value}] {means}" for p, means in _LEGEND.items() if p in used)]
 
 
 def _constants(session: Session, template: Template, info: QueryInfo, params: Schema) -> list[str]:
@@ -128,11 +155,13 @@ def explain_select(session: Session, compiled: Compiled, emission: Emission) -> 
     row = literal_rows(compiled.literals, engine.strings)
     lifted = Schema(compiled.params.fields[compiled.explicit :])
     constants = _shown(row, lifted, engine.strings)
-    head = [f"parameters: {_parameters(compiled.params, constants)}"]
+    lengths = lengths_in_us(compiled.template)
+    head = [f"parameters: {_parameters(compiled.params, constants, lengths)}"]
     if (deployed := _deployed(session)) is not None:
         shards = session._job.shards  # type: ignore[attr-defined]
         head.append(placement(place(block, engine, shards, deployed.routes).plan, session))
-    return "\n".join([*head, *tree(engine.templates[1], session)])
+    shown = engine.templates[1]
+    return "\n".join([*head, *tree(shown, session), *legend(shown)])
 
 
 def _deployed(session: Session) -> Deployed | None:

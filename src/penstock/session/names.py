@@ -19,7 +19,7 @@ def is_taken(session: Session, name: str, if_not_exists: bool) -> bool:
         return True
     raise NameError_(
         f"{name} already exists",
-        code="PS-NAME-002",
+        code="PS-NAME-008",
         remedy="choose another name, drop it first, or write IF NOT EXISTS",
     )
 
@@ -27,6 +27,13 @@ def is_taken(session: Session, name: str, if_not_exists: bool) -> bool:
 def find_table(session: Session, name: str) -> TableDef:
     """The table called `name`."""
     found = session._catalog.relation(name)
+    if isinstance(found, StreamDef):
+        raise NameError_(
+            f"{found.name} is a stream: its rows come in order of time and are never changed",
+            code="PS-NAME-011",
+            remedy=f"bring rows with push('{found.name}', rows), or from files: "
+            f"CREATE STREAM … FROM parquet OPTIONS (path …)",
+        )
     if not isinstance(found, TableDef):
         raise NameError_(f"no table called {name}", remedy="SHOW TABLES lists them")
     return found

@@ -96,7 +96,7 @@ class Query:
         if self._dropped:
             raise NameError_(
                 f"query {self.name} was dropped",
-                code="PS-NAME-004",
+                code="PS-NAME-010",
                 remedy="register it again; changes() still gives what it had left",
             )
         return self._session

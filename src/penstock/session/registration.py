@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING, I64, Emission
 from penstock.engine import blocks as b
-from penstock.engine.admission import convert
+from penstock.engine.admission import convert, read_stream
 from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
 from penstock.kernels.changes import INSERT
 from penstock.optimizer.emit import choose_emits
@@ -28,7 +28,7 @@ from penstock.session.values import literal_rows
 from penstock.session.windows import history_needs, lengths_of
 from penstock.sharing.names import Names
 from penstock.sharing.registry import Chosen, Group, TemplateInfo
-from penstock.sql.units import LONGEST
+from penstock.sql.units import LONGEST, written
 from penstock.state.convert import to_rows
 from penstock.state.source_log import SourceLog
 
@@ -49,12 +49,14 @@ def params_table(params: Any) -> pa.Table:
     elif isinstance(params, list) and all(isinstance(row, dict) for row in params):
         names = dict.fromkeys(name for row in params for name in row)
         params = _table_of([(str(name), [row.get(name) for row in params]) for name in names])
+    elif not isinstance(params, pa.Table) and hasattr(params, "__arrow_c_stream__"):
+        params = read_stream(params)
     if isinstance(params, pa.Table):
         _check_once(params.column_names)
         return params
     raise DataError(
         f"cannot read parameters from a {type(params).__name__}",
-        remedy="pass a pyarrow Table, a pandas DataFrame or a list of dicts",
+        remedy="pass a pyarrow Table, a pandas or Polars DataFrame or a list of dicts",
     )
 
 
@@ -274,13 +276,17 @@ def check_history(session: Session, compiled: Compiled, rows: I64) -> None:
         behind = source.watermark - clock
         if need is not None and source.retain >= need + behind:
             continue
-        unit = "" if lookup.find_stream(session, stream).unit_time else " MICROSECONDS"
         raise HistoryError(
             f"stream {stream} does not retain the history this query asks for",
             remedy="register the query before the first row, or use a RANGE window and RETAIN"
             if need is None
-            else f"declare {stream} with RETAIN {need + behind}{unit}",
+            else f"declare {stream} with RETAIN {_retention(session, stream, need + behind)}",
         )
+
+
+def _retention(session: Session, stream: str, length: int) -> str:
+    """A length to retain, as it is written for a stream."""
+    return str(length) if lookup.find_stream(session, stream).unit_time else written(length)
 
 
 def template_for(

@@ -266,7 +266,7 @@ class Session:
     def _subscribe_all(self, readers: Readers, callback: Callback) -> None:
         with self._look():
             if not readers.running().shape[0]:
-                raise NameError_("all these queries were dropped", code="PS-NAME-004")
+                raise NameError_("all these queries were dropped", code="PS-NAME-010")
             self._listeners.append((readers, callback))
 
     def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
@@ -483,6 +483,6 @@ def _check_keeps(template: TemplateInfo, name: str) -> None:
     if template.monotonic:
         raise UnsupportedError(
             f"query {name} keeps nothing: it has changes but no view",
-            code="PS-PLAN-004",
+            code="PS-VIEW-005",
             remedy="read changes(), or put a window on its stream",
         )

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.errors import NameError_
+from penstock.session.values import shown_time
 from penstock.session.windows import warming
 from penstock.sharing.registry import Group
 from penstock.sql.catalog import StreamDef, TableDef
@@ -21,7 +22,7 @@ def show(what: str, session: Session) -> pa.Table:
     """The streams, tables, queries or sinks of a session."""
     rows: list[dict[str, Any]]
     if what == "STREAMS":
-        rows = [_stream_row(s, session) for s in _of(session, StreamDef)]
+        rows = [_stream_row(s, session) | _time_row(s, session) for s in _of(session, StreamDef)]
         return _table(rows, "name", "time", "watermark", "received", "late", "quarantined")
     if what == "TABLES":
         rows = [
@@ -81,6 +82,12 @@ def _stream_row(stream: StreamDef, session: Session) -> dict[str, Any]:
         "late": meter.late_rows,
         "quarantined": meter.quarantined,
     }
+
+
+def _time_row(stream: StreamDef, session: Session) -> dict[str, Any]:
+    """The watermark as the stream's times are written."""
+    mark = session._engine.sources[stream.name].watermark
+    return {"watermark": None if mark == BEGINNING else shown_time(mark, stream.unit_time)}
 
 
 def describe(name: str, session: Session) -> pa.Table:

@@ -92,6 +92,7 @@ def _do_createsink(session: Session, statement: st.CreateSink) -> None:
             return
         raise NameError_(
             f"there is already a sink called {statement.name}",
+            code="PS-NAME-008",
             remedy="choose another name, drop it first, or write IF NOT EXISTS",
         )
     info = session._query_info(statement.view)
@@ -137,7 +138,7 @@ def drop_relation(session: Session, name: str, kind: str) -> bool:
     if readers:
         raise NameError_(
             f"{name} is read by {readers[0]}" + (" and others" if len(readers) > 1 else ""),
-            code="PS-NAME-003",
+            code="PS-NAME-009",
             remedy="drop the queries that read it first",
         )
     del session._catalog.relations[name.lower()]

@@ -55,6 +55,7 @@ def _places(names: Iterable[str], table: TableDef, place: Place | None) -> list[
         if name.lower() not in known:
             raise NameError_(
                 f"table {table.name} has no column {name}",
+                code="PS-NAME-002",
                 place=place,
                 remedy=f"its columns are {', '.join(table.schema.names)}",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,16 @@ def event_time(ts: Any, stream: StreamDef) -> int:
             remedy="pass an integer for BIGINT time; a datetime, text or µs for TIMESTAMP time",
         )
     return number
+
+
+def shown_time(time: int, unit_time: bool) -> str:
+    """An event time as people write it; a time that no calendar has stays a number of µs."""
+    if unit_time:
+        return str(time)
+    try:
+        return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=time)).isoformat(" ")
+    except OverflowError:
+        return f"{time} µs"
 
 
 def _event_number(ts: Any, stream: StreamDef) -> int | None:

@@ -58,10 +58,10 @@ class _Lifter:
         """A subplan without the lengths of its windows."""
         if not isinstance(node, Scan):
             return over(node, [self.all_windows(child) for child in node.inputs])
-        param = self._param(node.window) if isinstance(node.window, Range) else None
-        if param is None:
+        if not isinstance(node.window, Range) or (param := self._param(node.window)) is None:
             return node
-        return Scan(node.stream, node.stream_schema, Range(param), node.columns)
+        window = Range(param, micros=node.window.micros)
+        return Scan(node.stream, node.stream_schema, window, node.columns)
 
     def _param(self, window: Range) -> Param | None:
         """The parameter of a window in the text: one, however often a CTE or view is used."""

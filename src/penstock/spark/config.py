@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
 from penstock.spark import java
+from penstock.spark.workers import OURS, check_workers
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = (
@@ -71,10 +72,9 @@ def build_session(
 ) -> SparkSession:
     """The user's session, checked, or one of our own."""
     if spark is not None:
-        _check(spark)
-        return spark
+        return check_workers(_check(spark))
     if SparkContext._active_spark_context is not None:
-        return _check(SparkSession.builder.getOrCreate())
+        return check_workers(_check(SparkSession.builder.getOrCreate()))
     _check_java()
     master = _retrying(master)
     os.environ["PENSTOCK_PYTHON"] = sys.executable
@@ -136,7 +136,7 @@ def _retrying(master: str | None) -> str:
 
 def _worker_python(master: str) -> str:
     """The Python of workers; on this machine, with the pyspark that is installed (see there)."""
-    script = Path(__file__).with_name("worker-python")
+    script = Path(OURS)
     installed = Path(_find_spark_home()) == Path(pyspark.__file__).parent
     usable = master.startswith("local[") and installed and os.access(script, os.X_OK)
     return str(script) if usable else sys.executable

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
 from penstock.spark.config import SparkError, log_remedy
+from penstock.spark.workers import unfit_workers
 
 _OURS = re.compile(
     r"penstock\.(?:\w+\.)+\w+: \[(PS-[A-Z]+-\d+)\] ([^\n]*)(?:\n\s+remedy: ([^\n]*))?"
@@ -41,6 +42,8 @@ def essential(text: str) -> PenstockError:
     ours = _OURS.search(text)
     if ours:
         return SparkError(ours[2], code=ours[1], remedy=ours[3] or "")
+    if (unfit := unfit_workers(text)) is not None:
+        return unfit
     remedy = f"remove the cause and start again: the checkpoint is good{log_remedy()}"
     return SparkError(f"the job failed: {_said(text)}", code="PS-SPARK-002", remedy=remedy)
 

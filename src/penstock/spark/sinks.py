@@ -110,7 +110,11 @@ class SparkSinks:
         that are there when it is new.
         """
         if spec.name in self._open:
-            raise NameError_(f"there is already a sink called {spec.name}")
+            raise NameError_(
+                f"there is already a sink called {spec.name}",
+                code="PS-NAME-008",
+                remedy="choose another name, or drop it first",
+            )
         writer = self._writer(spec)
         with self._lock:
             self._open[spec.name] = (spec, writer)

@@ -21,7 +21,13 @@ from penstock.logical.functions import (
 from penstock.logical.udf import Udf
 from penstock.sql import coercion
 from penstock.sql.arithmetic import arithmetic
-from penstock.sql.complain import OTHER, misnamed, mistyped, unsupported
+from penstock.sql.complain import (
+    OTHER,
+    misnamed,
+    mistyped,
+    unsupported,
+)
+from penstock.sql.windows import WINDOW_CALLS, WINDOW_REMEDY
 from penstock.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Kind, SqlType
 
 if TYPE_CHECKING:
@@ -74,6 +80,8 @@ def _aggregate(
 
 
 def _unknown(written: str, node: exp.Expr) -> Exception:
+    if written.lower() in WINDOW_CALLS:
+        return misnamed(node, "PS-NAME-004", f"there is no function {written}", WINDOW_REMEDY)
     callable_ = [n for n, s in FUNCTIONS.items() if not s.operator]
     close = get_close_matches(written.lower(), [*callable_, *ALIASES, *AGGREGATES], n=1)
     hint = f"did you mean {close[0]}? " if close else ""

@@ -49,6 +49,21 @@ class Text:
         return self._places[offset]
 
 
+_BEGINNINGS = (
+    "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN",
+    "ALTER",
+)  # fmt: skip
+"""First words of statements."""
+
+
+def semicolon_remedy(token: Token | None) -> str:
+    """What to do about a word that begins a statement in the middle of another; else nothing."""
+    words = _words(token) if token is not None else []
+    if not words or words[0] not in _BEGINNINGS:
+        return ""
+    return f"put a ; before {words[0]} if it begins another statement"
+
+
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 
 
@@ -82,8 +97,12 @@ class Cursor:
         raise SqlSyntaxError(
             f"expected {expected}, found {got}",
             place=self.place(),
-            remedy=remedy or f"write {expected} here",
+            remedy=self._misplaced() or remedy or f"write {expected} here",
         )
+
+    def _misplaced(self) -> str:
+        """The remedy where the next token begins another statement."""
+        return "" if self.done or not self.at else semicolon_remedy(self.tokens[self.at])
 
     def _match(self, words: tuple[str, ...]) -> int | None:
         """How many tokens the words take, None when they do not stand here."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -18,8 +19,14 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer as SqlglotTokenizer
 
 from penstock.errors import Place, SqlSyntaxError
-from penstock.sql.cursor import Cursor, Text
-from penstock.sql.windows import STARTS, WindowSpec, parse_window
+from penstock.sql.cursor import Cursor, Text, semicolon_remedy
+from penstock.sql.windows import (
+    STARTS,
+    WINDOW_CALLS,
+    WINDOW_REMEDY,
+    WindowSpec,
+    parse_window,
+)
 
 _KEPT = ("CAST", "TRY_CAST", "EXTRACT")
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
@@ -204,12 +211,22 @@ def _syntax_error(error: ParseError, parser: Penstock.Parser, place: Place) -> S
     token = parser._curr or parser._prev
     at = parser.text.place(token.start) if token else place
     message = str(told.get("description") or "cannot be parsed").split(" but got <")[0].rstrip(".")
+    message = message.replace("Invalid expression / Unexpected token", "unexpected text")
     found = f" near '{token.text}'" if token and token.text else ""
     return SqlSyntaxError(
         message[0].lower() + message[1:] + found,
         place=at,
-        remedy="check the text just before this place: a missing comma, bracket or keyword",
+        remedy=_window_remedy(parser)
+        or semicolon_remedy(parser._curr)
+        or "check the text just before this place: a missing comma, bracket or keyword",
     )
+
+
+def _window_remedy(parser: Penstock.Parser) -> str:
+    """The remedy where a window function of another dialect stands before the error."""
+    read = parser._tokens[: parser._index + 1]
+    calls = (a.text for a, b in pairwise(read) if b.token_type is TokenType.L_PAREN)
+    return WINDOW_REMEDY if any(name.lower() in WINDOW_CALLS for name in calls) else ""
 
 
 def place_of(node: exp.Expr | None) -> Place | None:

@@ -30,10 +30,16 @@ from penstock.logical.nodes import (
 from penstock.schema import Schema
 from penstock.sql.catalog import Catalog, StreamDef, TableDef, ViewDef
 from penstock.sql.coercion import Params
-from penstock.sql.complain import OTHER, WINDOW, misnamed, only, unsupported
+from penstock.sql.complain import (
+    OTHER,
+    WINDOW,
+    misnamed,
+    only,
+    unsupported,
+)
 from penstock.sql.joins import is_nrr
 from penstock.sql.scopes import Context
-from penstock.sql.windows import WindowSpec
+from penstock.sql.windows import WINDOW_CALLS, WINDOW_REMEDY, WindowSpec
 
 
 def window_of(node: exp.Expr) -> WindowSpec | None:
@@ -50,9 +56,9 @@ def named_relation(node: exp.Table, context: Context, ctes: dict[str, Node]) -> 
     catalog = context.catalog
     only(node, "this", "alias", "joins")
     if not isinstance(node.this, exp.Identifier):
-        raise unsupported(
-            node, OTHER, "table functions are not supported", "name a stream, table or view"
-        )
+        windowing = node.this.name.lower() in WINDOW_CALLS
+        remedy = WINDOW_REMEDY if windowing else "name a stream, table or view"
+        raise unsupported(node, OTHER, "table functions are not supported", remedy)
     name, spec = node.name, window_of(node)
     if name.lower() in ctes:
         return windowed(ctes[name.lower()], spec, context)
@@ -101,11 +107,11 @@ def resolve(spec: WindowSpec | None, schema: Schema, unit_time: bool, params: Pa
     assert spec.length is not None
     span, length = spec.length, spec.length.resolve(unit_time, "RANGE")
     if span.name is not None:
-        return Range(params.length(span.name, span.one, span.place))
+        return Range(params.length(span.name, span.one, span.place), micros=not unit_time)
     assert span.place is not None
     slide = spec.slide.resolve(unit_time, "SLIDE") if spec.slide else 0
     try:
-        return Range(length, slide, Written(span.place, unit=span.one))
+        return Range(length, slide, not unit_time, Written(span.place, unit=span.one))
     except PlanError as error:
         raise PlanError(
             error.message, code=error.code, place=spec.place,

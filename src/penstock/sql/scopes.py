@@ -98,6 +98,9 @@ class Scope:
         written = f"{node.table}.{node.name}" if node.table else node.name
         if node.table and node.table.lower() not in self.relations:
             remedy = f"the relations here are {', '.join(sorted(self.relations)) or 'none'}"
+        elif node.this.quoted and not close:
+            text = node.name.replace("'", "''")
+            remedy = f"a string stands in single quotes: '{text}'; double quotes are for names"
         elif close:
             remedy = f"did you mean {close[0]}?"
         else:

@@ -27,6 +27,13 @@ UNITS = {word: n for unit, n in _MICROS.items() for word in (unit, unit + "S")}
 """µs of each unit word, in upper case."""
 
 
+def written(micros: int) -> str:
+    """A length of time as the dialect writes it: ``written(90_000_000) == "90 SECONDS"``."""
+    unit, one = next((u, n) for u, n in reversed(_MICROS.items()) if micros % n == 0)
+    amount = micros // one
+    return f"{amount} {unit}{'' if amount == 1 else 'S'}"
+
+
 _MOST_DIGITS = 40  # of a number that means something
 
 

@@ -14,6 +14,12 @@ FORMS = (
 )
 STARTS = [["RANGE"], ["ROWS"], ["PARTITION"], ["NOW"], ["UNBOUNDED"]]
 """First words after the bracket that make it a window."""
+WINDOW_CALLS = frozenset({"window", "tumble", "hop", "session", "session_window", "cumulate"})
+"""Functions that make windows in other dialects."""
+WINDOW_REMEDY = (
+    "write the window behind the stream: s [RANGE 10 MINUTES SLIDE 10 MINUTES] for a tumbling "
+    "window, s [RANGE 10 MINUTES SLIDE 1 MINUTE] for a hopping one"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ class StringTable:
         """The string of one code."""
         starts, lengths, heap = self.arrays()
         if not 0 <= code < self.capacity or lengths[code] < 0:
-            raise StateError(f"no string has the code {code}", code="PS-STATE-002")
+            raise StateError(f"no string has the code {code}")
         return heap[starts[code] : starts[code] + lengths[code]].tobytes().decode()
 
     # ---- reclamation -------------------------------------------------------------------

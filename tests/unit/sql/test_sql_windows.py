@@ -18,13 +18,13 @@ def window(sql: str) -> Window:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[RANGE 10 MINUTES]", Range(10 * MINUTE)),
-        ("[range 1 minute slide 30 seconds]", Range(MINUTE, MINUTE // 2)),
-        ("[RANGE 5 MICROSECONDS]", Range(5)),
-        ("[RANGE 5 MILLISECONDS]", Range(5_000)),
-        ("[RANGE 2 HOURS]", Range(120 * MINUTE)),
-        ("[RANGE 1 DAY]", Range(1440 * MINUTE)),
-        ("[RANGE 1 WEEK]", Range(7 * 1440 * MINUTE)),
+        ("[RANGE 10 MINUTES]", Range(10 * MINUTE, micros=True)),
+        ("[range 1 minute slide 30 seconds]", Range(MINUTE, MINUTE // 2, micros=True)),
+        ("[RANGE 5 MICROSECONDS]", Range(5, micros=True)),
+        ("[RANGE 5 MILLISECONDS]", Range(5_000, micros=True)),
+        ("[RANGE 2 HOURS]", Range(120 * MINUTE, micros=True)),
+        ("[RANGE 1 DAY]", Range(1440 * MINUTE, micros=True)),
+        ("[RANGE 1 WEEK]", Range(7 * 1440 * MINUTE, micros=True)),
         ("[ROWS 10]", Rows(10)),
         ("[PARTITION BY k ROWS 3]", Rows(3, (0,))),
         ("[PARTITION BY name, K ROWS 3]", Rows(3, (5, 0))),
@@ -63,7 +63,7 @@ def test_subquery_view_and_cte_windows() -> None:
     ):
         node = plan(sql)
         assert isinstance(node, Windowed)
-        assert node.window == Range(5_000_000)
+        assert node.window == Range(5_000_000, micros=True)
         assert picture(node.input) == inner
     node = plan("SELECT * FROM plain [PARTITION BY a ROWS 2]")
     assert isinstance(node, Windowed)
