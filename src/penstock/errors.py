@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.secret import masked
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -28,10 +30,10 @@ class PenstockError(Exception):
     def __init__(
         self, message: str, *, code: str | None = None, place: Place | None = None, remedy: str = ""
     ) -> None:
-        self.message = message
+        self.message = masked(message)
         self.code = code or self.default_code
         self.place = place
-        self.remedy = remedy
+        self.remedy = masked(remedy)
         super().__init__(str(self))
 
     def __str__(self) -> str:

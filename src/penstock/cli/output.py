@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.errors import PenstockError
-from penstock.inprocess.sinks import Sink, json_lines, open_sink
+from penstock.inprocess.sinks import Sink, file_name, json_lines, open_sink
 
 STYLES = {
     "insert": ("+", "green"),
@@ -165,7 +165,7 @@ class ParquetWriter:
         """One file per query and batch."""
         if query not in self.sinks:
             mode = "append" if self.append else "overwrite"
-            options = {"path": os.path.join(self.out, query), "mode": mode}
+            options = {"path": os.path.join(self.out, file_name(query)), "mode": mode}
             self.sinks[query] = open_sink("parquet", options, query)
         self.sinks[query].write(rows, batch)
 
@@ -173,7 +173,7 @@ class ParquetWriter:
         """One file per query."""
         try:
             os.makedirs(self.out, exist_ok=True)
-            pq.write_table(rows, os.path.join(self.out, f"{query}.parquet"))
+            pq.write_table(rows, os.path.join(self.out, f"{file_name(query)}.parquet"))
         except OSError as error:
             raise PenstockError(
                 f"cannot write into {self.out}: {error.strerror}",

@@ -22,10 +22,12 @@ from rich.table import Table
 
 from penstock.errors import DataError
 
-__all__ = ["FORMATS", "Sink", "json_lines", "open_sink"]
+__all__ = ["FORMATS", "Sink", "file_name", "json_lines", "open_sink"]
 
 FORMATS = ("parquet", "json", "csv", "console")
 _BATCH_FILE = re.compile(r"part-\d{12}\.(parquet|json|csv)")
+_AWAY = re.compile(r"[/\\%\0]|^\.")
+"""What would make a name a path, and the sign that stands for it."""
 _SIGNS = {"insert": "+", "delete": "-", "update_preimage": "<", "update_postimage": ">"}
 
 
@@ -63,6 +65,11 @@ def open_sink(format: str, options: Mapping[str, str], name: str) -> Sink:
     if kind == "console":
         return _console(name, given.get("rows", "20"))
     return _directory(kind, given, name)
+
+
+def file_name(name: str) -> str:
+    """A name of the user's as the name of a file: it stays in its directory."""
+    return _AWAY.sub(lambda found: f"%{ord(found[0]):02X}", name)
 
 
 # ---- directories ---------------------------------------------------------------------

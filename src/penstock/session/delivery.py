@@ -94,9 +94,10 @@ def is_whole(create: CreateSink) -> bool:
     return given.get(WHOLE, "false").lower() != "false"
 
 
-def own_options(create: CreateSink) -> dict[str, str]:
-    """The options that are for the sink itself."""
-    return {key: value for key, value in create.options if key.lower() != WHOLE}
+def own_options(session: Session, create: CreateSink) -> dict[str, str]:
+    """The options that are for the sink itself, secrets included."""
+    options = session._vault.plain(create.options)
+    return {key: value for key, value in options if key.lower() != WHOLE}
 
 
 def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:

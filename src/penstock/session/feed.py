@@ -26,7 +26,7 @@ def read_sources(session: Session) -> None:
     readers = {}
     for stream in [r for r in session._catalog.relations.values() if isinstance(r, StreamDef)]:
         if stream.format is not None:
-            options = dict(stream.options)
+            options = dict(session._vault.plain(stream.options))
             reader = open_source(stream.format, options, stream.schema, _BATCH_ROWS)
             readers[stream.name] = iter(reader)
     skip = {name: session._meters[name].received for name in readers}

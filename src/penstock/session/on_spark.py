@@ -7,6 +7,7 @@ says how many there were and how far time has come.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from penstock.session import delivery, feed, image, names
 from penstock.session.kept_out import KeptOut
 from penstock.session.session import _DAY_US
 from penstock.session.sharded import ShardedSession
+from penstock.session.vault import Vault
 from penstock.session.view_store import ViewStore
 from penstock.shards import entries as e
 from penstock.shards import wire
@@ -82,6 +84,7 @@ class OnSpark(ShardedSession):
         self._spark_job: SparkJob = self._job  # type: ignore[assignment]
         self._spark_sinks.checkpoint = self._spark_job.id
         self._durable = checkpoint is not None
+        self._vault = Vault(self._spark_job.path)
         self._kept_out = KeptOut(self._spark_job.path)
         self._views = ViewStore(
             self._spark_job.path / "views.duckdb" if self._durable else None, self._spark_job.id
@@ -102,7 +105,8 @@ class OnSpark(ShardedSession):
         if stream.format is None:
             return
         if stream.format.lower() != FRAME:
-            self._frames[stream.name] = open_source(self._spark, stream)
+            opened = replace(stream, options=self._vault.plain(stream.options))
+            self._frames[stream.name] = open_source(self._spark, opened)
         if stream.name in self._frames:
             self._spark_job.add_source(stream.name, self._frames[stream.name])
 
@@ -310,7 +314,7 @@ class OnSpark(ShardedSession):
     # ---- sinks -----------------------------------------------------------------------
     def _open_sink(self, create: st.CreateSink) -> Sink:
         """A sink of a query, or (option `whole_template`) of all queries that share its plan."""
-        options, whole = delivery.own_options(create), delivery.is_whole(create)
+        options, whole = delivery.own_options(self, create), delivery.is_whole(create)
         return self._add_sink(create.name, create.view, create.format, options, whole)
 
     def _fed_sinks(self) -> Collection[tuple[st.CreateSink, Sink]]:

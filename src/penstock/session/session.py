@@ -51,6 +51,7 @@ from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, save, take
 from penstock.session.values import event_time, parse_type
+from penstock.session.vault import Vault
 from penstock.session.windows import Lengths, warming
 from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
@@ -96,6 +97,7 @@ class Session:
         self._off = optimizer_off
         self._keep = keep_changes
         self._checkpoint = checkpoint
+        self._vault = Vault(checkpoint)
         self._lock = threading.RLock()
         self._ticker: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -127,7 +129,7 @@ class Session:
         result: Any = None
         with self._open():
             for statement in parse_script(text):
-                result = self._execute(statement)
+                result = self._execute(self._vault.hide(statement))
         return result
 
     def _execute(self, statement: st.Statement) -> Any:
@@ -138,7 +140,7 @@ class Session:
 
     def _open_sink(self, create: st.CreateSink) -> Sink:
         """A sink for the changes of a query."""
-        return open_sink(create.format, delivery.own_options(create), create.name)
+        return open_sink(create.format, delivery.own_options(self, create), create.name)
 
     def _fed_sinks(self) -> Collection[tuple[st.CreateSink, Sink]]:
         """The sinks that get their changes from this session."""

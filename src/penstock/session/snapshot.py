@@ -23,6 +23,7 @@ from penstock.logical.udf import Udf
 from penstock.session import registration
 from penstock.session.readers import Readers
 from penstock.sql.catalog import StreamDef, TableDef
+from penstock.state.private import make_private
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -111,7 +112,7 @@ def save(session: Session, directory: Path) -> None:
     staged = directory / f"{_FILE}.{os.getpid()}"
     data = pickle.dumps(take(session))
     with _writing(directory):
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private(directory, (_FILE,))
         staged.write_bytes(data)
         staged.replace(directory / _FILE)
 
@@ -120,7 +121,7 @@ def load(directory: Path) -> Snapshot | None:
     """The saved session of a checkpoint directory, which is made; None when there is none."""
     path = directory / _FILE
     with _writing(directory):
-        directory.mkdir(parents=True, exist_ok=True)
+        make_private(directory, (_FILE,))
         if not os.access(directory, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     if (directory / "penstock.json").exists():

@@ -259,7 +259,7 @@ class SessionLog:
         if self._fd >= 0:
             os.close(self._fd)
         path = segment_path(self.directory, first)
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         self._size = 0
         if self._sync:
             folder = os.open(self.directory, os.O_RDONLY)

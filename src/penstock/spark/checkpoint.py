@@ -21,6 +21,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.errors import StateError
+from penstock.state.private import make_private
 
 FORMAT = 4
 """Of the directory; 2: Spark names the states of shards by what made them."""
@@ -45,7 +46,7 @@ class Checkpoint:
         self.temporary = directory is None
         self.path = Path(tempfile.mkdtemp(prefix="penstock-")) if directory is None else directory
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_private(self.path, ("penstock.json",))
             self._lock = self._take_lock()
             try:
                 self.identity = self._identify(shards)
@@ -74,7 +75,7 @@ class Checkpoint:
         return self.path / "spark"
 
     def _take_lock(self) -> int:
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -54,6 +55,8 @@ KAFKA_REMEDY = (
     f'"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"}})'
 )
 _UNRESOLVED = re.compile(r"\[unresolved dependency: ([^\s:]+)")
+LOCAL_DIR = "spark.local.dir"
+_OWN_FOLDER = "penstock-local-"
 _log: Path | None = None
 """Where the Spark that we started writes; removed at exit unless an error named it."""
 
@@ -82,7 +85,9 @@ def build_session(
     conf = SparkConf(loadDefaults=False).setAppName("penstock").setMaster(master)
     for key, value in java.start_options({**_STATIC, **(options or {})}).items():
         conf.set(key, value)
-    kept, log = log, log or Path(tempfile.gettempdir()) / f"penstock-spark-{os.getpid()}.log"
+    if not conf.contains(LOCAL_DIR):
+        conf.set(LOCAL_DIR, _private_folder())
+    kept, log = log, log or _private_log()
     global _log
     _log = log
     try:
@@ -97,6 +102,26 @@ def build_session(
         return made
     except Exception as error:
         raise _not_started(error, log) from None
+
+
+def _private_folder() -> str:
+    """Where Spark spills rows; it would else do so in folders that everybody can read."""
+    folder = tempfile.mkdtemp(prefix=_OWN_FOLDER)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def lasting_folder(spark: SparkSession) -> Path:
+    """Where caches outlive a process: the session's local directory, if it is not our own."""
+    chosen = Path((spark.conf.get(LOCAL_DIR, None) or tempfile.gettempdir()).split(",")[0])
+    return Path(tempfile.gettempdir()) if chosen.name.startswith(_OWN_FOLDER) else chosen
+
+
+def _private_log() -> Path:
+    """A file for what Spark says, which may name data: readable by its owner alone."""
+    file, name = tempfile.mkstemp(prefix=f"penstock-spark-{os.getpid()}-", suffix=".log")
+    os.close(file)
+    return Path(name)
 
 
 def _call_daemon(spark: SparkSession) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ from penstock.shards.session_log import LogReader, SessionLog
 from penstock.spark import pickling
 from penstock.spark.cells import results_of
 from penstock.spark.checkpoint import Checkpoint
-from penstock.spark.config import SparkError, query_settings, settings
+from penstock.spark.config import SparkError, lasting_folder, query_settings, settings
 from penstock.spark.failure import translated
 from penstock.spark.log_source import batch_end
 from penstock.spark.manifest import Manifest, Manifests, Mark
@@ -216,8 +215,7 @@ class SparkJob:
 
     def _arenas(self) -> str:
         """Where shards keep their arenas; the same after a restart on this machine."""
-        base = self._spark.conf.get("spark.local.dir", None) or tempfile.gettempdir()
-        return str(Path(base.split(",")[0], f"penstock-{self._checkpoint.identity.id}"))
+        return str(lasting_folder(self._spark) / f"penstock-{self._checkpoint.identity.id}")
 
     def catch_up(self) -> None:
         """Nothing waits: batches run by themselves."""

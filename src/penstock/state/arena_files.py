@@ -252,6 +252,7 @@ def claim(directory: Path, nonce: str, cached: FileArena | None) -> Claim | None
 def create(directory: Path) -> FileArena:
     """An empty arena, already claimed."""
     path = _fresh(directory)
+    directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.mkdir(mode=0o700, parents=True)
     arena = FileArena()
     arena._folder = _Folder(path)
