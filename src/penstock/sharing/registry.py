@@ -142,9 +142,10 @@ class Registry:
         self.next_template = max(self.next_template, info.key + 1)
 
     def forget_template(self, key: int) -> None:
-        """Drop a template that has no queries."""
+        """Drop a template that has no queries; one with the same plan may have taken its place."""
         info = self.templates.pop(key)
-        del self._by_node[info.template, info.emission]
+        if self._by_node[info.template, info.emission] == key:
+            del self._by_node[info.template, info.emission]
 
     # ---- names -----------------------------------------------------------------------
     def fresh_names(self, count: int, taken: Collection[str] = ()) -> Names:
