@@ -16,7 +16,15 @@ from penstock.sql import coercion
 from penstock.sql.aggregate_calls import AggregateCalls
 from penstock.sql.arithmetic import arithmetic, negative
 from penstock.sql.calls import bind_call, bind_extract
-from penstock.sql.complain import OTHER, SUBQUERY, misnamed, mistyped, only, unsupported
+from penstock.sql.complain import (
+    OTHER,
+    SUBQUERY,
+    misnamed,
+    mistyped,
+    only,
+    unsupported,
+    words,
+)
 from penstock.sql.dialect import place_of
 from penstock.sql.literals import literal_of, type_of
 from penstock.sql.scopes import Context, Outer, Scope
@@ -194,6 +202,9 @@ def _in(binder: Binder, node: Any) -> Expr:
     if node.args.get("query"):
         raise _refusal(node)
     only(node, "this", "expressions")
+    if not node.expressions:
+        binder.bind(node.this)  # its names and types have to be right all the same
+        return Literal(BOOLEAN, False)
     value = binder.partial(node.this)
     items = [binder.partial(item) for item in node.expressions]
     if not all(isinstance(i, Literal) for i in items) or not coercion.has_column(value):
@@ -318,7 +329,7 @@ def _refusal(node: exp.Expr) -> Exception:
     if isinstance(node, exp.Placeholder):
         return unsupported(node, OTHER, "? is not a parameter", "write $1 or $name")
     return unsupported(
-        node, OTHER, f"{node.key.upper()} is not supported",
+        node, OTHER, f"{words(node)} is not supported",
         "docs/sql.md lists the supported expressions",
     )  # fmt: skip
 

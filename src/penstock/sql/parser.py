@@ -128,7 +128,7 @@ def _select(cursor: Cursor) -> Select:
 def _trailers(cursor: Cursor, end: int) -> tuple[dict[str, str], int]:
     """Strip WITH HISTORY and EMIT … from the end: the clauses by first word, tokens left."""
     found: dict[str, str] = {}
-    while cursor.tokens[end - 1].text.upper().endswith(_LAST_WORDS):
+    while end and cursor.tokens[end - 1].text.upper().endswith(_LAST_WORDS):
         for words in _TRAILERS:
             cursor.at = start = end - len(words.split())
             if start <= 0 or not cursor.accept(words) or cursor.at != end:
