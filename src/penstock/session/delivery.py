@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,12 +35,33 @@ def publish(session: Session, output: b.Output) -> None:
     for key, parts in sorted(touched.items()):
         log, strings = session._changelogs[key], session._engine.strings
         log.add(output.batch, concat_changes(parts), strings)
-    errors = deliver(session, output.batch, touched)
+    with keeping(session):
+        errors = deliver(session, output.batch, touched)
     for failure in output.failures:
         _fail(session, failure)
     session._engine.collect_strings()
     if (said := complaint(errors)) is not None:
         raise said
+
+
+@contextmanager
+def keeping(session: Session) -> Iterator[None]:
+    """Keep what subscribers read of a batch until all have it: sinks, views, other subscribers."""
+    around, session._read_early = session._read_early, []  # a subscriber may push
+    try:
+        yield
+    finally:
+        read, session._read_early = session._read_early or [], around
+        for log in read:
+            let_go(session, log)
+
+
+def let_go(session: Session, log: Changelog) -> None:
+    """Forget the changes that every reader has read, now or when the batch is delivered."""
+    if session._read_early is None:
+        log.forget()
+    else:
+        session._read_early.append(log)
 
 
 def _fail(session: Session, failure: b.Failure) -> None:

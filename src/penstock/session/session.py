@@ -86,6 +86,7 @@ class Session:
         self._texts = KnownTexts(self._lengths)
         self._changelogs: dict[int, Changelog] = {}
         self._readers: dict[int, Readers] = {}  # by group of queries
+        self._read_early: list[Changelog] | None = None  # None: no batch is being delivered
         self._meters: dict[str, StreamMeter] = {}
         self._subscribers: dict[str, list[Callback]] = {}
         self._listeners: list[tuple[Readers, Callback]] = []  # to many queries at once
@@ -250,7 +251,7 @@ class Session:
         """What one of the readers, or all, have not read yet."""
         with self._look():
             table = readers.take_all() if at is None else readers.take(at)
-            readers.log.forget()
+            delivery.let_go(self, readers.log)
             return table
 
     def _status(self, name: str) -> str:

@@ -23,7 +23,7 @@ from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
 from penstock.errors import PenstockError
-from penstock.session import feed, inbox, progress, registration
+from penstock.session import delivery, feed, inbox, progress, registration
 from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
 from penstock.session.placement import Deployed
@@ -262,7 +262,8 @@ class ShardedSession(Session):
         """Take the results of a batch."""
         with self._lock:
             begun = time.perf_counter()
-            self._take_batch(batch)
+            with delivery.keeping(self):
+                self._take_batch(batch)
             record = self._progress[-1]
             progress.add_stage(record, "deliver_s", time.perf_counter() - begun)
             said = progress.tell(self._watchers, record)  # must not stop the job
