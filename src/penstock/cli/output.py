@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.errors import PenstockError
-from penstock.inprocess.sinks import Sink, file_name, json_lines, open_sink
+from penstock.inprocess.sinks import PipedConsole, Sink, file_name, json_lines, open_sink
 
 STYLES = {
     "insert": ("+", "green"),
@@ -117,7 +117,7 @@ class TableWriter:
     console: Console = field(init=False)
 
     def __post_init__(self) -> None:
-        self.console = Console(file=self.file)
+        self.console = PipedConsole(file=self.file)
 
     def changes(self, query: str, rows: pa.Table, batch: int) -> None:
         """A table per query and batch."""

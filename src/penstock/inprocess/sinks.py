@@ -22,7 +22,7 @@ from rich.table import Table
 
 from penstock.errors import DataError
 
-__all__ = ["FORMATS", "Sink", "file_name", "json_lines", "open_sink"]
+__all__ = ["FORMATS", "PipedConsole", "Sink", "file_name", "json_lines", "open_sink"]
 
 FORMATS = ("parquet", "json", "csv", "console")
 _BATCH_FILE = re.compile(r"part-\d{12}\.(parquet|json|csv)")
@@ -163,6 +163,14 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 # ---- console -------------------------------------------------------------------------
+class PipedConsole(Console):
+    """Raises when its reader has gone; rich would end the thread that happens to write."""
+
+    def on_broken_pipe(self) -> None:
+        """Called where the error is handled."""
+        raise
+
+
 def _console(name: str, rows: str) -> Sink:
     if not rows.isdigit() or not int(rows):
         raise DataError(
@@ -175,11 +183,20 @@ def _console(name: str, rows: str) -> Sink:
 class _ConsoleSink:
     name: str
     rows: int
-    console: Console = field(default_factory=Console)
+    console: Console = field(default_factory=PipedConsole)
 
     def write(self, changes: pa.Table, batch: int) -> None:
-        if not changes.num_rows:
-            return
+        try:
+            if changes.num_rows:
+                self._print(changes, batch)
+        except OSError as error:
+            raise DataError(
+                f"sink {self.name} cannot print: {error.strerror}",
+                code="PS-SINK-003",
+                remedy="keep standard output open, or use another format",
+            ) from error
+
+    def _print(self, changes: pa.Table, batch: int) -> None:
         self.console.print(f"[bold]{self.name}, batch {batch}[/]", highlight=False)
         table = Table()
         for column in changes.column_names:

@@ -273,3 +273,27 @@ def test_ctrl_c_ends_the_input_and_prints_the_answers(app: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "s: 3 rows" in errors
+
+
+@pytest.mark.parametrize("format_", ["json", "table", "sink"])
+def test_a_reader_that_leaves_ends_the_command_quietly(app: Path, format_: str) -> None:
+    rows = "".join(json.dumps({"k": k, "ts": k}) + "\n" for k in range(20_000))
+    (app / "in.jsonl").write_text(rows)
+    command = [sys.executable, "-m", "penstock.cli", "run", "app.sql", "--runner", "inprocess"]
+    command += ["--input", "s=in.jsonl", "--output", "changes"]
+    if format_ == "sink":
+        with (app / "app.sql").open("a") as script:
+            script.write("CREATE SINK c FROM n INTO console;")
+        command += ["--format", "parquet", "--out", "out"]
+    else:
+        command += ["--format", format_]
+    with subprocess.Popen(
+        [*command, "--batch-rows", "100"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read().decode()
+    assert process.returncode == 141
+    assert told == ""

@@ -7,12 +7,12 @@ import io
 import re
 from collections.abc import Iterator
 
+import mutants
 import pytest
 from sqlglot import exp
 
 import penstock
 from penstock.errors import PenstockError
-import mutants
 
 _CLASSES = [name for name in vars(exp) if re.search("[a-z][A-Z]", name)]
 _FOREIGN = re.compile(r"\b(" + "|".join(_CLASSES) + r")\b|sqlglot|<class|<Token", re.IGNORECASE)
