@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.delta import BEGINNING, I64, Bool
+from penstock.engine.encodings import decoded, widened
 from penstock.errors import DataError
 from penstock.schema import Field, Schema
-from penstock.types import arrow_type
+from penstock.types import Kind, arrow_type
 
 MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
@@ -30,6 +31,10 @@ _WRITTEN_TIMES = [pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in 
 _UNFIT = (
     pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError
 )  # fmt: skip
+_WRITTEN = {  # what to give instead of a number
+    Kind.TIMESTAMP: "a datetime, a pandas or Arrow timestamp, or text as 2026-01-31 12:00:00",
+    Kind.DATE: "a date or text as 2026-01-31",
+}
 QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
 NONE_QUARANTINED = QUARANTINE.empty_table()
 
@@ -80,9 +85,10 @@ def admit(
         reasons.note(_present(raw[MALFORMED]), "malformed row")
     arrays = []
     for column in schema:
-        values, bad = convert(raw.get(column.name), column, n)
-        if bad is not None:
-            reasons.note(bad, f"{column.name} is not a valid {column.type}")
+        given = raw.get(column.name)
+        values, bad = convert(given, column, n)
+        if bad is not None and bad.any():
+            _note_unfit(reasons, bad, given, column)
         arrays.append(values)
     batch = pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
     ts, low, high = _judge_times(arrays[schema.names.index(time)], time, reasons)
@@ -105,6 +111,26 @@ def admit(
         _quarantine_table(raw, reasons),
         n,
     )
+
+
+def _note_unfit(reasons: Reasons, bad: Bool, given: Any, column: Field) -> None:
+    """Say why values do not fit their column; of a number for a time, what to give instead."""
+    if column.type.kind in _WRITTEN:
+        text = f"{column.name} is a number, not a {column.type}: give {_WRITTEN[column.type.kind]}"
+        reasons.note(_numbers(given, bad), text)
+    reasons.note(bad, f"{column.name} is not a valid {column.type}")
+
+
+def _numbers(given: Any, among: Bool) -> Bool:
+    """Which of some values are numbers, or text of digits alone."""
+    found = np.zeros(among.shape[0], np.bool_)
+    for at in np.flatnonzero(among).tolist():
+        value = given[at] if isinstance(given, list) else given[at].as_py()
+        if isinstance(value, str):
+            found[at] = value.strip().lstrip("-").replace(".", "", 1).isdigit()
+        else:
+            found[at] = isinstance(value, int | float | np.number)
+    return found
 
 
 def _judge_times(times: pa.Array, name: str, reasons: Reasons) -> tuple[I64, int, int]:
@@ -133,7 +159,7 @@ def as_columns(data: Any, schema: Schema) -> dict[str, Any]:
     if isinstance(data, pa.RecordBatch | pa.Table):
         names = data.column_names
         _check_names(names, schema)
-        return {name: data.column(i) for i, name in enumerate(names)}
+        return {name: decoded(data.column(i)) for i, name in enumerate(names)}
     if hasattr(data, "__arrow_c_stream__"):  # Polars and others
         return as_columns(read_stream(data), schema)
     if isinstance(data, dict):
@@ -190,6 +216,7 @@ def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool | None]:
         values = pa.array(values, pa.float64())
     if isinstance(values, list):
         return _convert_python(values, target)
+    values = decoded(values)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
     if pa.types.is_dictionary(values.type):
@@ -234,13 +261,15 @@ def _narrows_floats(target: pa.DataType) -> bool:
 def _is_exact(values: list[Any], target: pa.DataType) -> bool:
     """Whether pyarrow converts without changing values.
 
-    It cuts floats and times of day, makes infinities, and takes bools as ints.
+    It cuts floats and times of day, makes infinities, and takes bools as ints, ints as times.
     """
     kinds = {type(v) for v in values} - {type(None)}
     if bool in kinds and not pa.types.is_boolean(target):
         return False
     if pa.types.is_date(target):
-        return kinds <= {dt.date, int}
+        return kinds <= {dt.date}
+    if pa.types.is_timestamp(target) and any(issubclass(k, int | np.integer) for k in kinds):
+        return False
     return not (kinds - {int} and (pa.types.is_integer(target) or pa.types.is_float32(target)))
 
 
@@ -258,14 +287,11 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
     n = len(values)
     if values.type == target:
         return values, np.zeros(n, np.bool_)
+    if _differ(values.type, target):
+        return pa.nulls(n, target), _numpy(values.is_valid())
+    values = widened(values)
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         values = values.cast(pa.timestamp(values.type.unit))  # the same instant, in UTC
-    if pa.types.is_boolean(values.type) != pa.types.is_boolean(target) and not pa.types.is_null(
-        values.type
-    ):
-        known = values.is_valid()
-        if not pa.types.is_string(values.type):
-            return pa.nulls(n, target), _numpy(known)
     try:
         if pa.types.is_timestamp(target) and pa.types.is_string(values.type):
             return _read_times(values), np.zeros(n, np.bool_)
@@ -273,14 +299,33 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
             values = values.cast(pa.decimal128(38, target.scale))  # where every integer has room
         if pa.types.is_timestamp(target) and values.type == pa.timestamp("ns"):
             return _in_us(values), np.zeros(n, np.bool_)
+        if pa.types.is_decimal(values.type) and pa.types.is_floating(target):
+            values = values.cast(pa.string()).cast(pa.float64())  # the nearest; Arrow's is not
         return values.cast(target), _changes_by(values, target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowNotImplementedError:  # no value of this type has a meaning there
+        return pa.nulls(n, target), _numpy(values.is_valid())
+    except pa.ArrowInvalid:
         if n <= 1:
-            return pa.nulls(n, target), np.ones(n, np.bool_)
+            return pa.nulls(n, target), _numpy(values.is_valid())
     half = n // 2
     first = _cast_leniently(values[:half], target)
     second = _cast_leniently(values[half:], target)
     return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _differ(given: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values of one type are never meant as the other: truths, numbers and times."""
+    if any(map(pa.types.is_null, (given, target))) or _is_text(given):
+        return False
+    if pa.types.is_boolean(given) != pa.types.is_boolean(target):
+        return True
+    numbers = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in (given, target)]
+    times = [pa.types.is_temporal(t) for t in (given, target)]
+    return (numbers[0] and times[1]) or (times[0] and numbers[1])
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _changes_by(values: pa.Array, target: pa.DataType) -> Bool:
