@@ -1,11 +1,13 @@
 """File and console sinks for the changes of a query.
 
 A file sink is a directory with one file per batch, written beside its place and renamed
-into it, so a reader never sees half a batch and a batch delivered twice is there once.
+into it, so a reader never sees half a batch and a batch delivered twice is there once. Names of
+files tell their writer (session and sink), so that writers who share a directory never meet.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -25,7 +27,7 @@ from penstock.errors import DataError
 __all__ = ["FORMATS", "PipedConsole", "Sink", "file_name", "json_lines", "open_sink"]
 
 FORMATS = ("parquet", "json", "csv", "console")
-_BATCH_FILE = re.compile(r"part-\d{12}\.(parquet|json|csv)")
+_BATCH_FILE = re.compile(r"part-\d{12}(-[0-9a-f]+-\d+)?\.(parquet|json|csv)")
 _AWAY = re.compile(r"[/\\%\0]|^\.")
 """What would make a name a path, and the sign that stands for it."""
 _SIGNS = {"insert": "+", "delete": "-", "update_preimage": "<", "update_postimage": ">"}
@@ -41,9 +43,10 @@ class Sink(Protocol):
         """Deliver nothing more."""
 
 
-def open_sink(format: str, options: Mapping[str, str], name: str) -> Sink:
+def open_sink(format: str, options: Mapping[str, str], name: str, writer: str = "") -> Sink:
     """A sink called `name`; options are `path` and `mode` for files, `rows` for the console.
 
+    Files of one `writer` (a sink of a session) replace each other, batch by batch, and no others.
     Mode `append` (the default) goes on in the directory; `overwrite` first removes the batch
     files in it; `error` refuses a directory that already has some.
     """
@@ -64,7 +67,7 @@ def open_sink(format: str, options: Mapping[str, str], name: str) -> Sink:
         )
     if kind == "console":
         return _console(name, given.get("rows", "20"))
-    return _directory(kind, given, name)
+    return _directory(kind, given, name, writer)
 
 
 def file_name(name: str) -> str:
@@ -73,7 +76,7 @@ def file_name(name: str) -> str:
 
 
 # ---- directories ---------------------------------------------------------------------
-def _directory(kind: str, options: Mapping[str, str], name: str) -> Sink:
+def _directory(kind: str, options: Mapping[str, str], name: str, writer: str) -> Sink:
     path, mode = options.get("path", ""), options.get("mode", "append").lower()
     if not path:
         raise DataError(
@@ -105,20 +108,21 @@ def _directory(kind: str, options: Mapping[str, str], name: str) -> Sink:
             code="PS-SINK-003",
             remedy="name a directory that can be written",
         ) from error
-    return _DirectorySink(path, kind, _WRITERS[kind])
+    tag = f"-{hashlib.sha256(writer.encode()).hexdigest()[:8]}-0" if writer else ""
+    return _DirectorySink(path, f"{tag}.{kind}", _WRITERS[kind])
 
 
 @dataclass(frozen=True, slots=True)
 class _DirectorySink:
     path: str
-    extension: str
+    ending: str  # of names: the writer and the format
     save: Callable[[pa.Table, str], None]
 
     def write(self, changes: pa.Table, batch: int) -> None:
         if not changes.num_rows:
             return
-        final = os.path.join(self.path, f"part-{batch:012d}.{self.extension}")
-        staged = os.path.join(self.path, f".part-{batch:012d}.{self.extension}.{os.getpid()}")
+        final = os.path.join(self.path, f"part-{batch:012d}{self.ending}")
+        staged = os.path.join(self.path, f".part-{batch:012d}{self.ending}.{os.getpid()}")
         try:
             self.save(changes, staged)
             os.replace(staged, final)

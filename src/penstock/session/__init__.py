@@ -9,6 +9,7 @@ from typing import Any
 from penstock.errors import StateError, UnsupportedError
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
+from penstock.session.directory import open_directory
 from penstock.session.query import Queries, Query
 from penstock.session.session import Session
 from penstock.session.sharded import ShardedSession
@@ -89,10 +90,16 @@ def connect(
         )
         session._route(_routing(routing))
         return session
-    session = Session(optimizer_off=off, keep_changes=keep_changes, checkpoint=directory)
-    session._route(_routing(routing))
-    if snapshot is None and directory is not None:
-        snapshot = load(directory)
-    if snapshot is not None:
-        put_back(session, snapshot)
+    held = None if directory is None else open_directory(directory)
+    try:
+        session = Session(optimizer_off=off, keep_changes=keep_changes, checkpoint=held)
+        session._route(_routing(routing))
+        if snapshot is None and held is not None:
+            snapshot = load(held.path)
+        if snapshot is not None:
+            put_back(session, snapshot)
+    except BaseException:
+        if held is not None:
+            held.close()
+        raise
     return session

@@ -116,10 +116,11 @@ def is_whole(create: CreateSink) -> bool:
     return given.get(WHOLE, "false").lower() != "false"
 
 
-def own_options(session: Session, create: CreateSink) -> dict[str, str]:
-    """The options that are for the sink itself, secrets included."""
+def own_options(session: Session, create: CreateSink, again: bool = False) -> dict[str, str]:
+    """The options that are for the sink itself, secrets included; `mode` is for the first time."""
+    others = (WHOLE, "mode") if again else (WHOLE,)
     options = session._vault.plain(create.options)
-    return {key: value for key, value in options if key.lower() != WHOLE}
+    return {key: value for key, value in options if key.lower() not in others}
 
 
 def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:

@@ -312,8 +312,9 @@ class OnSpark(ShardedSession):
         return super()._execute(statement)
 
     # ---- sinks -----------------------------------------------------------------------
-    def _open_sink(self, create: st.CreateSink) -> Sink:
+    def _open_sink(self, create: st.CreateSink, again: bool = False) -> Sink:
         """A sink of a query, or (option `whole_template`) of all queries that share its plan."""
+        del again  # the directory of a sink tells
         options, whole = delivery.own_options(self, create), delivery.is_whole(create)
         return self._add_sink(create.name, create.view, create.format, options, whole)
 

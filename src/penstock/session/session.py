@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import time as wall_clock
+import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ from penstock.session import (
 )
 from penstock.session.changelog import DEFAULT_KEPT_ROWS, Batch, Changelog
 from penstock.session.compile import Compiled, compile_select
+from penstock.session.directory import SessionDirectory
 from penstock.session.known_texts import KnownTexts
 from penstock.session.measure import StreamMeter, measured_stats
 from penstock.session.progress import Listener
@@ -77,7 +78,7 @@ class Session:
         *,
         optimizer_off: frozenset[str] = frozenset(),
         keep_changes: int = DEFAULT_KEPT_ROWS,
-        checkpoint: Path | None = None,
+        checkpoint: SessionDirectory | None = None,
     ) -> None:
         self._engine = self._new_engine()
         self._catalog = MemoryCatalog()
@@ -98,7 +99,8 @@ class Session:
         self._off = optimizer_off
         self._keep = keep_changes
         self._checkpoint = checkpoint
-        self._vault = Vault(checkpoint)
+        self._vault = Vault(checkpoint.path if checkpoint else None)
+        self._id = checkpoint.id if checkpoint else uuid.uuid4().hex
         self._lock = threading.RLock()
         self._ticker: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -139,9 +141,10 @@ class Session:
     def _declare(self, stream: StreamDef) -> None:
         """Look at a stream before it exists; a runner may refuse its source."""
 
-    def _open_sink(self, create: st.CreateSink) -> Sink:
-        """A sink for the changes of a query."""
-        return open_sink(create.format, delivery.own_options(self, create), create.name)
+    def _open_sink(self, create: st.CreateSink, again: bool = False) -> Sink:
+        """A sink for the changes of a query; opened again, it goes on with what it has written."""
+        options, writer = delivery.own_options(self, create, again), f"{self._id}-{create.name}"
+        return open_sink(create.format, options, create.name, writer)
 
     def _fed_sinks(self) -> Collection[tuple[st.CreateSink, Sink]]:
         """The sinks that get their changes from this session."""
@@ -353,7 +356,7 @@ class Session:
 
     def _save(self) -> None:
         if self._checkpoint is not None:
-            save(self, self._checkpoint)
+            save(self, self._checkpoint.path)
 
     def register_udf(
         self,
@@ -473,6 +476,8 @@ class Session:
         for _, sink in self._sinks.values():
             sink.close()
         self._sinks.clear()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
 
     def __enter__(self) -> Session:
         return self

@@ -6,12 +6,9 @@ builds the same operators again and puts the arrays back.
 
 from __future__ import annotations
 
-import errno
 import os
 import pickle
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +18,7 @@ from penstock.engine import blocks as b
 from penstock.errors import StateError
 from penstock.logical.udf import Udf
 from penstock.session import registration
+from penstock.session.directory import writing
 from penstock.session.readers import Readers
 from penstock.sql.catalog import StreamDef, TableDef
 from penstock.state.private import make_private
@@ -89,7 +87,7 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
     session._engine.arena.restore(snapshot.arrays)
     session._readers = snapshot.readers
     for create in snapshot.sinks:
-        session._sinks[create.name] = (create, session._open_sink(create))
+        session._sinks[create.name] = (create, session._open_sink(create, again=True))
 
 
 def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
@@ -111,25 +109,15 @@ def save(session: Session, directory: Path) -> None:
     """Write the session into a checkpoint directory, all or nothing."""
     staged = directory / f"{_FILE}.{os.getpid()}"
     data = pickle.dumps(take(session))
-    with _writing(directory):
+    with writing(directory):
         make_private(directory, (_FILE,))
         staged.write_bytes(data)
         staged.replace(directory / _FILE)
 
 
 def load(directory: Path) -> Snapshot | None:
-    """The saved session of a checkpoint directory, which is made; None when there is none."""
+    """The saved session of a checkpoint directory, None when there is none."""
     path = directory / _FILE
-    with _writing(directory):
-        make_private(directory, (_FILE,))
-        if not os.access(directory, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    if (directory / "penstock.json").exists():
-        raise StateError(
-            f"{directory} is a checkpoint of the Spark runner",
-            code="PS-STATE-003",
-            remedy='connect() without runner="inprocess", or another directory',
-        )
     if not path.exists():
         return None
     try:
@@ -143,14 +131,3 @@ def load(directory: Path) -> Snapshot | None:
     if not isinstance(found, Snapshot):
         raise StateError(f"{path} is not a checkpoint of Penstock", code="PS-STATE-003")
     return found
-
-
-@contextmanager
-def _writing(directory: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StateError(
-            f"{directory} cannot hold a checkpoint: {error.strerror}",
-            remedy="name a directory that can be made and written",
-        ) from error

@@ -9,9 +9,7 @@ spark/          Spark's own checkpoint: offsets, commits, state
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 import tempfile
 import uuid
@@ -21,6 +19,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.errors import StateError
+from penstock.state.directory_lock import DirectoryLock
 from penstock.state.private import make_private
 
 FORMAT = 4
@@ -47,11 +46,11 @@ class Checkpoint:
         self.path = Path(tempfile.mkdtemp(prefix="penstock-")) if directory is None else directory
         try:
             make_private(self.path, ("penstock.json",))
-            self._lock = self._take_lock()
+            self._lock = DirectoryLock(self.path)
             try:
                 self.identity = self._identify(shards)
             except BaseException:
-                os.close(self._lock)
+                self._lock.release()
                 raise
         except OSError as error:
             raise StateError(
@@ -73,19 +72,6 @@ class Checkpoint:
     def spark(self) -> Path:
         """Spark's checkpoint."""
         return self.path / "spark"
-
-    def _take_lock(self) -> int:
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            raise StateError(
-                f"the checkpoint {self.path} is in use by another process",
-                code="PS-STATE-004",
-                remedy="stop the other process, or use another checkpoint",
-            ) from error
-        return lock
 
     def _identify(self, shards: int) -> Identity:
         path = self.path / "penstock.json"
@@ -137,7 +123,7 @@ class Checkpoint:
         """Let others have it; a temporary directory goes."""
         if self.temporary:
             shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        self._lock.release()
 
 
 def _names(sources: tuple[str, ...]) -> str:
