@@ -39,6 +39,7 @@ from penstock.shards.prefilter import (
 from penstock.shards.shard import MOST_SHARDS
 from penstock.sharing.registry import Chosen, QueryInfo
 from penstock.spark.change_frames import QueryNames
+from penstock.spark.checkpoint import check_shards
 from penstock.spark.config import build_session
 from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
@@ -64,6 +65,8 @@ class OnSpark(ShardedSession):
         spark_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
+        if checkpoint is not None and shards is not None:
+            check_shards(checkpoint, shards)  # before a JVM is started for nothing
         self._spark = build_session(master, spark, spark_options)
         self._own_spark = spark is None
         self._frames: dict[str, Source] = {}

@@ -22,7 +22,7 @@ from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UnsupportedError
 from penstock.session import delivery, feed, inbox, progress, registration
 from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
@@ -31,6 +31,7 @@ from penstock.session.portable import portable
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.session import Session
+from penstock.session.snapshot import Snapshot
 from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.changes import own_columns, whose
@@ -351,6 +352,14 @@ class ShardedSession(Session):
 
     def _leave(self, info: TemplateInfo, qids: I64) -> I64:
         return qids
+
+    def snapshot(self) -> Snapshot:
+        """Refused: the state is on the shards."""
+        raise UnsupportedError(
+            "a session on shards has no snapshot: its state is on the shards",
+            code="PS-RUNNER-005",
+            remedy="connect() on Spark with checkpoint=, or in process without shards=",
+        )
 
     def flush(self) -> None:
         """Return when all pushed and available input is in the answers."""

@@ -126,6 +126,19 @@ class Checkpoint:
         self._lock.release()
 
 
+def check_shards(directory: Path, wanted: int) -> None:
+    """Refuse a number of shards that a checkpoint does not have."""
+    path = directory / "penstock.json"
+    found = _read_identity(path).shards if path.exists() else wanted
+    if found != wanted:
+        raise StateError(
+            f"the checkpoint {directory} has {found} shards, not {wanted}",
+            code="PS-STATE-009",
+            remedy=f"leave shards= out or give {found}; for another number start from an empty "
+            "checkpoint",
+        )
+
+
 def _names(sources: tuple[str, ...]) -> str:
     return ", ".join(sources) or "(none)"
 

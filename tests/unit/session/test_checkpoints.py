@@ -117,3 +117,46 @@ def test_the_process_that_has_it_is_named_and_its_lock_dies_with_it(tmp_path):
         other.send_signal(signal.SIGKILL)
         other.wait()
     penstock.connect(runner="inprocess", checkpoint=tmp_path).close()
+
+
+# ---- nothing is ignored --------------------------------------------------------------
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shards": 2, "checkpoint": "cp"},
+        {"shards": 1, "checkpoint": "cp"},
+        {"shards": 2, "snapshot": "taken"},
+        {"master": "local[2]"},
+        {"spark_options": {}},
+        {"runner": "spark", "snapshot": "taken"},
+    ],
+)
+def test_what_a_runner_would_ignore_is_refused(tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    with penstock.connect(runner="inprocess") as ps:
+        taken = {"snapshot": ps.snapshot()} if "snapshot" in options else {}
+    with pytest.raises(PenstockError, match=r"PS-RUNNER-005.*has no effect") as caught:
+        penstock.connect(**{"runner": "inprocess", **options, **taken})
+    assert caught.value.remedy
+    assert not (tmp_path / "cp").exists()
+
+
+def test_a_session_on_shards_gives_no_snapshot_without_its_rows():
+    with (
+        penstock.connect(runner="inprocess", shards=2) as ps,
+        pytest.raises(PenstockError, match="PS-RUNNER-005"),
+    ):
+        ps.snapshot()
+
+
+@pytest.mark.parametrize("off", ["push_down_filtre", {"all", "nope"}, ["x"]])
+def test_unknown_rules_of_the_optimizer_are_refused(off):
+    with pytest.raises(PenstockError, match="PS-RUNNER-006"):
+        penstock.connect(runner="inprocess", optimizer_off=off)
+    penstock.connect(runner="inprocess", optimizer_off="push_down_filter").close()
+
+
+@pytest.mark.parametrize("runner", ["spark", "inprocess"])
+def test_there_is_at_least_one_shard(runner):
+    with pytest.raises(PenstockError, match="PS-RUNNER-004"):
+        penstock.connect(runner=runner, shards=0)
