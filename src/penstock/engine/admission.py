@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 
 from penstock.delta import BEGINNING, I64, Bool
 from penstock.engine.encodings import decoded, widened
+from penstock.engine.reasons import Reasons, note_unfit
 from penstock.errors import DataError
 from penstock.schema import Field, Schema
-from penstock.types import Kind, arrow_type
+from penstock.types import arrow_type
 
 MALFORMED = "_malformed"
 """Column in which a source hands on the text of a row that it could not read."""
@@ -31,10 +32,6 @@ _WRITTEN_TIMES = [pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in 
 _UNFIT = (
     pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError
 )  # fmt: skip
-_WRITTEN = {  # what to give instead of a number
-    Kind.TIMESTAMP: "a datetime, a pandas or Arrow timestamp, or text as 2026-01-31 12:00:00",
-    Kind.DATE: "a date or text as 2026-01-31",
-}
 QUARANTINE = pa.schema([("_reason", pa.string()), ("_row", pa.string())])
 NONE_QUARANTINED = QUARANTINE.empty_table()
 
@@ -49,23 +46,6 @@ class Admitted:
     late: pa.Table
     quarantined: pa.Table
     received: int
-
-
-class Reasons:
-    """Why each row is kept out: a code per row, 0 when it is not; the first reason stays."""
-
-    def __init__(self, n: int) -> None:
-        self.code = np.zeros(n, np.int16)
-        self.texts = [""]
-
-    def note(self, bad: Bool | None, text: str) -> None:
-        """Rows marked `bad` (None: no row) are kept out because of `text`."""
-        if bad is not None and bad.any():
-            self.code[bad & (self.code == 0)] = len(self.texts)
-            self.texts.append(text)
-
-    def __bool__(self) -> bool:
-        return len(self.texts) > 1
 
 
 def admit(
@@ -88,7 +68,7 @@ def admit(
         given = raw.get(column.name)
         values, bad = convert(given, column, n)
         if bad is not None and bad.any():
-            _note_unfit(reasons, bad, given, column)
+            note_unfit(reasons, bad, given, column)
         arrays.append(values)
     batch = pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
     ts, low, high = _judge_times(arrays[schema.names.index(time)], time, reasons)
@@ -111,26 +91,6 @@ def admit(
         _quarantine_table(raw, reasons),
         n,
     )
-
-
-def _note_unfit(reasons: Reasons, bad: Bool, given: Any, column: Field) -> None:
-    """Say why values do not fit their column; of a number for a time, what to give instead."""
-    if column.type.kind in _WRITTEN:
-        text = f"{column.name} is a number, not a {column.type}: give {_WRITTEN[column.type.kind]}"
-        reasons.note(_numbers(given, bad), text)
-    reasons.note(bad, f"{column.name} is not a valid {column.type}")
-
-
-def _numbers(given: Any, among: Bool) -> Bool:
-    """Which of some values are numbers, or text of digits alone."""
-    found = np.zeros(among.shape[0], np.bool_)
-    for at in np.flatnonzero(among).tolist():
-        value = given[at] if isinstance(given, list) else given[at].as_py()
-        if isinstance(value, str):
-            found[at] = value.strip().lstrip("-").replace(".", "", 1).isdigit()
-        else:
-            found[at] = isinstance(value, int | float | np.number)
-    return found
 
 
 def _judge_times(times: pa.Array, name: str, reasons: Reasons) -> tuple[I64, int, int]:
@@ -228,9 +188,6 @@ def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool | None]:
 
 def _of_dictionary(values: pa.DictionaryArray, target: pa.DataType) -> pa.Array:
     """Dictionary-encoded values: as they are if these are strings for strings, else plain."""
-    words = values.dictionary
-    if words.type == pa.string_view():  # Arrow cannot take from it
-        values = pa.DictionaryArray.from_arrays(values.indices, words.cast(pa.string()))
     return values if values.type.value_type == target else values.dictionary_decode()
 
 
