@@ -87,6 +87,7 @@ class Binder:
             assert literal is not None
             return literal
         if type(node) in _COMPARISONS:
+            _refuse_null(node, node.this, node.expression)
             left, right = self.partial(node.this), self.partial(node.expression)
             return coercion.compare(_COMPARISONS[type(node)], left, right, node)
         if type(node) in _ARITHMETIC:
@@ -122,6 +123,19 @@ class Binder:
     def inner(self) -> Binder:
         """The binder of an aggregate's argument: no aggregates in it."""
         return Binder(self.scope, self.context)
+
+
+def _refuse_null(node: exp.Expr, *sides: exp.Expr) -> None:
+    """Refuse to compare with a NULL that is written out: the answer is never true."""
+    for side in sides:
+        while isinstance(side, exp.Paren):
+            side = side.this
+        if isinstance(side, exp.Null):
+            raise mistyped(
+                node, "a comparison with NULL is never true",
+                "write IS NULL or IS NOT NULL; for two values of which any may be NULL, "
+                "IS [NOT] DISTINCT FROM", "PS-TYPE-012",
+            )  # fmt: skip
 
 
 def _outer(expr: Expr, node: exp.Column) -> Expr:
@@ -268,6 +282,7 @@ def _case(binder: Binder, node: Any) -> Expr:
         if subject is None:
             conditions.append(binder.condition(branch.this))
         else:
+            _refuse_null(branch.this, branch.this)
             test = binder.partial(branch.this)
             conditions.append(coercion.compare("eq", subject, test, branch))
         values.append(binder.partial(branch.args["true"]))

@@ -60,7 +60,7 @@ def test_stream_defaults() -> None:
 def test_types_and_their_other_names() -> None:
     sql = (
         "CREATE TABLE t (a INTEGER, b LONG, c REAL, d DOUBLE PRECISION, e DECIMAL(10, 2), "
-        "f VARCHAR(20), g TEXT, h BOOLEAN, i DATE, j NUMERIC)"
+        "f VARCHAR(20), g TEXT, h BOOLEAN, i DATE, j NUMERIC(10))"
     )
     statement = parse_statement(sql)
     assert isinstance(statement, CreateTable)
