@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
 from penstock.logical.nodes import Scan, TableScan, walk
-from penstock.session import explain, names, registration, show, tables
+from penstock.session import definitions, explain, names, registration, show, tables
 from penstock.session.compile import Compiled, compile_bound, compile_select
 from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
@@ -30,7 +30,9 @@ def execute(session: Session, statement: st.Statement) -> Any:
 
 
 def _do_createstream(session: Session, statement: st.CreateStream) -> None:
-    if not names.is_taken(session, statement.name, statement.if_not_exists):
+    if names.is_taken(session, statement.name, statement.if_not_exists):
+        definitions.check_stream(session, statement)
+    else:
         add_stream(session, stream_def(statement))
 
 
@@ -43,7 +45,9 @@ def add_stream(session: Session, stream: StreamDef) -> None:
 
 
 def _do_createtable(session: Session, statement: st.CreateTable) -> None:
-    if not names.is_taken(session, statement.name, statement.if_not_exists):
+    if names.is_taken(session, statement.name, statement.if_not_exists):
+        definitions.check_table(session, statement)
+    else:
         session._catalog.add(table_def(statement))
         session._apply([b.AddTable(statement.name, statement.schema)])
 
@@ -66,7 +70,7 @@ def _do_delete(session: Session, statement: st.Delete) -> None:
 
 def _do_createview(session: Session, statement: st.CreateView) -> Query:
     if names.is_taken(session, statement.name, statement.if_not_exists):
-        return session[statement.name]
+        return session[definitions.check_view(session, statement)]
     bound = bind(statement.select.query, session._catalog)
     compiled = compile_bound(bound, statement.select.emission, session._lengths)
     query = _register(session, statement.select, compiled, statement.name, statement.source)
@@ -89,6 +93,7 @@ def _register(
 def _do_createsink(session: Session, statement: st.CreateSink) -> None:
     if statement.name in session._sinks:
         if statement.if_not_exists:
+            definitions.check_sink(session, statement)
             return
         raise NameError_(
             f"there is already a sink called {statement.name}",
