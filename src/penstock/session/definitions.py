@@ -1,17 +1,17 @@
 """IF NOT EXISTS: what has the name must be what the statement says, else it is refused.
 
 To run on with another definition would be silently wrong. Case, white space and the order of
-clauses and options do not matter; values of options that may be secrets are not shown.
+clauses and options do not matter; secrets in options are not shown.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.errors import NameError_
 from penstock.schema import Schema
+from penstock.secret import MASK, is_secret
 from penstock.sql import statements as st
 from penstock.sql.binder import bind
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
@@ -22,7 +22,6 @@ from penstock.sql.units import written
 if TYPE_CHECKING:
     from penstock.session.session import Session
 
-_SECRET = re.compile("pass|secret|token|key|jaas|credential", re.IGNORECASE)
 _Named = st.CreateStream | st.CreateTable | st.CreateView | st.CreateSink
 Parts = Mapping[str, str]
 """A definition by clause."""
@@ -99,7 +98,7 @@ def _folded(clause: str, parts: Parts) -> str | None:
 def _shown(clause: str, parts: Parts) -> str:
     if clause not in parts:
         return f"no {clause}"
-    return f"{clause} {'***' if _SECRET.search(clause) else parts[clause]}"
+    return f"{clause} {MASK if is_secret(clause, parts[clause]) else parts[clause]}"
 
 
 def _stream(stream: StreamDef) -> Parts:

@@ -133,7 +133,7 @@ def check_shards(directory: Path, wanted: int) -> None:
     if found != wanted:
         raise StateError(
             f"the checkpoint {directory} has {found} shards, not {wanted}",
-            code="PS-STATE-009",
+            code="PS-STATE-011",
             remedy=f"leave shards= out or give {found}; for another number start from an empty "
             "checkpoint",
         )

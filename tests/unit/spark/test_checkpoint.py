@@ -107,5 +107,5 @@ def test_a_temporary_one_goes() -> None:
 
 def test_another_number_of_shards_is_refused_before_spark_starts(tmp_path: Path) -> None:
     Checkpoint(tmp_path, 2).close()
-    with pytest.raises(StateError, match=r"PS-STATE-009.*has 2 shards, not 7"):
+    with pytest.raises(StateError, match=r"PS-STATE-011.*has 2 shards, not 7"):
         penstock.connect(checkpoint=tmp_path, shards=7)
