@@ -278,7 +278,7 @@ def _differ(given: pa.DataType, target: pa.DataType) -> bool:
         return True
     numbers = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in (given, target)]
     times = [pa.types.is_temporal(t) for t in (given, target)]
-    return (numbers[0] and times[1]) or (times[0] and numbers[1])
+    return bool((numbers[0] and times[1]) or (times[0] and numbers[1]))
 
 
 def _is_text(kind: pa.DataType) -> bool:
