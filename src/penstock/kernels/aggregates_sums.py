@@ -1,7 +1,7 @@
 """Aggregates that are sums: count, sum, avg and stddev, each one pass over the events.
 
-Accumulator words: count n · wide n, low, high · float finite, NaN, +Inf, −Inf, head, tail ·
-spread n, odd, Σx in two words, Σx² in three.
+Accumulator words: count n · wide n, low, high · float finite, NaN, +Inf, −Inf, exact sum in two ·
+spread n, not finite, exact Σx in two words, Σx² in three.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import numpy as np
 
 from penstock.delta import I64
 from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, ask_group, show_null
-from penstock.kernels.jit import kernel
+from penstock.kernels.exact_spread import Pools, add_spread, read_spread
+from penstock.kernels.exact_spread import WORDS as EXACT_SPREAD_WORDS
+from penstock.kernels.exact_sums import add_exact, read_exact
+from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.sums import (
-    add_double,
-    add_triple,
     add_wide,
-    product_error,
-    sample_variance,
     subtract_wide,
     to_bits,
     to_float,
@@ -26,9 +25,9 @@ from penstock.kernels.sums import (
     wide_float,
 )
 
-COUNT_WORDS, WIDE_WORDS, FLOAT_WORDS, SPREAD_WORDS = 1, 3, 6, 7
-_HUGE = 1e140
-"""Beyond this the square of a sum may overflow: such values are counted apart."""
+COUNT_WORDS, WIDE_WORDS, FLOAT_WORDS, SPREAD_WORDS = 1, 3, 6, 2 + EXACT_SPREAD_WORDS
+INSTANT, EVENT, TOUCH = range(3)
+"""Where a pass stopped because a pool was full, and goes on when it has room."""
 
 
 @kernel
@@ -89,98 +88,98 @@ def wide_pass(
     return n_failed
 
 
-@kernel
-def update_float(state: I64, g: int, at: int, value: float, step: int) -> None:
-    """Add (step 1) or take back (−1) a value of a float sum; NaN and infinities apart."""
+@inlined
+def update_float(state: I64, g: int, at: int, value: float, step: int, pool: I64) -> bool:
+    """Add (step 1) or take back (−1) a value of a float sum; NaN and infinities apart.
+
+    False, and nothing is changed: the pool is full.
+    """
+    word = 0
     if value - value == 0.0:
-        state[g, at] += step
-        if state[g, at] == 0:
-            state[g, at + 4] = 0
-            state[g, at + 5] = 0
-        else:
-            add_double(state, g, at + 4, step * value)
+        if not add_exact(state, g, at + 4, step * value, pool):
+            return False
     elif value != value:
-        state[g, at + 1] += step
-    elif value > 0:
-        state[g, at + 2] += step
+        word = 1
     else:
-        state[g, at + 3] += step
+        word = 2 if value > 0 else 3
+    state[g, at + word] += step
+    return True
 
 
-@kernel
-def float_total(state: I64, g: int, at: int) -> float:
+@inlined
+def float_total(state: I64, g: int, at: int, pool: I64) -> float:
     """The sum: NaN over both infinities over one over the finite sum."""
     nan, up, down = state[g, at + 1], state[g, at + 2], state[g, at + 3]
+    finite = read_exact(state, g, at + 4, pool)
     if nan + up + down == 0:
-        return to_float(state[g, at + 4])
+        return finite
     if nan > 0 or (up > 0 and down > 0):
         return math.nan
     return math.inf if up > 0 else -math.inf
 
 
 @kernel
-def float_pass(ev: Events, place: Place, state: I64, average: bool) -> None:
-    """Sum or average of floats."""
+def float_pass(
+    ev: Events, place: Place, state: I64, average: bool, pool: I64, cursor: I64
+) -> bool:  # fmt: skip
+    """Sum or average of floats, from `cursor` on; False: the pool is full there."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
     event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
-    e = t = 0
-    for m in range(event_ends.shape[0]):
+    e, t = cursor[EVENT], cursor[TOUCH]
+    for m in range(cursor[INSTANT], event_ends.shape[0]):
         while e < event_ends[m]:
             ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
-                update_float(state, words[e, GROUP], at, to_float(words[e, slot]), steps[e])
+                value = to_float(words[e, slot])
+                if not update_float(state, words[e, GROUP], at, value, steps[e], pool):
+                    cursor[INSTANT], cursor[EVENT], cursor[TOUCH] = m, e, t
+                    return False
             e += 1
         while t < touch_ends[m]:
             g = groups[t]
             n = state[g, at] + state[g, at + 1] + state[g, at + 2] + state[g, at + 3]
+            total = float_total(state, g, at, pool)
             if n == 0:
                 show_null(shown, t, agg)
             else:
-                total = float_total(state, g, at)
                 shown[t, 1 + agg] = to_bits(total / n if average else total)
             t += 1
+    return True
 
 
 @kernel
-def update_spread(state: I64, g: int, at: int, value: float, step: int) -> None:
-    """Add or take back a value of Σx and Σx²."""
-    state[g, at] += step
-    if not abs(value) < _HUGE:
-        state[g, at + 1] += step
-    elif state[g, at] != state[g, at + 1]:
-        square = value * value
-        add_double(state, g, at + 2, step * value)
-        add_triple(state, g, at + 4, step * square)
-        add_triple(state, g, at + 4, step * product_error(value, value, square))
-    if state[g, at] == state[g, at + 1]:
-        for word in range(2, SPREAD_WORDS):
-            state[g, at + word] = 0
+def spread_pass(
+    ev: Events, place: Place, state: I64, floats: bool, scale: float, pools: Pools, cursor: I64
+) -> bool:
+    """Sample standard deviation: NULL for fewer than two values, NaN when one is not finite.
 
-
-@kernel
-def spread_pass(ev: Events, place: Place, state: I64, floats: bool, scale: float) -> None:
-    """Sample standard deviation: NULL for fewer than two values, NaN when one is not finite."""
+    From `cursor` on; False: a pool is full there.
+    """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
     event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
-    e = t = 0
-    for m in range(event_ends.shape[0]):
+    e, t = cursor[EVENT], cursor[TOUCH]
+    for m in range(cursor[INSTANT], event_ends.shape[0]):
         while e < event_ends[m]:
             ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
-                bits = words[e, slot]
-                value = to_float(bits) if floats else float(bits)
-                update_spread(state, words[e, GROUP], at, value, steps[e])
+                g, bits, step = words[e, GROUP], words[e, slot], steps[e]
+                value = to_float(bits)
+                if floats and value - value != 0.0:
+                    state[g, at + 1] += step
+                elif not add_spread(state, g, at + 2, bits, floats, step, pools):
+                    cursor[INSTANT], cursor[EVENT], cursor[TOUCH] = m, e, t
+                    return False
+                state[g, at] += step
             e += 1
         while t < touch_ends[m]:
             g = groups[t]
-            n = state[g, at]
+            n, odd = state[g, at], state[g, at + 1]
+            spread = read_spread(state, g, at + 2, n - odd, pools)
             if n < 2:
                 show_null(shown, t, agg)
-            elif state[g, at + 1] > 0:
-                shown[t, 1 + agg] = to_bits(np.nan)
             else:
-                spread = math.sqrt(sample_variance(state, g, at + 2, at + 4, n))
-                shown[t, 1 + agg] = to_bits(spread / scale)
+                shown[t, 1 + agg] = to_bits(np.nan if odd > 0 else spread / scale)
             t += 1
+    return True
