@@ -1,20 +1,28 @@
-"""Aggregates that are sums: count, sum, avg and stddev, each one pass over the events.
+"""Aggregates that are sums: count, sum and avg, each one pass over the events.
 
-Accumulator words: count n · wide n, low, high · float finite, NaN, +Inf, −Inf, exact sum in two ·
-spread n, not finite, exact Σx in two words, Σx² in three.
+Accumulator words: count n · wide n, low, high · float finite, NaN, +Inf, −Inf, exact sum in two.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from penstock.delta import I64
-from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, ask_group, show_null
-from penstock.kernels.exact_spread import Pools, add_spread, read_spread
-from penstock.kernels.exact_spread import WORDS as EXACT_SPREAD_WORDS
-from penstock.kernels.exact_sums import add_exact, read_exact
+from penstock.kernels.aggregates_events import (
+    AT_EVENT,
+    AT_TOUCH,
+    DONE,
+    EVENT,
+    GROUP,
+    INSTANT,
+    TOUCH,
+    VALID,
+    Events,
+    Place,
+    ask_group,
+    show_null,
+)
+from penstock.kernels.exact_sums import add_digits, add_pair, is_wide, read_digits
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.sums import (
     add_wide,
@@ -25,9 +33,7 @@ from penstock.kernels.sums import (
     wide_float,
 )
 
-COUNT_WORDS, WIDE_WORDS, FLOAT_WORDS, SPREAD_WORDS = 1, 3, 6, 2 + EXACT_SPREAD_WORDS
-INSTANT, EVENT, TOUCH = range(3)
-"""Where a pass stopped because a pool was full, and goes on when it has room."""
+COUNT_WORDS, WIDE_WORDS, FLOAT_WORDS = 1, 3, 6
 
 
 @kernel
@@ -89,28 +95,18 @@ def wide_pass(
 
 
 @inlined
-def update_float(state: I64, g: int, at: int, value: float, step: int, pool: I64) -> bool:
-    """Add (step 1) or take back (−1) a value of a float sum; NaN and infinities apart.
-
-    False, and nothing is changed: the pool is full.
-    """
-    word = 0
+def odd_word(value: float) -> int:
+    """Which word counts a value: finite, NaN, +Inf, −Inf."""
     if value - value == 0.0:
-        if not add_exact(state, g, at + 4, step * value, pool):
-            return False
-    elif value != value:
-        word = 1
-    else:
-        word = 2 if value > 0 else 3
-    state[g, at + word] += step
-    return True
+        return 0
+    if value != value:
+        return 1
+    return 2 if value > 0 else 3
 
 
 @inlined
-def float_total(state: I64, g: int, at: int, pool: I64) -> float:
+def shown_total(finite: float, nan: int, up: int, down: int) -> float:
     """The sum: NaN over both infinities over one over the finite sum."""
-    nan, up, down = state[g, at + 1], state[g, at + 2], state[g, at + 3]
-    finite = read_exact(state, g, at + 4, pool)
     if nan + up + down == 0:
         return finite
     if nan > 0 or (up > 0 and down > 0):
@@ -118,68 +114,73 @@ def float_total(state: I64, g: int, at: int, pool: I64) -> float:
     return math.inf if up > 0 else -math.inf
 
 
-@kernel
-def float_pass(
-    ev: Events, place: Place, state: I64, average: bool, pool: I64, cursor: I64
-) -> bool:  # fmt: skip
-    """Sum or average of floats, from `cursor` on; False: the pool is full there."""
-    words, steps, shown = ev.words, ev.steps, ev.shown
-    agg, slot, at = place.agg, place.slot, place.at
-    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
-    e, t = cursor[EVENT], cursor[TOUCH]
-    for m in range(cursor[INSTANT], event_ends.shape[0]):
-        while e < event_ends[m]:
-            ask_group(words, e, state, at)
-            if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
-                value = to_float(words[e, slot])
-                if not update_float(state, words[e, GROUP], at, value, steps[e], pool):
-                    cursor[INSTANT], cursor[EVENT], cursor[TOUCH] = m, e, t
-                    return False
-            e += 1
-        while t < touch_ends[m]:
-            g = groups[t]
-            n = state[g, at] + state[g, at + 1] + state[g, at + 2] + state[g, at + 3]
-            total = float_total(state, g, at, pool)
-            if n == 0:
-                show_null(shown, t, agg)
-            else:
-                shown[t, 1 + agg] = to_bits(total / n if average else total)
-            t += 1
-    return True
+@inlined
+def show_float(
+    state: I64, g: int, at: int, finite: float, average: bool, shown: I64, t: int, agg: int
+) -> None:
+    """Show a sum or average."""
+    nan, up, down = state[g, at + 1], state[g, at + 2], state[g, at + 3]
+    n = state[g, at] + nan + up + down
+    if n == 0:
+        show_null(shown, t, agg)
+    else:
+        total = shown_total(finite, nan, up, down)
+        shown[t, 1 + agg] = to_bits(total / n if average else total)
 
 
 @kernel
-def spread_pass(
-    ev: Events, place: Place, state: I64, floats: bool, scale: float, pools: Pools, cursor: I64
-) -> bool:
-    """Sample standard deviation: NULL for fewer than two values, NaN when one is not finite.
+def _pairs_pass(ev: Events, place: Place, state: I64, average: bool, cursor: I64) -> int:
+    """Sums that are pairs, from `cursor` to the first event or touch of one that is not.
 
-    From `cursor` on; False: a pool is full there.
+    A call that takes arrays costs more than the addition, so this loop has none.
     """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
     event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
     e, t = cursor[EVENT], cursor[TOUCH]
-    for m in range(cursor[INSTANT], event_ends.shape[0]):
+    m, stop = cursor[INSTANT], DONE
+    while stop == DONE and m < event_ends.shape[0]:
         while e < event_ends[m]:
             ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
-                g, bits, step = words[e, GROUP], words[e, slot], steps[e]
-                value = to_float(bits)
-                if floats and value - value != 0.0:
-                    state[g, at + 1] += step
-                elif not add_spread(state, g, at + 2, bits, floats, step, pools):
-                    cursor[INSTANT], cursor[EVENT], cursor[TOUCH] = m, e, t
-                    return False
-                state[g, at] += step
+                g, value = words[e, GROUP], to_float(words[e, slot])
+                word = odd_word(value)
+                if word == 0 and not add_pair(state, g, at + 4, steps[e] * value):
+                    stop = AT_EVENT
+                    break
+                state[g, at + word] += steps[e]
             e += 1
-        while t < touch_ends[m]:
+        while stop == DONE and t < touch_ends[m]:
             g = groups[t]
-            n, odd = state[g, at], state[g, at + 1]
-            spread = read_spread(state, g, at + 2, n - odd, pools)
-            if n < 2:
-                show_null(shown, t, agg)
-            else:
-                shown[t, 1 + agg] = to_bits(np.nan if odd > 0 else spread / scale)
+            if is_wide(state, g, at + 4):
+                stop = AT_TOUCH
+                break
+            show_float(state, g, at, to_float(state[g, at + 4]), average, shown, t, agg)
             t += 1
-    return True
+        m += stop == DONE
+    cursor[INSTANT], cursor[EVENT], cursor[TOUCH] = m, e, t
+    return stop
+
+
+@kernel
+def float_pass(
+    ev: Events, place: Place, state: I64, average: bool, pool: I64, cursor: I64
+) -> bool:  # fmt: skip
+    """Sum or average of floats, from `cursor` on; False: the pool is full there."""
+    agg, at = place.agg, place.at
+    while True:
+        stop = _pairs_pass(ev, place, state, average, cursor)
+        if stop == DONE:
+            return True
+        if stop == AT_EVENT:
+            e = cursor[EVENT]
+            g, value = ev.words[e, GROUP], to_float(ev.words[e, place.slot])
+            if not add_digits(state, g, at + 4, ev.steps[e] * value, pool):
+                return False
+            state[g, at] += ev.steps[e]
+            cursor[EVENT] += 1
+        else:
+            g = ev.touch_groups[cursor[TOUCH]]
+            finite = read_digits(state, g, at + 4, pool)
+            show_float(state, g, at, finite, average, ev.shown, cursor[TOUCH], agg)
+            cursor[TOUCH] += 1

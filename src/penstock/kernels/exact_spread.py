@@ -11,8 +11,8 @@ import math
 from typing import NamedTuple
 
 from penstock.delta import I64
-from penstock.kernels.exact_sums import PAIR_BITS, clear_sums, narrow, widen
-from penstock.kernels.jit import kernel
+from penstock.kernels.exact_sums import PAIR_BITS, clear_sums, is_wide, narrow, widen
+from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.sums import product_error, put_float, sum_error, to_float
 from penstock.kernels.wides import (
     BASE,
@@ -42,7 +42,8 @@ _PIECE = 22
 _SMALL, _LARGE = 2.0**-330, 2.0**440
 """Between these no product of doubles here loses a bit by underflow, or overflows."""
 _SMALL_PLACE, _LARGE_PLACE = -400 - BASE, 900 - SQUARE_BASE
-_EXACT_INT = 1 << 53
+_EXACT_INT, _LEAST_INT = 1 << 53, -(1 << 63)
+_DOUBT, _LAST_BIT = 2.0**-146, 2.0**-52
 
 
 class Pools(NamedTuple):
@@ -53,25 +54,39 @@ class Pools(NamedTuple):
     scratch: I64
 
 
-@kernel
-def add_spread(state: I64, g: int, at: int, bits: int, floats: bool, step: int, p: Pools) -> bool:
-    """Add (1) or take back (−1) a finite double or an integer; False, and nothing: no room."""
-    value = to_float(bits) if floats else float(bits)
-    exact = floats or -_EXACT_INT <= bits <= _EXACT_INT or bits == -(1 << 63)
-    usual = value == 0.0 or _SMALL < abs(value) < _LARGE
-    if exact and usual and _add_doubles(state, g, at, value, step):
-        return True
-    if not _widen_spread(state, g, at, p):
-        return False
-    mantissa, place = split_float(value) if exact else (bits, -BASE)
-    add_part(p.sums, state[g, at + 1], mantissa * step, place)
-    _add_square(p.squares, state[g, at + _SQUARES + 1], abs(mantissa), 2 * place, step)
-    return True
+@inlined
+def _add_triple(
+    a: float, b: float, c: float, value: float
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """a + b + c + value in three doubles, and what does not go into them."""
+    first = a + value
+    error = sum_error(a, value, first)
+    second = b + error
+    error = sum_error(b, error, second)
+    third = c + error
+    lost = sum_error(c, error, third)
+    head = first + second
+    second = sum_error(first, second, head)
+    middle = second + third
+    return head, middle, sum_error(second, third, middle), lost
 
 
-@kernel
-def _add_doubles(state: I64, g: int, at: int, value: float, step: int) -> bool:
-    """Add to the pair and the triple; False, and nothing, if a bit would be lost."""
+# ---- adding ----------------------------------------------------------------------------
+@inlined
+def is_usual(bits: int, floats: bool) -> bool:
+    """Whether a double or an integer, its square and their sums may be a few doubles."""
+    if not floats:
+        return -_EXACT_INT <= bits <= _EXACT_INT
+    size = abs(to_float(bits))
+    return size == 0.0 or _SMALL < size < _LARGE
+
+
+@inlined
+def add_doubles(state: I64, g: int, at: int, value: float, step: int) -> bool:
+    """Add (step 1) or take back (−1) a usual value.
+
+    False, and nothing: a bit would be lost, or the sums are rows of digits.
+    """
     head, tail = to_float(state[g, at]), to_float(state[g, at + 1])
     total = head + step * value
     error = sum_error(head, step * value, total)
@@ -94,27 +109,26 @@ def _add_doubles(state: I64, g: int, at: int, value: float, step: int) -> bool:
 
 
 @kernel
-def _add_triple(
-    a: float, b: float, c: float, value: float
-) -> tuple[float, float, float, float]:  # fmt: skip
-    """a + b + c + value in three doubles, and what does not go into them."""
-    first = a + value
-    error = sum_error(a, value, first)
-    second = b + error
-    error = sum_error(b, error, second)
-    third = c + error
-    lost = sum_error(c, error, third)
-    head = first + second
-    second = sum_error(first, second, head)
-    middle = second + third
-    return head, middle, sum_error(second, third, middle), lost
+def add_digits(state: I64, g: int, at: int, bits: int, floats: bool, step: int, p: Pools) -> bool:
+    """Add or take back a finite value of sums that are, or become, rows of digits.
+
+    False, and nothing: no room.
+    """
+    if not _widen_spread(state, g, at, p):
+        return False
+    mantissa, place = bits, -BASE
+    if floats or bits == _LEAST_INT:  # of which there is no magnitude in 64 bits
+        mantissa, place = split_float(to_float(bits) if floats else float(bits))
+    add_part(p.sums, state[g, at + 1], mantissa * step, place)
+    _add_square(p.squares, state[g, at + _SQUARES + 1], abs(mantissa), 2 * place, step)
+    return True
 
 
 @kernel
 def _widen_spread(state: I64, g: int, at: int, p: Pools) -> bool:
     """Let both sums be rows of digits; False: no room."""
-    head, squares = to_float(state[g, at]), at + _SQUARES
-    if head != head:
+    squares = at + _SQUARES
+    if is_wide(state, g, at):
         return True
     row = take_row(p.squares)
     if row == 0:
@@ -141,11 +155,44 @@ def _add_square(pool: I64, row: int, mantissa: int, place: int, step: int) -> No
 
 
 # ---- reading ---------------------------------------------------------------------------
+@inlined
+def quick_scatter(state: I64, g: int, at: int, count: int) -> float:
+    """n·Σx² − (Σx)² of doubles as the nearest double; NaN when it needs a closer look.
+
+    Errors are at most 2⁻¹⁴⁶ of n·Σx², and the rounding of `low`: if these do not matter to
+    the result, it is the nearest double.
+    """
+    n, head, tail = float(count), to_float(state[g, at]), to_float(state[g, at + 1])
+    a, b, c = to_float(state[g, at + 2]), to_float(state[g, at + 3]), to_float(state[g, at + 4])
+    left, right = n * a, head * head
+    middle, cross = n * b, 2.0 * head * tail
+    total = left - right
+    rest, low = 0.0, n * c - tail * tail
+    low += product_error(n, b, middle) - product_error(2.0 * head, tail, cross)
+    for part in (
+        sum_error(left, -right, total), product_error(n, a, left),
+        -product_error(head, head, right), middle, -cross,
+    ):  # fmt: skip
+        more = rest + part
+        low += sum_error(rest, part, more)
+        rest = more
+    high = total + rest
+    low += sum_error(total, rest, high)
+    doubt = left * _DOUBT + abs(low) * _LAST_BIT
+    scatter = high + low
+    return scatter if high + (low - doubt) == high + (low + doubt) else math.nan
+
+
+@inlined
+def spread_of(scatter: float, n: int) -> float:
+    """The sample standard deviation of n values."""
+    return math.sqrt(scatter / (float(n) * float(n - 1)))
+
+
 @kernel
 def read_spread(state: I64, g: int, at: int, n: int, p: Pools) -> float:
-    """The sample standard deviation of the n values (0 when n is below 2)."""
-    head = to_float(state[g, at])
-    wide = head != head
+    """The sample standard deviation of n values (0 when n is below 2), with all digits."""
+    wide = is_wide(state, g, at)
     if wide:
         settle(p.sums, state[g, at + 1])
         settle(p.squares, state[g, at + _SQUARES + 1])
@@ -162,7 +209,7 @@ def read_spread(state: I64, g: int, at: int, n: int, p: Pools) -> float:
     exponent = place + SQUARE_BASE
     if exponent & 1:
         mantissa, exponent = 2.0 * mantissa, exponent - 1
-    return math.ldexp(math.sqrt(mantissa / (float(n) * float(n - 1))), exponent >> 1)
+    return math.ldexp(spread_of(mantissa, n), exponent >> 1)
 
 
 @kernel

@@ -29,14 +29,17 @@ PAIR_BITS = 106
 
 
 @inlined
-def add_exact(state: I64, g: int, at: int, value: float, pool: I64) -> bool:
-    """Add a finite value to the sum at state[g, at : at + 2]; False, and nothing: no room."""
+def add_pair(state: I64, g: int, at: int, value: float) -> bool:
+    """Add a finite value to the pair at state[g, at : at + 2].
+
+    False, and nothing: a bit would be lost, or the sum is a row of digits.
+    """
     head, tail = to_float(state[g, at]), to_float(state[g, at + 1])
     total = head + value
     error = sum_error(head, value, total)
     rest = tail + error
-    if sum_error(tail, error, rest) != 0.0:  # also: NaN, of a row of digits or an overflow
-        return add_wide_row(state, g, at, value, pool)
+    if sum_error(tail, error, rest) != 0.0:  # also NaN: of a row of digits, of an overflow
+        return False
     result = total + rest
     put_float(state, g, at, result)
     put_float(state, g, at + 1, rest - (result - total))
@@ -44,39 +47,39 @@ def add_exact(state: I64, g: int, at: int, value: float, pool: I64) -> bool:
 
 
 @kernel
-def add_wide_row(state: I64, g: int, at: int, value: float, pool: I64) -> bool:
-    """The same for a sum that is, or becomes, a row of digits."""
+def add_digits(state: I64, g: int, at: int, value: float, pool: I64) -> bool:
+    """Add a finite value to a sum that is, or becomes, a row of digits; False: no room."""
     if not widen(state, g, at, pool):
         return False
     add_float(pool, state[g, at + 1], value, 0)
     return True
 
 
+@inlined
+def is_wide(state: I64, g: int, at: int) -> bool:
+    """Whether the sum is a row of digits."""
+    head = to_float(state[g, at])
+    return head != head
+
+
 @kernel
 def widen(state: I64, g: int, at: int, pool: I64) -> bool:
     """Let the sum be a row of digits; False: no room."""
-    head = to_float(state[g, at])
-    if head != head:
+    if is_wide(state, g, at):
         return True
     row = take_row(pool)
     if row == 0:
         return False
-    add_float(pool, row, head, 0)
+    add_float(pool, row, to_float(state[g, at]), 0)
     add_float(pool, row, to_float(state[g, at + 1]), 0)
     put_float(state, g, at, math.nan)
     state[g, at + 1] = row
     return True
 
 
-@inlined
-def read_exact(state: I64, g: int, at: int, pool: I64) -> float:
-    """The nearest double of the sum."""
-    head = to_float(state[g, at])
-    return head if head == head else _read_row(state, g, at, pool)
-
-
 @kernel
-def _read_row(state: I64, g: int, at: int, pool: I64) -> float:
+def read_digits(state: I64, g: int, at: int, pool: I64) -> float:
+    """The nearest double of a sum that is a row of digits."""
     row = state[g, at + 1]
     some = settle(pool, row)
     total = to_double(pool, row, BASE) if some else 0.0
@@ -99,8 +102,7 @@ def clear_sums(pool: I64, state: I64, groups: I64, at: int) -> None:
     """Give back the rows of digits of `groups`."""
     for i in range(groups.shape[0]):
         g = groups[i]
-        head = to_float(state[g, at])
-        if head != head:
+        if is_wide(state, g, at):
             give_row(pool, state[g, at + 1])
             state[g, at] = 0
             state[g, at + 1] = 0

@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.delta import I64, Level
 from penstock.kernels import aggregates_order as order
+from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
 from penstock.kernels import deque, exact_spread, exact_sums, multiset, wides
 from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, gate_distinct
@@ -125,7 +126,7 @@ class Accumulators:
 
     def _spread_pass(self, a: AggPlan, events: Events, place: Place) -> None:
         cursor, state = np.zeros(3, np.int64), self._arr("state")
-        while not sums.spread_pass(
+        while not spread.spread_pass(
             events, place, state, a.floats, a.scale, self._spread_pools(), cursor
         ):
             self._widen("sums")

@@ -14,6 +14,7 @@ import numpy as np
 from penstock.delta import I64
 from penstock.errors import PlanError
 from penstock.kernels import aggregates_order as order
+from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
 from penstock.kernels import deque
 from penstock.kernels.aggregates_events import ARGS, SHOWN, Place
@@ -42,7 +43,7 @@ _WORDS = {
     Keep.COUNT: sums.COUNT_WORDS,
     Keep.WIDE: sums.WIDE_WORDS,
     Keep.FLOAT: sums.FLOAT_WORDS,
-    Keep.SPREAD: sums.SPREAD_WORDS,
+    Keep.SPREAD: spread.SPREAD_WORDS,
     Keep.BEST: order.BEST_WORDS,
     Keep.DEQUE: deque.STATE_WORDS,
     Keep.TREE: order.TREE_WORDS,
