@@ -7,17 +7,19 @@ ids and counts. An id lives exactly as long as its count is not 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 
 from penstock.delta import I64, Level
 from penstock.kernels import aggregates_order as order
+from penstock.kernels import aggregates_parts as parts
 from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
 from penstock.kernels import deque, exact_spread, exact_sums, multiset, wides
 from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, gate_distinct
-from penstock.physical.aggregates import AggPlan, GroupPlan, Keep
+from penstock.physical.aggregates import EXACT, AggPlan, GroupPlan, Keep
 from penstock.physical.context import Context
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
@@ -31,11 +33,11 @@ _POOLS = (
     ("text_trees", Keep.TREE, True, multiset.WORDS),
 )
 _WIDES = (
-    ("sums", Keep.FLOAT, wides.SUM_WORDS),
-    ("sums", Keep.SPREAD, wides.SUM_WORDS),
+    *(("sums", keep, wides.SUM_WORDS) for keep in (*EXACT, Keep.SPREAD)),
     ("squares", Keep.SPREAD, wides.SQUARE_WORDS),
 )
 """Pools of the rows of digits that sums of doubles move to when two doubles are too few."""
+FloatPass = Callable[[Events, Place, I64, bool, I64, I64], bool]
 
 
 class Accumulators:
@@ -83,7 +85,7 @@ class Accumulators:
         for a in self._plan.aggs:
             if a.keep is Keep.ROWS:
                 events.shown[:, 1 + a.place.agg] = counts[: events.shown.shape[0]]
-            elif not a.distinct:
+            elif not a.distinct and a.keep is not Keep.PART:
                 self._pass(a, events, lins)
         if gone:
             ids = np.unique(np.concatenate(gone))
@@ -108,9 +110,9 @@ class Accumulators:
             if n:
                 self._fail(a, lins[failed[:n]])
         elif a.keep is Keep.FLOAT:
-            cursor = np.zeros(3, np.int64)
-            while not sums.float_pass(events, place, state, average, self._arr("sums"), cursor):
-                self._widen("sums")
+            self._float_pass(sums.float_pass, events, place, average)
+        elif a.keep in (Keep.PARTS, Keep.MERGED):
+            self._float_pass(parts.parts_pass, events, place, a.keep is Keep.MERGED)
         elif a.keep is Keep.SPREAD:
             self._spread_pass(a, events, place)
         elif a.keep is Keep.BEST:
@@ -123,6 +125,11 @@ class Accumulators:
             order.deque_pass(events, place, state, self._arr("deques"), a.floats, flip)
         else:
             self._tree_pass(a, events)
+
+    def _float_pass(self, run: FloatPass, events: Events, place: Place, flag: bool) -> None:
+        cursor, state = np.zeros(3, np.int64), self._arr("state")
+        while not run(events, place, state, flag, self._arr("sums"), cursor):
+            self._widen("sums")
 
     def _spread_pass(self, a: AggPlan, events: Events, place: Place) -> None:
         cursor, state = np.zeros(3, np.int64), self._arr("state")
@@ -175,7 +182,7 @@ class Accumulators:
                     deque.clear_deques(self._arr(name), state, groups, a.place.at)
                 else:
                     multiset.clear_multisets(self._arr(name), state, groups, a.place.at)
-        for a in self._plan.users(Keep.FLOAT, False):
+        for a in (a for keep in EXACT for a in self._plan.users(keep, False)):
             exact_sums.clear_sums(self._arr("sums"), state, groups, a.place.at + 4)
         for a in self._plan.users(Keep.SPREAD, False):
             exact_spread.clear_spreads(self._spread_pools(), state, groups, a.place.at + 2)
