@@ -140,7 +140,7 @@ def test_every_instant_on_every_runner(rows: list[Row], rng: Any) -> None:
     for runner, shards in RUNNERS.items():
         order = rows if rng is None else rng.sample(rows, len(rows))
         found[runner] = run([WHOLE, GROUPED, SHARED], order, shards)
-    whole, grouped, shared = found["one process"]
+    whole, grouped, _ = found["one process"]
     none = ("None",) * 3
     assert at_each_instant(whole, "tau", none) == expected(rows, None)
     for key in (0, 1):

@@ -1,8 +1,8 @@
 """Exact sums in two levels: the parts that a shard shows of a sum, and the sum of such parts.
 
-A part is four words: three doubles whose sum times 2^shift is the shard's sum, and the shift. Values
-of one magnitude (`MAGNITUDE_BITS` binary orders) have a sum that is three doubles, however many
-they are; a shift is needed only beyond the range of doubles. What is not finite is in the first.
+A part is four words: three doubles, whose sum times 2^shift is the shard's sum, and the shift.
+Values of one magnitude (`MAGNITUDE_BITS` binary orders) have a sum that is three doubles, up to 2⁴⁰
+of them; a shift is needed only beyond the range of doubles. NaN and infinities are in the first.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Pools(NamedTuple):
 def _add_triple(
     a: float, b: float, c: float, value: float
 ) -> tuple[float, float, float, float]:  # fmt: skip
-    """a + b + c + value in three doubles, and what does not go into them."""
+    """The sum a + b + c + value in three doubles, and what does not go into them."""
     first = a + value
     error = sum_error(a, value, first)
     second = b + error

@@ -87,7 +87,7 @@ class _Parts:
     def merged(self, received: Node) -> tuple[Agg, ...]:
         """The aggregates over what shards show."""
         at, found = len(self.keys), []
-        for agg, fn in self.found.items():
+        for fn in self.found.values():
             field_ = received.schema[at]
             found.append(Agg(fn, Column(field_.type, at, field_.name), False, None, field_.type))
             at += len(SUM_PARTS) if fn == SUM_OF_PARTS else 1

@@ -1,8 +1,8 @@
 """The accumulators of a GROUP BY: runs the pass of each aggregate over the events of a step.
 
-Sums live in the groups' state rows (those of doubles also in rows of digits); deques and multisets have pools of nodes (strings apart
-from numbers, so that the collector of strings finds them); values of DISTINCT aggregates have
-ids and counts. An id lives exactly as long as its count is not 0.
+Sums live in the groups' state rows, those of doubles also in pools of digits; deques and multisets
+have pools of nodes (strings apart from numbers, so that the collector of strings finds them);
+values of DISTINCT aggregates have ids and counts. An id lives as long as its count is not 0.
 """
 
 from __future__ import annotations
