@@ -95,7 +95,7 @@ def split_float(value: float) -> tuple[int, int]:
     if exponent != 0:
         mantissa |= 1 << 52
         exponent -= 1
-    return (-mantissa if bits < 0 else mantissa), exponent
+    return int(-mantissa if bits < 0 else mantissa), int(exponent)
 
 
 @kernel
