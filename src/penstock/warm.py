@@ -49,6 +49,7 @@ _QUERIES = (
     "SELECT k FROM r [PARTITION BY k ROWS 2] INTERSECT SELECT k FROM s [RANGE 3]",
     "SELECT k FROM r [RANGE 5] WHERE k NOT IN (SELECT k FROM s [RANGE 4])",
     "SELECT count(*) AS n, sum(a) AS s, max(x) AS m, min(name) AS f FROM r [RANGE 9 SLIDE 3]",
+    "SELECT sum(x) AS s, avg(a) AS m FROM r [RANGE 9]",
     "SELECT k, avg(x) AS m, stddev(x) AS d, median(a) AS e, count(DISTINCT name) AS c, max(a) AS g"
     " FROM r [RANGE 5] GROUP BY k HAVING count(*) > 1",
     "SELECT r.k, max(s.a) AS m, min(s.x) AS f FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k"
