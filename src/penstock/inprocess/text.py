@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 
-from penstock.errors import DataError
 from penstock.schema import Field, Schema
 from penstock.types import Kind, arrow_type
 
@@ -27,17 +26,6 @@ _READ_BYTES = 1 << 20
 _MAX_RECORD_BYTES = 1 << 25
 _JSON_AS_TEXT = {Kind.TIMESTAMP, Kind.DATE, Kind.DECIMAL}
 _BOM = b"\xef\xbb\xbf"
-
-
-def refuse_unknown(schema: Schema, names: Iterable[str]) -> None:
-    """A column that the stream does not have is an error, as in push()."""
-    for name in names:
-        if name not in schema.names:
-            raise DataError(
-                f"unknown column {name}",
-                code="PS-DATA-003",
-                remedy=f"the columns are {', '.join(schema.names)}; declare it or take it out",
-            )
 
 
 def record_chunks(read: Callable[[int], bytes], quoted: bool) -> Iterator[bytes]:
@@ -103,6 +91,7 @@ def _csv_table(chunk: bytes, names: tuple[str, ...], delimiter: str, schema: Sch
         return "skip"
 
     data = chunk.decode("utf-8", "replace").encode()  # bytes that are no text must not end the run
+    present = [name for name in schema.names if name in names]
     table = pa_csv.read_csv(
         pa.BufferReader(data),
         read_options=pa_csv.ReadOptions(
@@ -113,13 +102,22 @@ def _csv_table(chunk: bytes, names: tuple[str, ...], delimiter: str, schema: Sch
         ),
         convert_options=pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in names},
-            include_columns=list(schema.names),
+            include_columns=present,
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),
     )
+    if len(present) < len(schema):
+        table = _with_absent(table, schema)
     return _with_malformed(table, malformed)
+
+
+def _with_absent(table: pa.Table, schema: Schema) -> pa.Table:
+    """A column that the text does not have is NULL."""
+    there = {name: table[name] for name in table.column_names}
+    absent = pa.nulls(table.num_rows, pa.string())
+    return pa.table({name: there.get(name, absent) for name in schema.names})
 
 
 # ---- JSON lines ----------------------------------------------------------------------
@@ -133,7 +131,7 @@ def json_tables(chunks: Iterable[bytes], schema: Schema) -> Iterator[pa.Table]:
 def _json_fast(chunk: bytes, schema: Schema) -> pa.Table | None:
     options = pa_json.ParseOptions(
         explicit_schema=pa.schema([(f.name, _json_type(f)) for f in schema]),
-        unexpected_field_behavior="error",
+        unexpected_field_behavior="ignore",
     )
     reading = pa_json.ReadOptions(use_threads=False, block_size=len(chunk) + 1)
     try:
@@ -160,7 +158,6 @@ def _json_slow(chunk: bytes, schema: Schema) -> pa.Table:
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
-            refuse_unknown(schema, row)
             rows.append(row)
         else:
             malformed.append(line)
