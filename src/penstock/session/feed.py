@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -51,14 +51,15 @@ def _source(session: Session, stream: StreamDef) -> FileSource:
     return open_files(stream.format, dict(session._vault.plain(stream.options)), f"stream {stream.name}")
 
 
-def read_sources(session: Session) -> Iterator[tuple[str, int]]:
+def read_sources(session: Session, besides: Container[str] = ()) -> Iterator[tuple[str, int]]:
     """Push what the file sources hold and has not been read yet, one batch of each in turn.
 
     Yields the stream and the rows of each batch. A source that cannot be read is paused, with the
-    reason, and tried again by the next call; the others go on.
+    reason, and tried again by the next call; the others go on. Streams `besides` are not for us.
     """
     streams = [r for r in session._catalog.relations.values() if isinstance(r, StreamDef)]
-    readers = {s.name: _batches(session, s) for s in streams if s.format is not None}
+    sources = [s for s in streams if s.format is not None and s.name not in besides]
+    readers = {s.name: _batches(session, s) for s in sources}
     while readers:
         batches = {name: next(reader, None) for name, reader in readers.items()}
         for name, batch in batches.items():

@@ -8,6 +8,7 @@ the next start plans it again, without the source. Other sources find their rows
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 from penstock.spark.manifest import Manifests
@@ -31,6 +32,8 @@ def take_back(spark: Path, manifests: Manifests) -> bool:
         return False
     manifests.forget(batch)
     _remove(spark / "offsets" / str(batch))
+    if batch == 0:  # Spark wants no state to be there before the first batch
+        shutil.rmtree(spark / "state", ignore_errors=True)
     return True
 
 
