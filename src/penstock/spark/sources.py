@@ -23,7 +23,7 @@ from penstock.errors import DataError, PenstockError
 from penstock.inprocess.files import FileFormat, check_delimiter
 from penstock.inprocess.fitting import check_files
 from penstock.schema import Schema
-from penstock.spark.config import KAFKA_REMEDY, SparkError
+from penstock.spark.config import KAFKA_REMEDY, SETTINGS, SparkError
 from penstock.spark.failure import cause, translated
 from penstock.spark.found_files import found_files, readable
 from penstock.spark.kafka import check_source
@@ -121,7 +121,7 @@ def open_source(spark: SparkSession, stream: StreamDef, known: bool = False) -> 
     files = _files(spark, stream.name, kind, options, known)
 
     def opened(name: str | None) -> DataFrame:
-        with _of_stream(stream.name, kind), translated():
+        with SETTINGS, _of_stream(stream.name, kind), translated():
             reader = spark.readStream if name is None else spark.readStream.name(name)
             if files is not None:
                 return found_files(reader, options)

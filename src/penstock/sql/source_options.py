@@ -194,8 +194,8 @@ def unknown(kind: str, given: str, known: Iterable[str], what: str) -> DataError
     if instead is None:
         by_name = {name.lower(): name for name in known}
         near = get_close_matches(given.lower(), by_name, 1, 0.6)
-        told = f"options of {kind}: {', '.join(sorted(known, key=str.lower))}"
-        instead = f"write {by_name[near[0]]}; {told}" if near else told
+        all_of_it = f"the options of {kind} are {', '.join(sorted(known, key=str.lower))}"
+        instead = f"write {by_name[near[0]]}" if near else all_of_it
     return DataError(
         f"{what}: {kind} has no option {given}", code=CODE, remedy=instead
     )  # fmt: skip

@@ -149,7 +149,7 @@ def test_a_dropped_stream_gives_its_name_and_files_away(session: Any, tmp_path: 
     ("kind", "more", "said"),
     [
         ("json", ", maxFilePerTriger 1", r"PS-SRC-002.*no option maxFilePerTriger"),
-        ("json", ", maxFilePerTriger 1", r"(?s)remedy: write maxFilesPerTrigger; options of json"),
+        ("json", ", maxFilePerTriger 1", r"(?s)remedy: write maxFilesPerTrigger$"),
         ("json", ", maxFilesPerTrigger 'x'", r"PS-SRC-002.*maxFilesPerTrigger is 'x'"),
         ("json", ", maxfilespertrigger '-3'", r"(?s)PS-SRC-002.*a whole number, 1 or more"),
         ("json", ", maxFilesPerTrigger 0", "PS-SRC-002"),
