@@ -48,7 +48,9 @@ def check_source(session: Session, stream: StreamDef) -> None:
 
 def _source(session: Session, stream: StreamDef) -> FileSource:
     assert stream.format is not None
-    return open_files(stream.format, dict(session._vault.plain(stream.options)), f"stream {stream.name}")
+    return open_files(
+        stream.format, dict(session._vault.plain(stream.options)), f"stream {stream.name}"
+    )
 
 
 def read_sources(session: Session, besides: Container[str] = ()) -> Iterator[tuple[str, int]]:

@@ -7,7 +7,6 @@ says how many there were and how far time has come.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
