@@ -76,7 +76,7 @@ def test_external_streams_are_as_in_process(
     queries = [[session.query(text) for text in texts] for session in (ps, one)]
     with pytest.raises(DataError, match="PS-DATA-010"):
         ps.push("r", [])
-    with pytest.raises(NameError_, match="PS-NAME-003"):
+    with pytest.raises(NameError_, match="PS-NAME-009"):
         ps.sql("DROP STREAM f")
 
     ps.flush()

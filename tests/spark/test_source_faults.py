@@ -109,7 +109,7 @@ def test_sources_are_paused_and_dropped_by_command(spark: SparkSession, tmp_path
         ps.sql("ALTER STREAM b RESUME")
         ps.flush()
         assert total(ps, "n_b") == (30, 27)
-        with pytest.raises(NameError_, match="PS-NAME-003"):
+        with pytest.raises(NameError_, match="PS-NAME-009"):
             ps.sql("DROP STREAM b")
         ps.sql("DROP MATERIALIZED VIEW n_b; DROP STREAM b")
         ps.sql(create("b", "parquet", tmp_path / "c"))
