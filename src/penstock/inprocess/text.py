@@ -25,6 +25,15 @@ MALFORMED = "_malformed"
 _READ_BYTES = 1 << 20
 _MAX_RECORD_BYTES = 1 << 25
 _JSON_AS_TEXT = {Kind.TIMESTAMP, Kind.DATE, Kind.DECIMAL}
+_NONE = type(None)
+_JSON_TYPES: dict[Kind, set[type]] = {
+    Kind.BOOLEAN: {bool, _NONE},
+    Kind.INT: {int, _NONE},
+    Kind.BIGINT: {int, _NONE},
+    Kind.FLOAT: {int, float, _NONE},
+    Kind.DOUBLE: {int, float, _NONE},
+}
+"""Values that pyarrow takes as they are: it would cut 1.5 to an INT."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -134,6 +143,8 @@ def _json_fast(chunk: bytes, schema: Schema) -> pa.Table | None:
         unexpected_field_behavior="ignore",
     )
     reading = pa_json.ReadOptions(use_threads=False, block_size=len(chunk) + 1)
+    if _text(chunk) is None:
+        return None
     try:
         table = pa_json.read_json(pa.BufferReader(chunk), reading, options)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -143,6 +154,14 @@ def _json_fast(chunk: bytes, schema: Schema) -> pa.Table | None:
     return table.select(list(schema.names)) if table.num_rows == lines else None
 
 
+def _text(data: bytes) -> str | None:
+    """None when the bytes are no text: a value of it would be another."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def _json_type(field: Field) -> pa.DataType:
     return pa.string() if field.type.kind in _JSON_AS_TEXT else arrow_type(field.type)
 
@@ -150,23 +169,23 @@ def _json_type(field: Field) -> pa.DataType:
 def _json_slow(chunk: bytes, schema: Schema) -> pa.Table:
     rows: list[dict[str, object]] = []
     malformed: list[str] = []
-    for line in chunk.decode("utf-8", "replace").split("\n"):
+    for line in chunk.split(b"\n"):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(_text(line) or "")
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
             rows.append(row)
         else:
-            malformed.append(line)
+            malformed.append(line.decode("utf-8", "replace"))
     columns = {f.name: _json_column([r.get(f.name) for r in rows], f) for f in schema}
     return _with_malformed(pa.table(columns), malformed)
 
 
 def _json_column(values: list[object], field: Field) -> pa.Array:
-    if not field.type.is_string:
+    if {type(value) for value in values} <= _JSON_TYPES.get(field.type.kind, set()):
         try:
             return pa.array(values, _json_type(field))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.delta import BEGINNING
+from penstock.engine.admission import admit
 from penstock.errors import PenstockError
 from penstock.inprocess.files import FileFormat
 from penstock.inprocess.sources import (
@@ -222,3 +224,13 @@ def test_new_files_make_batches_by_age(tmp_path: Path) -> None:
     assert names(maxBytesPerTrigger="25b", latestFirst="true") == ["bd", "ac"]
     assert names({str(tmp_path / "c"), str(tmp_path / "d")}) == ["ab"]
     assert names(recursiveFileLookup="true", pathGlobFilter="[de]") == ["de"]
+
+
+def test_json_values_are_never_cut_or_changed(tmp_path: Path) -> None:
+    """Chunks that are read line by line, because one value does not fit, are no less exact."""
+    lines = [b'{"k": 1.5}', b'{"k": true}', b'{"k": 2, "s": "\xff"}', b'{"k": 3}', b'{"k": "4"}']
+    (tmp_path / "a.json").write_bytes(b"\n".join(lines) + b"\n")
+    parts = FileFormat("json").parts(str(tmp_path / "a.json"), 0, 1, SCHEMA)
+    found = admit([part.read(None) for part in parts][0], SCHEMA, "ts", 0, None, BEGINNING, 0)
+    reasons = found.quarantined["_reason"].to_pylist()
+    assert reasons == ["k is not a valid INT"] * 2 + ["ts is NULL"] * 2 + ["malformed row"]
