@@ -231,6 +231,6 @@ def test_json_values_are_never_cut_or_changed(tmp_path: Path) -> None:
     lines = [b'{"k": 1.5}', b'{"k": true}', b'{"k": 2, "s": "\xff"}', b'{"k": 3}', b'{"k": "4"}']
     (tmp_path / "a.json").write_bytes(b"\n".join(lines) + b"\n")
     parts = FileFormat("json").parts(str(tmp_path / "a.json"), 0, 1, SCHEMA)
-    found = admit([part.read(None) for part in parts][0], SCHEMA, "ts", 0, None, BEGINNING, 0)
+    found = admit(next(part.read(None) for part in parts), SCHEMA, "ts", 0, None, BEGINNING, 0)
     reasons = found.quarantined["_reason"].to_pylist()
     assert reasons == ["k is not a valid INT"] * 2 + ["ts is NULL"] * 2 + ["malformed row"]
