@@ -6,7 +6,7 @@ says how many there were and how far time has come.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import BEGINNING, Level
+from penstock.delta import Level
 from penstock.errors import DataError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
-from penstock.session import delivery, feed, image, names, spark_sources
+from penstock.session import counting, delivery, feed, image, names, spark_sources
 from penstock.session.kept_out import KeptOut
 from penstock.session.sharded import ShardedSession
 from penstock.session.spark_sources import FRAME
@@ -199,35 +199,11 @@ class OnSpark(ShardedSession):
             kept_out = [result.data for result in batch.results if result.kind == "kept_out"]
             if self._durable:
                 self._kept_out.note(batch.number, kept_out)
-            self._keep_out(kept_out, batch.entry)
+            counting.keep_out(self, kept_out, batch.entry)
             self._received = batch.number
         for result in batch.results:
             if result.kind == "status":
-                self._take_counts(wire.loads(result.data), batch.entry)
-
-    def _is_there(self, stream: str, entry: int) -> bool:
-        """Whether a batch that ends with an entry speaks of the stream that has the name now."""
-        return stream in self._meters and self._meters[stream].since <= entry
-
-    def _keep_out(self, found: Iterable[bytes], entry: int) -> None:
-        for stream, kind, data in map(wire.loads, found):
-            if self._is_there(stream, entry):
-                table = pa.Table.from_batches([wire.unpack_batch(data)])
-                self._meters[stream].keep_out(kind, table)
-
-    def _take_counts(self, status: dict[str, Any], entry: int) -> None:
-        for stream, counts in status["counts"].items():
-            if self._is_there(stream, entry):
-                self._meters[stream].add_counts(
-                    counts.received, counts.accepted, counts.late, counts.quarantined
-                )
-        for stream, mark in status["watermarks"].items():
-            source = self._engine.sources.get(stream)
-            there = self._is_there(stream, entry) and self._is_external(stream)
-            if source is not None and mark != BEGINNING and there:
-                accepted = self._meters[stream].accepted
-                passed = max(0, accepted - source.discarded)
-                self._control.pass_by(stream, passed, mark)
+                counting.take_counts(self, wire.loads(result.data), batch.entry)
 
     def _take_batch(self, batch: Batch) -> None:
         self._take_status(batch)
@@ -419,11 +395,7 @@ class OnSpark(ShardedSession):
                 self._replay(number, call)
         self._restoring = False
         done = job.mark.batch + 1  # batches that are not marked as done come again
-        self._keep_out(self._kept_out.since(self._received, done), job.mark.last)
+        counting.keep_out(self, self._kept_out.since(self._received, done), job.mark.last)
         self._received = max(self._received, done)
         self._pushed = {n: rows for n, rows in self._pushed.items() if n > job.mark.last}
-        for stream, counts in job.mark.counts.items():
-            if self._is_there(stream, job.mark.last):
-                meter = self._meters[stream]
-                meter.received, meter.accepted = counts.received, counts.accepted
-                meter.late_rows, meter.quarantined = counts.late, counts.quarantined
+        counting.restore(self, job.mark)
