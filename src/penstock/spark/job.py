@@ -209,9 +209,10 @@ class SparkJob:
         self._streaming.renew_if_needed()
 
     def resume(self, name: str) -> None:
-        """Read a source again."""
+        """Read a source again, also if that was what stopped the job."""
         with self._changed:
             self._sources.resume(name)
+        self._streaming.forgive()
         self._streaming.renew_if_needed()
 
     def retry(self) -> None:

@@ -112,7 +112,7 @@ class SourceSet:
 
     def resume_due(self, now: float) -> bool:
         """Try again what failed long enough ago; whether there is such."""
-        due = [stream for stream, why in self.paused.items() if why.is_over(now)]
+        due = [stream for stream, why in list(self.paused.items()) if why.is_over(now)]
         for stream in due:
             self.resume(stream)
         return bool(due)
