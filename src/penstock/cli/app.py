@@ -105,9 +105,10 @@ class App:
         """What --input gives."""
         return list(self.plan.inputs.values())
 
-    def all_inputs(self) -> list[Input]:
-        """What --input and FROM give."""
-        return list(_sources(self.plan).values())
+    def read_here(self) -> list[Input]:
+        """What is not for the session to read: what --input gives, and standard input."""
+        found = _sources(self.plan).values()
+        return [i for i in found if i.stream in self.plan.inputs or i.options.get("path") == "-"]
 
     @property
     def reads_sources(self) -> bool:

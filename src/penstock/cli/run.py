@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import click
@@ -20,6 +21,7 @@ from penstock.cli.runner import open_session, runner_options
 from penstock.cli.script import read_script
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.session import Query
+from penstock.session.feed import read_sources
 
 
 @click.command()
@@ -105,7 +107,7 @@ def run(
         if runner == "spark":
             ended = follow(app, batch_rows, available_now, show)
         else:
-            ended = _feed(app, app.all_inputs(), batch_rows, show)
+            ended = _feed(app, app.read_here(), batch_rows, show)
         if ended and not checkpoint:
             finish(session, app.streams)
             if runner == "spark":
@@ -165,17 +167,31 @@ def _feed(app: App, sources: list[Input], batch_rows: int, show: bool) -> bool:
         done = dict.fromkeys(tasks, 0)
 
         def pushed(stream: str, rows: int) -> None:
+            if stream not in tasks:
+                tasks[stream], done[stream] = bar.add_task(stream, total=None, speed=""), 0
             done[stream] += rows
             rate = done[stream] / max(1e-9, time.perf_counter() - start)
             bar.update(tasks[stream], advance=rows, speed=f"{rate:,.0f} rows/s")
 
-        return feed(app.session, sources, batch_rows, interrupt, pushed)
+        ended = feed(app.session, sources, batch_rows, interrupt, pushed)
+        return ended and _read_sources(app, interrupt, pushed)
+
+
+def _read_sources(app: App, interrupt: Interrupt, pushed: Callable[[str, int], None]) -> bool:
+    """Have the session read what FROM says; False when Ctrl-C ended it between two batches."""
+    for stream, rows in read_sources(app.session, {i.stream for i in app.read_here()}):
+        pushed(stream, rows)
+        if interrupt.asked:
+            return False
+    return True
 
 
 def _summary(app: App, console: Console) -> None:
     for stream, row in app.session.stats()["streams"].items():
         kept_out = row["late"] + row["quarantined"]
         note = f" ({row['late']:,} late, {row['quarantined']:,} quarantined)" if kept_out else ""
+        if (row["source"] or "").startswith("paused"):
+            note += f"; its source is {row['source']}"
         console.print(f"{stream}: {row['received']:,} rows{note}", style="dim", highlight=False)
     for query in app.queries:
         if query.status == "failed":

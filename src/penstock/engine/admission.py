@@ -93,6 +93,21 @@ def admit(
     )
 
 
+def merged(parts: list[Admitted]) -> Admitted:
+    """Batches that were judged against one watermark as one."""
+    if len(parts) == 1:
+        return parts[0]
+    accepted = pa.Table.from_batches([part.accepted for part in parts]).combine_chunks()
+    return Admitted(
+        accepted.to_batches()[0] if accepted.num_rows else parts[0].accepted,
+        np.concatenate([part.ts for part in parts]),
+        max(part.watermark for part in parts),
+        pa.concat_tables([part.late for part in parts]),
+        pa.concat_tables([part.quarantined for part in parts]),
+        sum(part.received for part in parts),
+    )
+
+
 def _judge_times(times: pa.Array, name: str, reasons: Reasons) -> tuple[I64, int, int]:
     """Event times (0 where NULL), the least and the largest; rows without a usable one are bad."""
     if times.type != pa.int64():

@@ -16,6 +16,7 @@ from penstock.logical.nodes import Node
 from penstock.optimizer.stats import Stats, StreamStats, TableStats
 from penstock.physical.semi_join import SemiJoinOp
 from penstock.physical.set_op import SetOpOp
+from penstock.session.source_state import SourceState
 from penstock.sql.catalog import StreamDef
 
 _KEPT_TABLES = 1_000
@@ -30,6 +31,8 @@ class StreamMeter:
         self.received = self.accepted = self.late_rows = self.quarantined = 0
         self.last_push = time.time_ns() // 1000  # silence is counted from the declaration
         self.last_tick = self.last_push
+        self.source = SourceState()
+        self.since = 0  # entry that declared the stream, on Spark
         self.first_ts: int | None = None
         self.last_ts: int | None = None
         self._late: list[pa.Table] = []

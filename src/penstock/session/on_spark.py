@@ -6,8 +6,7 @@ says how many there were and how far time has come.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import BEGINNING, Level
-from penstock.errors import DataError, StateError
+from penstock.delta import Level
+from penstock.errors import DataError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
-from penstock.session import delivery, feed, image, names
+from penstock.session import counting, delivery, feed, image, names, spark_sources
 from penstock.session.kept_out import KeptOut
-from penstock.session.session import _DAY_US
 from penstock.session.sharded import ShardedSession
+from penstock.session.spark_sources import FRAME
 from penstock.session.vault import Vault
 from penstock.session.view_store import ViewStore
 from penstock.shards import entries as e
@@ -43,12 +42,10 @@ from penstock.spark.checkpoint import check_shards
 from penstock.spark.config import build_session
 from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
-from penstock.spark.sources import Source, checked_frame, frame_columns, open_source
+from penstock.spark.sources import Source, checked_frame, frame_columns
 from penstock.sql import statements as st
 from penstock.sql.catalog import StreamDef
 
-FRAME = "dataframe"
-"""The format of a stream whose rows come from a DataFrame of the user's."""
 _SAVE_EVERY = 500  # entries
 
 
@@ -74,6 +71,8 @@ class OnSpark(ShardedSession):
         self._retired: list[tuple[int, e.Deploy]] = []
         self._opening: dict[int, QueryInfo] = {}
         self._saved = self._received = 0
+        self._restoring = False
+        self._retrying: spark_sources.Retrying | None = None
         count = shards or max(1, int(self._spark.sparkContext.defaultParallelism))
         self._spark_sinks = SparkSinks(self._spark)
 
@@ -105,13 +104,13 @@ class OnSpark(ShardedSession):
         return isinstance(found, StreamDef) and found.format is not None
 
     def _declare(self, stream: StreamDef) -> None:
-        if stream.format is None:
-            return
-        if stream.format.lower() != FRAME:
-            opened = replace(stream, options=self._vault.plain(stream.options))
-            self._frames[stream.name] = open_source(self._spark, opened)
-        if stream.name in self._frames:
-            self._spark_job.add_source(stream.name, self._frames[stream.name])
+        spark_sources.declare(self, stream)
+
+    def _pause_source(self, stream: StreamDef, paused: bool) -> None:
+        spark_sources.pause(self, stream.name, paused)
+
+    def _why_paused(self, stream: str) -> str:
+        return self._spark_job.paused.get(stream, "")
 
     def stream(self, name: str, frame: Any, **clauses: Any) -> None:
         """Make a streaming DataFrame a stream; clauses are `time` and those of CREATE STREAM.
@@ -122,7 +121,7 @@ class OnSpark(ShardedSession):
         self._frames[name] = Source(checked_frame(frame, name))
         known = self._catalog.relation(name)
         if isinstance(known, StreamDef) and known.format == FRAME:
-            self._spark_job.add_source(name, self._frames[name])
+            spark_sources.add(self, name, self._frames[name])
             return
         columns = ", ".join(f'"{c}" {t}' for c, t in frame_columns(frame, name))
         time = clauses.pop("time", None)
@@ -165,7 +164,7 @@ class OnSpark(ShardedSession):
                     read.setdefault(node.stream, set()).update(node.columns)
         ahead = stream.max_ahead
         if ahead is None and not stream.unit_time:
-            ahead = _DAY_US
+            ahead = feed.DAY_US
         columns = stream.schema.names
         shipped = tuple(
             (route, tuple(columns[c] for c in sorted(read.get(name, ()))))
@@ -203,30 +202,11 @@ class OnSpark(ShardedSession):
             kept_out = [result.data for result in batch.results if result.kind == "kept_out"]
             if self._durable:
                 self._kept_out.note(batch.number, kept_out)
-            self._keep_out(kept_out)
+            counting.keep_out(self, kept_out, batch.entry)
             self._received = batch.number
         for result in batch.results:
             if result.kind == "status":
-                self._take_counts(wire.loads(result.data))
-
-    def _keep_out(self, found: Iterable[bytes]) -> None:
-        for stream, kind, data in map(wire.loads, found):
-            if stream in self._meters:
-                table = pa.Table.from_batches([wire.unpack_batch(data)])
-                self._meters[stream].keep_out(kind, table)
-
-    def _take_counts(self, status: dict[str, Any]) -> None:
-        for stream, counts in status["counts"].items():
-            if stream in self._meters:
-                self._meters[stream].add_counts(
-                    counts.received, counts.accepted, counts.late, counts.quarantined
-                )
-        for stream, mark in status["watermarks"].items():
-            source = self._engine.sources.get(stream)
-            if source is not None and mark != BEGINNING and self._is_external(stream):
-                accepted = self._meters[stream].accepted
-                passed = max(0, accepted - source.discarded)
-                self._control.pass_by(stream, passed, mark)
+                counting.take_counts(self, wire.loads(result.data), batch.entry)
 
     def _take_batch(self, batch: Batch) -> None:
         self._take_status(batch)
@@ -305,14 +285,10 @@ class OnSpark(ShardedSession):
         super()._retire(template)
 
     def _execute(self, statement: st.Statement) -> Any:
-        stream = isinstance(statement, st.Drop) and statement.kind == "STREAM" and statement.name
-        if stream and self._is_external(stream):
-            raise StateError(
-                f"stream {stream} has a source, and the sources of a job are fixed",
-                code="PS-STATE-008",
-                remedy="drop the queries that read it, or use another checkpoint",
-            )
-        return super()._execute(statement)
+        spark_sources.check(self, statement)
+        result = super()._execute(statement)
+        spark_sources.execute(self, statement)
+        return result
 
     # ---- sinks -----------------------------------------------------------------------
     def _open_sink(self, create: st.CreateSink, again: bool = False) -> Sink:
@@ -361,6 +337,7 @@ class OnSpark(ShardedSession):
         """Return when all pushed and available input is in the answers."""
         with self._open():
             feed.tick(self)
+        self._spark_job.retry()
         self._job.drain()
         self._raise_complaint()
         if self._job.next_entry - self._saved > _SAVE_EVERY:
@@ -369,11 +346,15 @@ class OnSpark(ShardedSession):
     def start(self) -> None:
         """Run batches in the background as input comes; TICK and IDLE AFTER work."""
         self._spark_job.start()
+        self._retrying = self._retrying or spark_sources.Retrying(self)
         super().start()
 
     def stop(self) -> None:
         """Stop after the batch that runs; start() or flush() go on."""
         super().stop()
+        if self._retrying is not None:
+            self._retrying.end()
+            self._retrying = None
         self._spark_job.stop()
         self._save()
 
@@ -410,16 +391,15 @@ class OnSpark(ShardedSession):
     def _restore(self) -> None:
         """Take up what a former process left in the checkpoint."""
         job = self._spark_job
+        self._restoring = True
         self._saved = image.load(self, job.path, job.first_entry)
+        spark_sources.pause_again(self)
         for number, call in job.calls(self._saved + 1):
             if call is not None:
                 self._replay(number, call)
+        self._restoring = False
         done = job.mark.batch + 1  # batches that are not marked as done come again
-        self._keep_out(self._kept_out.since(self._received, done))
+        counting.keep_out(self, self._kept_out.since(self._received, done), job.mark.last)
         self._received = max(self._received, done)
         self._pushed = {n: rows for n, rows in self._pushed.items() if n > job.mark.last}
-        for stream, counts in job.mark.counts.items():
-            if stream in self._meters:
-                meter = self._meters[stream]
-                meter.received, meter.accepted = counts.received, counts.accepted
-                meter.late_rows, meter.quarantined = counts.late, counts.quarantined
+        counting.restore(self, job.mark)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.delta import I64, Emission
 from penstock.engine import blocks as b
-from penstock.engine.admission import Admitted, admit
+from penstock.engine.admission import Admitted
 from penstock.engine.engine import Engine
 from penstock.errors import (
     NameError_,
@@ -65,9 +65,6 @@ from penstock.sql.catalog import (
 )
 from penstock.sql.parser import parse_script, parse_statement
 from penstock.state.convert import to_arrow, to_rows
-
-_DAY_US = 86_400_000_000
-_BATCH_ROWS = 50_000
 
 
 class Session:
@@ -140,6 +137,14 @@ class Session:
 
     def _declare(self, stream: StreamDef) -> None:
         """Look at a stream before it exists; a runner may refuse its source."""
+        feed.check_source(self, stream)
+
+    def _pause_source(self, stream: StreamDef, paused: bool) -> None:
+        """The user wants a source to be read or not; in process, flush() looks."""
+
+    def _why_paused(self, stream: str) -> str:
+        """Why the source of a stream is not read; empty when it is."""
+        return self._meters[stream].source.paused
 
     def _open_sink(self, create: st.CreateSink, again: bool = False) -> Sink:
         """A sink for the changes of a query; opened again, it goes on with what it has written."""
@@ -313,17 +318,7 @@ class Session:
     def push(self, stream: str, rows: Any) -> None:
         """Bring rows to a stream: a pyarrow Table or RecordBatch, a DataFrame, or dicts."""
         with self._open():
-            definition = names.find_stream(self, stream)
-            feed.tick(self)
-            source = self._engine.sources[definition.name]
-            ahead = definition.max_ahead
-            if ahead is None and not definition.unit_time:
-                ahead = _DAY_US
-            admitted = admit(
-                rows, definition.schema, definition.time, definition.delay, ahead,
-                source.watermark, feed.now_us(),
-            )  # fmt: skip
-            self._bring(definition, admitted)
+            feed.take_in(self, names.find_stream(self, stream), [rows])
 
     def _bring(self, stream: StreamDef, admitted: Admitted) -> None:
         """Count admitted rows and hand them to the engine."""
@@ -346,7 +341,7 @@ class Session:
         """Read all that file sources have, and return when it is in the answers."""
         with self._open():
             feed.tick(self)
-            feed.read_sources(self)
+            list(feed.read_sources(self))
             self._save()
 
     def snapshot(self) -> Snapshot:

@@ -40,6 +40,7 @@ from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
 from penstock.sharing.registry import Chosen, QueryInfo, TemplateInfo
 from penstock.sql import statements as st
+from penstock.sql.alter import PauseSource
 from penstock.sql.catalog import StreamDef
 from penstock.state.convert import to_rows
 
@@ -170,7 +171,7 @@ class ShardedSession(Session):
         try:
             result = super()._execute(statement)
             if self._call is not None:
-                self._call.lasting = isinstance(statement, st.CreateSink | st.Drop)
+                self._call.lasting = isinstance(statement, st.CreateSink | st.Drop | PauseSource)
             return result
         finally:
             self._end_call()

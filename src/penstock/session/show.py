@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.errors import NameError_
+from penstock.session import source_state
 from penstock.session.values import shown_time
 from penstock.session.windows import warming
 from penstock.sharing.registry import Group
@@ -23,7 +24,8 @@ def show(what: str, session: Session) -> pa.Table:
     rows: list[dict[str, Any]]
     if what == "STREAMS":
         rows = [_stream_row(s, session) | _time_row(s, session) for s in _of(session, StreamDef)]
-        return _table(rows, "name", "time", "watermark", "received", "late", "quarantined")
+        return _table(rows, "name", "time", "watermark", "received", "late", "quarantined",
+                      "source")  # fmt: skip
     if what == "TABLES":
         rows = [
             {"name": t.name, "rows": len(session._engine.tables[t.name]),
@@ -81,6 +83,7 @@ def _stream_row(stream: StreamDef, session: Session) -> dict[str, Any]:
         "accepted": meter.accepted,
         "late": meter.late_rows,
         "quarantined": meter.quarantined,
+        "source": source_state.status(session, stream),
     }
 
 

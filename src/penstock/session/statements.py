@@ -10,13 +10,22 @@ import pyarrow as pa
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
 from penstock.logical.nodes import Scan, TableScan, walk
-from penstock.session import definitions, explain, names, registration, show, tables
+from penstock.session import (
+    definitions,
+    explain,
+    names,
+    registration,
+    show,
+    source_state,
+    tables,
+)
 from penstock.session.compile import Compiled, compile_bound, compile_select
 from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
 from penstock.session.query import Query
 from penstock.sharing.registry import TemplateInfo
 from penstock.sql import statements as st
+from penstock.sql.alter import PauseSource
 from penstock.sql.binder import bind
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
 
@@ -42,6 +51,10 @@ def add_stream(session: Session, stream: StreamDef) -> None:
     session._catalog.add(stream)
     session._meters[stream.name] = StreamMeter(stream)
     session._apply([b.AddStream(stream.name, stream.schema, stream.retain or 0)])
+
+
+def _do_pausesource(session: Session, statement: PauseSource) -> None:
+    source_state.alter(session, statement)
 
 
 def _do_createtable(session: Session, statement: st.CreateTable) -> None:

@@ -13,7 +13,8 @@ import json
 import shutil
 import tempfile
 import uuid
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Identity:
     shards: int
     sources: tuple[str, ...] | None  # None until the job is started
     by_name: bool = False  # whether Spark tells sources apart by name, so that more may come
+    dropped: Mapping[str, int] = field(default_factory=dict)  # streams, by the entry of the drop
 
 
 class Checkpoint:
@@ -119,6 +121,18 @@ class Checkpoint:
             self.identity = replace(known, sources=sources)
             self._write(self.identity)
 
+    def drop_source(self, stream: str, entry: int) -> None:
+        """A stream was dropped; its source keeps its number, where Spark counts sources."""
+        known = self.identity
+        if known.dropped.get(stream, 0) >= entry:
+            return  # as the log says once more
+        sources = known.sources
+        if sources is not None and known.by_name:
+            sources = tuple(name for name in sources if name != stream)
+        dropped = {**known.dropped, stream: entry}
+        self.identity = replace(known, sources=sources, dropped=dropped)
+        self._write(self.identity)
+
     def close(self) -> None:
         """Let others have it; a temporary directory goes."""
         if self.temporary:
@@ -150,6 +164,7 @@ def _read_identity(path: Path) -> Identity:
             int(data["format"]), str(data["penstock"]), str(data["id"]), int(data["shards"]),
             None if data["sources"] is None else tuple(data["sources"]),
             bool(data.get("by_name", False)),
+            {str(name): int(entry) for name, entry in data.get("dropped", {}).items()},
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(

@@ -30,6 +30,8 @@ from penstock.errors import PenstockError
 from penstock.spark import java
 from penstock.spark.workers import OURS, check_workers
 
+SETTINGS = threading.RLock()
+"""Held by whoever needs the session's settings as they are."""
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -213,7 +215,8 @@ def query_settings(shards: int, by_name: bool = False) -> dict[str, str]:
 
 @contextmanager
 def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Have settings for a while."""
+    """Have settings for a while, in which no source is opened without them (`SETTINGS`)."""
+    SETTINGS.acquire()
     before = {key: spark.conf.get(key, None) for key in values}
     try:
         for key, value in values.items():
@@ -229,6 +232,7 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, old)
+        SETTINGS.release()
 
 
 def _first_line(error: BaseException) -> str:

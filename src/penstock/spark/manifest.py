@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +48,14 @@ class Mark:
     watermarks: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, Counts] = field(default_factory=dict)
 
+    def without(self, streams: Container[str]) -> Mark:
+        """What is left when streams were dropped: one that has a name again is another."""
+        return replace(
+            self,
+            watermarks={s: mark for s, mark in self.watermarks.items() if s not in streams},
+            counts={s: count for s, count in self.counts.items() if s not in streams},
+        )
+
     def after(self, batch: int, last: int, statuses: Iterable[Mapping[str, Any]]) -> Mark:
         """The mark of the next batch, from what its shards say."""
         watermarks, counts = dict(self.watermarks), dict(self.counts)
@@ -78,9 +86,22 @@ class Manifests:
         """The manifest of a batch."""
         return self._load(self.directory / f"{batch}.batch", Manifest)
 
+    def note_run(self, batch: int) -> None:
+        """Note that a batch has results, which somebody may see from now on."""
+        (self.directory / f"{batch}.ran").touch()
+
+    def has_run(self, batch: int) -> bool:
+        """Whether results of a batch may have been seen, so that it must be run as it was."""
+        return any((self.directory / f"{batch}.{kind}").exists() for kind in ("ran", "done"))
+
+    def forget(self, batch: int) -> None:
+        """Let a batch be planned again."""
+        (self.directory / f"{batch}.batch").unlink(missing_ok=True)
+
     def finish(self, mark: Mark) -> None:
         """Note that a batch is done, and forget old ones."""
         self._settle(f"{mark.batch}.done", mark)
+        (self.directory / f"{mark.batch}.ran").unlink(missing_ok=True)
         for kind in ("batch", "done"):
             (self.directory / f"{mark.batch - KEEP}.{kind}").unlink(missing_ok=True)
 

@@ -1,7 +1,7 @@
 """The streaming query of a job: started, started again, watched, stopped.
 
-It starts again when an external source comes that it does not read yet, and when Spark was too
-slow for it on a busy machine. Everything else that ends it is an error of the job.
+It starts again when an external source comes or goes, when one fails that it can do without, and
+when Spark was too slow for it on a busy machine. All else that ends it is an error of the job.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Streaming:
     """Has one query at a time.
 
     `ready` gives it, not started, while the settings are in force with which it has to start.
-    `settled` says whether Spark has committed all batches that are done. Who runs a batch does so
-    within `batch()`, and says with `reach()` which entry it came to.
+    `settled` says whether Spark has committed all batches that are done. `mend` is told why a query
+    ended, and says whether it can go on: `blame` says so before. Who runs a batch does so within
+    `batch()`, and says with `reach()` which entry it came to.
     """
 
     def __init__(
@@ -38,11 +39,15 @@ class Streaming:
         sources: SourceSet,
         settled: Callable[[], bool],
         delivered: int,
+        blame: Callable[[Exception], bool],
+        mend: Callable[[Exception], bool],
     ) -> None:
         self._ready = ready
         self._sources = sources
         self._settled = settled
         self._delivered = delivered  # the last entry
+        self._blame, self._mend = blame, mend
+        self._fault: Exception | None = None  # of a source, in the batch that ended the query
         self.changed = threading.Condition()
         self.query: StreamingQuery | None = None
         self._error: Exception | None = None
@@ -66,7 +71,7 @@ class Streaming:
             self.renew_if_needed()
 
     def _start_query(self) -> None:
-        self._error, self._stopping = None, False
+        self._error, self._fault, self._stopping = None, None, False
         with self._ready() as writer, self.changed:
             self.query = writer.start()
             self.changed.notify_all()
@@ -84,7 +89,7 @@ class Streaming:
             if self._stopping or self.query is not query:
                 return
             try:
-                if self._error is not None or not (passes(error) and self._has_time()):
+                if self._error is not None or not self._may_go_on(self._fault or error):
                     raise error
                 self._start_query()
             except Exception as found:
@@ -92,23 +97,34 @@ class Streaming:
         with self.changed:
             self.changed.notify_all()
 
+    def _may_go_on(self, error: Exception) -> bool:
+        """Whether another query can do what this one could not."""
+        return self._mend(error) or (passes(error) and self._has_time())
+
     def _has_time(self) -> bool:
         """Whether to try again."""
         now = time.monotonic()
         self._failing = self._failing or now
         return now - self._failing < _STARTING
 
-    # ---- sources that come later -----------------------------------------------------
+    def forgive(self) -> None:
+        """What ended the query is out of the way: who waits next starts another."""
+        if self._error is not None:
+            self.stop()
+            self._error = None
+
+    # ---- sources that come and go ----------------------------------------------------
     def renew_if_needed(self) -> None:
         """Start the query again, in a thread, once the shards know of all sources."""
         with self.changed:
-            if self.query is not None and self._renewal is None and self._sources.waits_for():
+            stale = self._sources.waits_for() is not None
+            if self.query is not None and self._renewal is None and stale:
                 self._renewal = threading.Thread(target=self._renew, daemon=True)
                 self._renewal.start()
 
     def _renew(self) -> None:
         try:
-            while (entry := self._sources.waits_for()) and self._reaches(entry):
+            while (entry := self._sources.waits_for()) is not None and self._reaches(entry):
                 with self._starting:
                     self._stop_query()
                     self._start_query()
@@ -140,7 +156,9 @@ class Streaming:
             yield
         except Exception as error:
             with self.changed:
-                if not passes(error):
+                if self._blame(error):
+                    self._fault = error
+                elif not passes(error):
                     self._error = self._error or error
             raise
         finally:

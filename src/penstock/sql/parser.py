@@ -8,7 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.delta import Emission
 from penstock.errors import Place, SqlSyntaxError
-from penstock.sql import ddl, dml_syntax
+from penstock.sql import alter, ddl, dml_syntax
 from penstock.sql.cursor import Cursor, Text
 from penstock.sql.dialect import parse_query, tokenize
 from penstock.sql.statements import (
@@ -22,12 +22,13 @@ from penstock.sql.statements import (
 
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "SINKS")
 _HELP = (
-    "a statement starts with CREATE, DROP, INSERT, UPDATE, DELETE, SELECT, WITH, SHOW, "
+    "a statement starts with CREATE, ALTER, DROP, INSERT, UPDATE, DELETE, SELECT, WITH, SHOW, "
     "DESCRIBE or EXPLAIN"
 )
 
 _CONTINUED = {
     "CREATE": "STREAM, TABLE, MATERIALIZED VIEW or SINK",
+    "ALTER": "STREAM",
     "INSERT": "INTO",
     "DELETE": "FROM",
 }
@@ -173,6 +174,7 @@ _READERS: tuple[tuple[str, Callable[[Cursor], Statement]], ...] = (
     ("CREATE SINK", _if_not_exists(ddl.create_sink)),
     ("CREATE MATERIALIZED VIEW", _if_not_exists(_view)),
     ("CREATE VIEW", _plain_view),
+    ("ALTER STREAM", alter.alter_stream),
     ("DROP", ddl.drop),
     ("INSERT INTO", dml_syntax.insert),
     ("UPDATE", dml_syntax.update),

@@ -198,6 +198,18 @@ def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     assert "WKS" in out
 
 
+def test_explain_needs_no_source_but_knows_its_options(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = "CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts FROM kafka OPTIONS ({} 't');"
+    pipe(monkeypatch, stream.format("subscribe") + "SELECT DISTINCT k FROM s [RANGE 5];")
+    assert penstock("explain", "-") == 0
+    assert "distinct" in capsys.readouterr().out
+    pipe(monkeypatch, stream.format("subscrib"))
+    assert penstock("explain", "-") == 1
+    assert "write subscribe" in capsys.readouterr().err
+
+
 def test_explain_says_where_plans_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

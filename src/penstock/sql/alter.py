@@ -1,0 +1,41 @@
+"""ALTER STREAM name …: what can be changed of a stream that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.sql.cursor import Cursor
+from penstock.sql.ddl import origin
+from penstock.sql.statements import Statement
+
+Read = Callable[[Cursor, str], Statement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseSource(Statement):
+    """ALTER STREAM name PAUSE | RESUME: read no more of its source, or read it again."""
+
+    name: str
+    paused: bool
+
+
+def alter_stream(cursor: Cursor) -> Statement:
+    """Read what follows ALTER STREAM."""
+    name = cursor.name("the stream's name")
+    for words, read in _CHANGES.items():
+        if cursor.accept(words):
+            return read(cursor, name)
+    told = " or ".join(_CHANGES)
+    cursor.fail(told, f"write ALTER STREAM {name} {told}")
+
+
+def _pause(paused: bool) -> Read:
+    def read(cursor: Cursor, name: str) -> PauseSource:
+        place, source = origin(cursor)
+        return PauseSource(name=name, paused=paused, place=place, source=source)
+
+    return read
+
+
+_CHANGES: dict[str, Read] = {"PAUSE": _pause(True), "RESUME": _pause(False)}
