@@ -289,16 +289,19 @@ class ShardedSession(Session):
 
     def _ask(self, question: Question, qids: I64) -> None:
         """Return when the shards have answered."""
-        entry = 0
         try:
-            with self._open():
-                entry = self._job.next_entry
-                self._questions[entry] = question
-                self._pending.append(e.Read(entry, question.template.key, qids))
-            self._wait(entry)
+            self._wait(self._pose(question, qids))
         finally:
             with self._lock:
-                self._questions.pop(entry, None)
+                self._questions = {n: q for n, q in self._questions.items() if q is not question}
+
+    def _pose(self, question: Question, qids: I64) -> int:
+        """Hand a question to the shards; the number of its entry."""
+        with self._open():
+            entry = self._job.next_entry
+            self._questions[entry] = question
+            self._pending.append(e.Read(entry, question.template.key, qids))
+        return entry
 
     def _retire(self, template: int) -> None:
         """A template has no queries any more."""
