@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.errors import QueryFailed
 
 STREAM = "CREATE STREAM f (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts"
-REASON = "function picky failed: ValueError: 9 is too much"
+REASON = "picky: ValueError: 9 is too much"
 
 
 def picky(values: pa.Array) -> pa.Array:
@@ -40,7 +40,7 @@ def told(session: Any) -> dict[str, str]:
     found["view again"] = _said(shown.view)
     found["view of one of many"] = _said(many[1].view)
     assert {q.status for q in (seen, unseen, shown, *many)} == {"failed"}
-    assert session.query(text.replace("picky(a)", "a")).status == "running"
+    assert session.query(text.replace("picky(a)", "a")).status != "failed"
     return found
 
 

@@ -25,7 +25,7 @@ R = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
 STREAMS = """
 CREATE STREAM r (k BIGINT, v BIGINT, ts BIGINT) TIMESTAMP BY ts RETAIN 100000{source};
 CREATE STREAM p (k BIGINT, ts BIGINT) TIMESTAMP BY ts;
-CREATE STREAM w (ts TIMESTAMP) TIMESTAMP BY ts TICK 100 MILLISECONDS;
+CREATE STREAM w (ts TIMESTAMP) TIMESTAMP BY ts TICK {tick};
 CREATE TABLE t (id BIGINT, x BIGINT);
 """
 QUERIES = {
@@ -127,9 +127,9 @@ class Watched:
 class Running:
     """A session whose batches run, and the threads that call it."""
 
-    def __init__(self, session: Any, source: str = "") -> None:
+    def __init__(self, session: Any, source: str = "", tick: str = "100 MILLISECONDS") -> None:
         self.session = session
-        session.sql(STREAMS.format(source=source))
+        session.sql(STREAMS.format(source=source, tick=tick))
         self.queries = {
             name: Watched(session.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}"))
             for name, text in QUERIES.items()

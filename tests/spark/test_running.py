@@ -22,7 +22,7 @@ from oracle.fold import SIGNS
 from oracle.running import CALLS, R, Running, rows_of_file
 from penstock.errors import PenstockError
 
-FILES, FIRST, THREADS, LENGTH = 12, 3, 3, 14
+FILES, FIRST, THREADS, LENGTH = 7, 3, 3, 6
 P = "CREATE STREAM p (k BIGINT, n BIGINT, ts BIGINT) TIMESTAMP BY ts"
 
 
@@ -32,50 +32,6 @@ def put_file(directory: Path, n: int) -> None:
     pq.write_table(pa.Table.from_pylist(rows_of_file(n), schema=R), path)
     os.utime(path, (1_700_000_000 + n, 1_700_000_000 + n))
     path.rename(directory / path.name)
-
-
-def test_answers_of_a_running_job_are_those_of_its_batches(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    files, out = tmp_path / "r", tmp_path / "out"
-    files.mkdir()
-    for n in range(FIRST):
-        put_file(files, n)
-    rng = Random(12)
-    plans = [[rng.choice(CALLS) for _ in range(LENGTH)] for _ in range(THREADS)]
-    plans[0] = ["view"] * 6 + plans[0]
-    with penstock.connect(spark=spark, shards=2) as ps:
-        running = Running(ps, f" FROM parquet OPTIONS (path '{files}', maxFilesPerTrigger 1)")
-        ps.sql(f"CREATE SINK out FROM grouped INTO json OPTIONS (path '{out}')")
-        ps.start()
-        wait_for(lambda: sum(r["rows_in"] > 0 for r in ps.progress()) >= FIRST)
-
-        def feed() -> None:
-            for n in range(FIRST, FILES):
-                put_file(files, n)
-                time.sleep(0.4)
-
-        running.call_all(plans, 12, feed)
-        running.check(FILES)
-        assert written(out) == Counter(
-            (batch, sign, row[1:]) for batch, sign, row in running.queries["grouped"].changes
-        )
-
-
-def written(directory: Path) -> Counter[tuple[Any, ...]]:
-    """The changes in a sink's files."""
-    lines = [line for path in directory.glob("part-*.json") for line in path.open()]
-    found = map(json.loads, lines)
-    return Counter(
-        (c["_batch"], SIGNS[c["_change_type"]], (c["k"], c["n"], c["total"])) for c in found
-    )
-
-
-def wait_for(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 90
-    while not reached():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def test_a_dead_job_is_told_by_every_call_until_it_is_started_again(spark: SparkSession) -> None:
@@ -137,3 +93,48 @@ def test_a_dead_job_is_told_by_every_call_until_it_is_started_again(spark: Spark
 def test_the_first_read_of_a_failed_query_says_why(spark: SparkSession) -> None:
     with penstock.connect(spark=spark, shards=2) as ps:
         assert told(ps) == expected(NAMES)
+
+
+def test_answers_of_a_running_job_are_those_of_its_batches(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    files, out = tmp_path / "r", tmp_path / "out"
+    files.mkdir()
+    for n in range(FIRST):
+        put_file(files, n)
+    rng = Random(12)
+    plans = [[rng.choice(CALLS) for _ in range(LENGTH)] for _ in range(THREADS)]
+    plans[0] = ["view", "view", *plans[0]]
+    with penstock.connect(spark=spark, shards=2) as ps:
+        source = f" FROM parquet OPTIONS (path '{files}', maxFilesPerTrigger 1)"
+        running = Running(ps, source, tick="2 SECONDS")
+        ps.sql(f"CREATE SINK out FROM grouped INTO json OPTIONS (path '{out}')")
+        ps.start()
+        wait_for(lambda: sum(r["rows_in"] > 0 for r in ps.progress()) >= FIRST)
+
+        def feed() -> None:
+            for n in range(FIRST, FILES):
+                put_file(files, n)
+                time.sleep(0.4)
+
+        running.call_all(plans, 12, feed)
+        running.check(FILES)
+        assert written(out) == Counter(
+            (batch, sign, row[1:]) for batch, sign, row in running.queries["grouped"].changes
+        )
+
+
+def written(directory: Path) -> Counter[tuple[Any, ...]]:
+    """The changes in a sink's files."""
+    lines = [line for path in directory.glob("part-*.json") for line in path.open()]
+    found = map(json.loads, lines)
+    return Counter(
+        (c["_batch"], SIGNS[c["_change_type"]], (c["k"], c["n"], c["total"])) for c in found
+    )
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    until = time.monotonic() + 90
+    while not reached():
+        assert time.monotonic() < until
+        time.sleep(0.05)
