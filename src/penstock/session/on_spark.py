@@ -340,7 +340,7 @@ class OnSpark(ShardedSession):
             return QueryNames.of(qids, pa.concat_arrays(names))
 
     def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
-        with self._open():
+        with self._open(), self._look():
             label = f"{name}, function {len(self._functions) + 1}"
             sink = self._add_sink(label, name, FunctionSink(function), {}, whole)
             self._functions.append(sink)
@@ -348,7 +348,7 @@ class OnSpark(ShardedSession):
     # ---- operations ------------------------------------------------------------------
     def flush(self) -> None:
         """Return when all pushed and available input is in the answers."""
-        with self._open():
+        with self._open(), self._look():
             feed.tick(self)
         self._job.drain()
         with self._lock:

@@ -83,7 +83,6 @@ class ShardedSession(Session):
     def _open(self) -> Iterator[None]:
         """Hold the session for a call; what it did becomes an entry when it ends."""
         with super()._open():
-            self._check_alive()
             try:
                 yield
             finally:
@@ -116,7 +115,9 @@ class ShardedSession(Session):
                 self._job.catch_up()
 
     def _begin(self, method: str, *arguments: Any) -> None:
-        """Name the call, unless it is part of another."""
+        """Name the call, unless it is part of another; a dead job takes only what may mend it."""
+        if not _may_mend(method, arguments):
+            self._check_alive()
         if self._call is None:
             self._see_rows()
             self._call = Call(method, arguments)
@@ -235,6 +236,7 @@ class ShardedSession(Session):
 
     # ---- rows ------------------------------------------------------------------------
     def _bring(self, stream: StreamDef, admitted: Admitted) -> None:
+        self._check_alive()
         accepted = admitted.accepted
         sample = to_rows(accepted.slice(0, _SAMPLE_ROWS), stream.schema, self._engine.strings)
         data = wire.stream_batch(accepted, admitted.ts, None)
@@ -298,6 +300,7 @@ class ShardedSession(Session):
     def _pose(self, question: Question, qids: I64) -> int:
         """Hand a question to the shards; the number of its entry."""
         with self._open():
+            self._check_alive()
             entry = self._job.next_entry
             self._questions[entry] = question
             self._pending.append(e.Read(entry, question.template.key, qids))
@@ -355,6 +358,7 @@ class ShardedSession(Session):
         super().flush()
         with self._open():
             self._job.drain()
+            self._check_alive()
 
     def close(self) -> None:
         """Finish what was begun, stop the job and close the sinks."""
@@ -362,3 +366,10 @@ class ShardedSession(Session):
             self._job.drain()
             self._job.close()
         super().close()
+
+
+def _may_mend(method: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether a dead job takes a call: what drops something, and what comes by itself."""
+    if method == "_execute":
+        return isinstance(arguments[0], st.Drop)
+    return method in ("_drop_queries", "_beat", "_fail")

@@ -89,7 +89,7 @@ def test_shards_that_raise_are_told_by_every_call() -> None:
         lambda: ps.push("r", [{"k": 2, "a": 1, "ts": 1}]),
         lambda: ps.sql("SHOW QUERIES"),
         lambda: ps.query("SELECT a FROM r [RANGE 2]"),
-        query.view, many.view, query.drop, query.explain, ps.stats, ps.flush,
+        query.view, many.view, query.explain, ps.stats, ps.flush,
         lambda: query.subscribe(print), lambda: many.subscribe(print), lambda: ps.late("r"),
     ]  # fmt: skip
     for call in calls:
