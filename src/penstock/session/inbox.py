@@ -61,8 +61,8 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
     for result in batch.results:
         if result.kind == "read":
             request, data = wire.loads(result.data)
-            if request in session._answers:
-                session._answers[request].append((result.order, wire.unpack_batch(data)))
+            if request in session._questions:
+                session._questions[request].take(data)
         elif result.kind == "failure":
             qid, reason = wire.loads(result.data)
             failures.setdefault((result.template, qid), reason)

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.delta import Level
 from penstock.errors import DataError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
-from penstock.session import counting, delivery, feed, image, names, spark_sources
+from penstock.session import counting, delivery, feed, image, names, reading, spark_sources
+from penstock.session.asking import Question
 from penstock.session.kept_out import KeptOut
 from penstock.session.sharded import ShardedSession
 from penstock.session.spark_sources import FRAME
@@ -35,7 +35,6 @@ from penstock.shards.prefilter import (
     readers,
     with_constants,
 )
-from penstock.shards.shard import MOST_SHARDS
 from penstock.sharing.registry import Chosen, QueryInfo
 from penstock.spark.change_frames import QueryNames
 from penstock.spark.checkpoint import check_shards
@@ -69,8 +68,7 @@ class OnSpark(ShardedSession):
         self._frames: dict[str, Source] = {}
         self._functions: list[Sink] = []  # of foreach_batch(); a new process gives them again
         self._retired: list[tuple[int, e.Deploy]] = []
-        self._opening: dict[int, QueryInfo] = {}
-        self._saved = self._received = 0
+        self._saved = self._received = self._taken = 0
         self._restoring = False
         self._retrying: spark_sources.Retrying | None = None
         count = shards or max(1, int(self._spark.sparkContext.defaultParallelism))
@@ -209,8 +207,12 @@ class OnSpark(ShardedSession):
                 counting.take_counts(self, wire.loads(result.data), batch.entry)
 
     def _take_batch(self, batch: Batch) -> None:
+        if batch.number == self._taken:  # and comes again, because its views failed
+            self._views.drop()
+            return
         self._take_status(batch)
         super()._take_batch(batch)
+        self._taken = batch.number
         self._serve(batch)
         self._retired = [(at, d) for at, d in self._retired if at > batch.entry]
 
@@ -220,15 +222,15 @@ class OnSpark(ShardedSession):
         with self._open():
             kept = info.name in self._views
         if kept:
-            self._job.wait(self._job.next_entry - 1)
-            with self._lock:
-                return self._views.read(info.name)
+            self._wait(self._job.next_entry - 1)
+            with self._look():
+                reading.check_runs(info)
+                if info.name in self._views:
+                    return self._views.read(info.name)
         return super()._read_rows(info)
 
-    def _ask(self, info: QueryInfo) -> int:
-        with self._open():
-            self._opening[self._job.next_entry] = info
-            return super()._ask(info)
+    def _wait(self, entry: int) -> None:
+        self._job.wait(entry)  # another thread delivers, and holds the session for it
 
     def _wanted(self) -> set[int] | None:
         """The templates whose changes somebody reads here; None: all may be read later."""
@@ -236,7 +238,6 @@ class OnSpark(ShardedSession):
             return None
         with self._lock:
             heard = {*self._subscribers, *self._views.names()}
-            heard |= {info.name for info in self._opening.values()}
             heard |= {r.names[at] for r, _ in self._listeners for at in r.running()[:1]}
             found = (self._registry.find(name) for name in heard)
             return {info.template for info in found if info is not None}
@@ -246,27 +247,19 @@ class OnSpark(ShardedSession):
         kept = self._views.names()
         if kept:
             self._views.apply(batch.number, {n: self._batch_changes(n, batch) for n in kept})
-        for request in [r for r in self._opening if r <= batch.entry]:
-            info = self._opening.pop(request)
-            if not info.group.gone[info.at] and info.name not in self._views:
-                self._open_view(info, self._answers[request], batch)
+        for entry, question in self._questions.items():
+            info = question.opening
+            if info is None or entry > batch.entry:
+                continue
+            question.opening = None  # it is the answer of this batch, and of none to come
+            if self._can_serve(question, info):
+                rows = question.rows()
+                self._views.open(info.name, rows.schema, rows, batch.number)
 
-    def _open_view(
-        self, info: QueryInfo, parts: list[tuple[int, pa.RecordBatch]], batch: Batch
-    ) -> None:
-        """Keep a view that was read in the middle of a batch: what came after it is added."""
-        rows = self._answer(info.template, [part for _, part in parts])
-        schema = rows.schema
-        step = max((order for order, _ in parts), default=0) // MOST_SHARDS
-        changes = self._batch_changes(info.name, batch)
-        place = pc.shift_right(changes["_seq"], 32)
-        later = changes.filter(pc.greater_equal(place, (step + 1) * MOST_SHARDS))
-        if later.num_rows:
-            scratch = ViewStore()
-            scratch.open(info.name, schema, rows, batch.number - 1)
-            scratch.apply(batch.number, {info.name: later})
-            rows = scratch.read(info.name).cast(schema)
-        self._views.open(info.name, schema, rows, batch.number)
+    def _can_serve(self, question: Question, info: QueryInfo) -> bool:
+        """Whether to keep a view: the query may have gone, and others may have asked too."""
+        there = info.failure is None and not info.group.gone[info.at]
+        return there and question.refusal is None and info.name not in self._views
 
     def _batch_changes(self, name: str, batch: Batch) -> pa.Table:
         info = self._query_info(name)
@@ -327,7 +320,7 @@ class OnSpark(ShardedSession):
             return QueryNames.of(qids, pa.concat_arrays(names))
 
     def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
-        with self._open():
+        with self._open(), self._look():
             label = f"{name}, function {len(self._functions) + 1}"
             sink = self._add_sink(label, name, FunctionSink(function), {}, whole)
             self._functions.append(sink)
@@ -335,11 +328,12 @@ class OnSpark(ShardedSession):
     # ---- operations ------------------------------------------------------------------
     def flush(self) -> None:
         """Return when all pushed and available input is in the answers."""
-        with self._open():
+        with self._open(), self._look():
             feed.tick(self)
         self._spark_job.retry()
         self._job.drain()
-        self._raise_complaint()
+        with self._lock:
+            self._raise_complaint()
         if self._job.next_entry - self._saved > _SAVE_EVERY:
             self._save()
 
@@ -363,8 +357,7 @@ class OnSpark(ShardedSession):
         if self._closed:
             return
         try:
-            if self._spark_job.running:
-                self._job.wait(self._job.next_entry - 1)
+            self._spark_job.finish()
         finally:
             self.stop()
             self._closed = True

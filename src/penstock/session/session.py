@@ -23,7 +23,6 @@ from penstock.engine.engine import Engine
 from penstock.errors import (
     NameError_,
     PenstockError,
-    QueryFailed,
     SqlSyntaxError,
     TypeError_,
     UnsupportedError,
@@ -38,6 +37,7 @@ from penstock.session import (
     feed,
     names,
     progress,
+    reading,
     registration,
     show,
     statements,
@@ -51,6 +51,7 @@ from penstock.session.progress import Listener
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, save, take
+from penstock.session.ticker import Ticker
 from penstock.session.values import event_time, parse_type
 from penstock.session.vault import Vault
 from penstock.session.windows import Lengths, warming
@@ -64,7 +65,7 @@ from penstock.sql.catalog import (
     StreamDef,
 )
 from penstock.sql.parser import parse_script, parse_statement
-from penstock.state.convert import to_arrow, to_rows
+from penstock.state.convert import to_rows
 
 
 class Session:
@@ -99,8 +100,9 @@ class Session:
         self._vault = Vault(checkpoint.path if checkpoint else None)
         self._id = checkpoint.id if checkpoint else uuid.uuid4().hex
         self._lock = threading.RLock()
-        self._ticker: threading.Thread | None = None
-        self._stopping = threading.Event()
+        self._ticker = Ticker(self._tick)
+        self._depth = 0  # of calls within calls
+        self._complaint: PenstockError | None = None  # of what nobody waited for, for the next call
         self._closed = False
 
     def _new_engine(self) -> Engine:
@@ -115,13 +117,38 @@ class Session:
                 raise PenstockError(
                     "the session is closed", code="PS-RUN-003", remedy="connect() again"
                 )
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+            if self._depth == 0:
+                self._raise_complaint()
+
+    def _raise_complaint(self) -> None:
+        """Say once what went wrong while nobody waited."""
+        complaint, self._complaint = self._complaint, None
+        if complaint is not None:
+            raise complaint
+
+    @contextmanager
+    def _glance(self) -> Iterator[None]:
+        """Hold the session to look at what has come, even if no more will."""
+        with self._lock:
             yield
 
     @contextmanager
     def _look(self) -> Iterator[None]:
         """Hold the session to look at it: calls made before have had their effect."""
-        with self._lock:
+        with self._glance():
+            self._check_alive()
             yield
+
+    def _check_alive(self) -> None:
+        """Say what ended the job that runs the queries, if something has."""
+
+    def _is_dead(self) -> bool:
+        return False
 
     # ---- statements ------------------------------------------------------------------
     def sql(self, text: str) -> Any:
@@ -215,57 +242,46 @@ class Session:
     # ---- reading ---------------------------------------------------------------------
     def _running(self, name: str) -> tuple[QueryInfo, TemplateInfo]:
         info = self._query_info(name)
-        if info.failure is not None:
-            raise QueryFailed(
-                f"query {name} failed: {info.failure}", remedy="drop it and register it again"
-            )
+        reading.check_runs(info)
         return info, self._registry.templates[info.template]
 
     def _view(self, name: str) -> pa.Table:
         with self._look():
             info, template = self._running(name)
-            _check_keeps(template, name)
+            reading.check_keeps(template, name)
         return self._read_rows(info)
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
         """The answer of a query at its clock."""
         with self._lock:
-            held = self._engine.answers(info.template, np.array([info.qid]))
-            schema = self._registry.templates[info.template].plan.schema
-            columns = to_arrow(held.rows, schema, self._engine.strings)
-            return pa.Table.from_arrays(columns, schema=schema.arrow())
+            reading.check_runs(info)
+            template = self._registry.templates[info.template]
+            return reading.held(self._engine, template, np.array([info.qid])).table
 
     def _view_all(self, readers: Readers) -> pa.Table:
-        with self._look():
-            running = readers.running()
-            template = self._registry.templates.get(readers.template)
-            if template is None or not running.shape[0]:
-                return readers.label_rows([])
-            _check_keeps(template, readers.names[running[0]])
-            owners = readers.owners(running)
-        found = self._read_all(template.key, np.unique(readers.qids[running]))
-        return readers.label_rows([part.of_all(owners) for part in found])
+        return reading.view_all(self, readers)
 
-    def _read_all(self, template: int, qids: I64) -> list[Batch]:
+    def _read_all(self, template: TemplateInfo, qids: I64) -> list[Batch]:
         """The answers of queries of a template at its clock."""
         with self._lock:
-            held = self._engine.answers(template, qids)
-            schema = self._registry.templates[template].plan.schema
-            columns = to_arrow(held.rows, schema, self._engine.strings)
-            rows = pa.Table.from_arrays(columns, schema=schema.arrow())
-            return [Batch(0, held.qid, rows, held.sets)]
+            there = template.key in self._engine.templates  # another thread may have dropped all
+            return [reading.held(self._engine, template, qids)] if there else []
 
     def _changes(self, readers: Readers, at: int | None = None) -> pa.Table:
-        """What one of the readers, or all, have not read yet."""
-        with self._look():
+        """What one of the readers, or all, have not read yet; after that, why no more comes."""
+        with self._glance():
             table = readers.take_all() if at is None else readers.take(at)
             delivery.let_go(self, readers.log)
+            if not table.num_rows:
+                places = np.arange(len(readers)) if at is None else np.array([at])
+                reading.check_any_runs(readers.group, places)
+                self._check_alive()
             return table
 
     def _status(self, name: str) -> str:
-        with self._look():
+        with self._glance():
             info = self._query_info(name)
-            if info.failure is not None:
+            if info.failure is not None or self._is_dead():
                 return "failed"
             return "warming" if warming(self, info.group, np.array([info.at]))[0] else "running"
 
@@ -378,11 +394,13 @@ class Session:
 
     def late(self, stream: str) -> pa.Table:
         """Rows that came too late, with the watermark they missed."""
-        return self._meters[names.find_stream(self, stream).name].late()
+        with self._look():
+            return self._meters[names.find_stream(self, stream).name].late()
 
     def quarantine(self, stream: str) -> pa.Table:
         """Rows that were kept out, with the reason."""
-        return self._meters[names.find_stream(self, stream).name].quarantine()
+        with self._look():
+            return self._meters[names.find_stream(self, stream).name].quarantine()
 
     # ---- steps -----------------------------------------------------------------------
     def _apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
@@ -434,8 +452,8 @@ class Session:
             return show.stats(self)
 
     def progress(self) -> list[dict[str, Any]]:
-        """One record per batch, newest last (the last thousand)."""
-        with self._look():
+        """One record per batch, newest last (the last thousand); also of a job that is dead."""
+        with self._glance():
             return list(self._progress)
 
     def on_progress(self, callback: Listener) -> None:
@@ -445,22 +463,19 @@ class Session:
 
     def start(self) -> None:
         """Let wall-clock rules (TICK, IDLE AFTER) work in the background."""
-        if self._ticker is None:
-            self._stopping.clear()
-            self._ticker = threading.Thread(target=self._run_ticker, daemon=True)
+        with self._open():
             self._ticker.start()
 
-    def _run_ticker(self) -> None:
-        while not self._stopping.wait(0.1):
-            with self._lock:
+    def _tick(self) -> None:
+        with self._lock:
+            try:
                 feed.tick(self)
+            except PenstockError as error:  # of a subscriber, say: time goes on
+                self._complaint = self._complaint or error
 
     def stop(self) -> None:
         """End what start() began."""
-        if self._ticker is not None:
-            self._stopping.set()
-            self._ticker.join()
-            self._ticker = None
+        self._ticker.stop()
 
     def close(self) -> None:
         """Stop, write the checkpoint, and close the sinks."""
@@ -479,13 +494,3 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _check_keeps(template: TemplateInfo, name: str) -> None:
-    """Refuse to show the view of a query that keeps nothing."""
-    if template.monotonic:
-        raise UnsupportedError(
-            f"query {name} keeps nothing: it has changes but no view",
-            code="PS-VIEW-005",
-            remedy="read changes(), or put a window on its stream",
-        )

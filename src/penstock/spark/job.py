@@ -185,6 +185,15 @@ class SparkJob:
         """Whether batches are run."""
         return self._streaming.running
 
+    @property
+    def dead(self) -> bool:
+        """Whether something has ended the job; `start` goes on."""
+        return self._streaming.dead
+
+    def check(self) -> None:
+        """Raise what ended the job, if something has."""
+        self._streaming.check()
+
     def add_source(self, name: str, source: Source, entry: int) -> None:
         """Read an external stream, which an entry declares; a running query starts again."""
         with self._changed:
@@ -278,6 +287,13 @@ class SparkJob:
                 remedy="read views and flush() in another thread; push() and sql() do not wait",
             )
         self._streaming.wait(entry)
+
+    def finish(self) -> None:
+        """Return when every entry is delivered, if the job runs; say why it died, if nobody did."""
+        if self._streaming.running:
+            self.wait(self._log.last)
+        elif not self._streaming.told:
+            self.check()
 
     def drain(self) -> None:
         """Return when every entry, and all that external sources have, is in the answers."""

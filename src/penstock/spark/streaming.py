@@ -51,8 +51,10 @@ class Streaming:
         self.changed = threading.Condition()
         self.query: StreamingQuery | None = None
         self._error: Exception | None = None
+        self._told: Exception | None = None  # the last error that was raised
         self._busy = self._stopping = False
         self._renewal: threading.Thread | None = None
+        self._calling = threading.Lock()  # of who starts the job
         self._starting = threading.RLock()  # of a query in place of another
         self._failing: float | None = None  # since when a query does not come to a batch
 
@@ -61,14 +63,31 @@ class Streaming:
         """Whether batches are run."""
         return self.query is not None and self._error is None
 
+    @property
+    def dead(self) -> bool:
+        """Whether an error has ended it."""
+        return self._error is not None
+
+    @property
+    def told(self) -> bool:
+        """Whether somebody was told of that error."""
+        return self._told is self._error
+
+    def check(self) -> None:
+        """Raise what ended it, if something has."""
+        if (error := self._error) is not None:
+            self._told = error
+            raise error.with_traceback(None)
+
     # ---- starting --------------------------------------------------------------------
     def start(self) -> None:
         """Start the query, or go on where it stopped or failed."""
-        if self._error is not None:
-            self.stop()
-        if self.query is None and self._renewal is None:
-            self._start_query()
-            self.renew_if_needed()
+        with self._calling:
+            if self._error is not None:
+                self.stop()
+            if self.query is None and self._renewal is None:
+                self._start_query()
+                self.renew_if_needed()
 
     def _start_query(self) -> None:
         self._error, self._fault, self._stopping = None, None, False
@@ -79,7 +98,7 @@ class Streaming:
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait for the end of the query; start it again if that may help, else say why it ended."""
-        error: Exception = SparkError("the job was stopped by somebody else")
+        error: Exception = _stopped("by somebody else")
         try:
             with translated():
                 query.awaitTermination()
@@ -182,14 +201,16 @@ class Streaming:
             self.start()
         with self.changed:
             while self._delivered < entry:
-                self._check()
+                self.check()
+                if self.query is None and self._renewal is None:
+                    raise _stopped("while a call waited for it")
                 self.changed.wait(1.0)
 
     def drain(self) -> None:
         """Return when all that external sources have is in the answers."""
         with self.changed:
             self.changed.wait_for(lambda: self._renewal is None)
-        self._check()
+        self.check()
         while self._sources and (query := self.query) is not None:
             try:
                 with translated():
@@ -204,14 +225,10 @@ class Streaming:
         until = time.monotonic() + _PATIENCE
         with self.changed:
             while self.query is query and (not query.isActive or time.monotonic() < until):
-                self._check()
+                self.check()
                 self.changed.wait(0.1)
-        self._check()
+        self.check()
         return self.query is not query
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
 
     # ---- stopping --------------------------------------------------------------------
     def stop(self) -> None:
@@ -236,3 +253,11 @@ class Streaming:
         with translated():
             query.stop()
         self.query = None
+
+
+def _stopped(how: str) -> SparkError:
+    return SparkError(
+        f"the job was stopped {how}",
+        code="PS-RUN-005",
+        remedy="call start(), which goes on where it was, and try again",
+    )
