@@ -24,6 +24,7 @@ from penstock.session import registration
 from penstock.session.readers import Readers
 from penstock.sql.catalog import StreamDef, TableDef
 from penstock.state.private import make_private
+from penstock.state.sealed import damaged, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -109,12 +110,10 @@ def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
 
 def save(session: Session, directory: Path) -> None:
     """Write the session into a checkpoint directory, all or nothing."""
-    staged = directory / f"{_FILE}.{os.getpid()}"
     data = pickle.dumps(take(session))
     with _writing(directory):
         make_private(directory, (_FILE,))
-        staged.write_bytes(data)
-        staged.replace(directory / _FILE)
+        write_sealed(directory / _FILE, data)
 
 
 def load(directory: Path) -> Snapshot | None:
@@ -132,16 +131,13 @@ def load(directory: Path) -> Snapshot | None:
         )
     if not path.exists():
         return None
+    data = read_sealed(path)
     try:
-        found = pickle.loads(path.read_bytes())
-    except Exception as error:
-        raise StateError(
-            f"the checkpoint file {path} cannot be read: {error}",
-            code="PS-STATE-003",
-            remedy="restore the file from a backup, or start from an empty checkpoint",
-        ) from error
+        found = pickle.loads(data)
+    except Exception as error:  # whole, but of functions or classes that are not here
+        raise damaged(path, str(error)) from error
     if not isinstance(found, Snapshot):
-        raise StateError(f"{path} is not a checkpoint of Penstock", code="PS-STATE-003")
+        raise damaged(path, "it holds something else")
     return found
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.delta import BEGINNING
-from penstock.errors import StateError
 from penstock.shards.intake import Intake, Moment
 from penstock.shards.messages import Counts
+from penstock.state.sealed import damaged, read_sealed, staged
 
 KEEP = 100
 T = TypeVar("T")
@@ -100,25 +100,15 @@ class Manifests:
 
     def _settle(self, name: str, value: T) -> T:
         path = self.directory / name
-        staged = self.directory / f".{name}.{os.getpid()}"
-        staged.write_bytes(pickle.dumps(value))
-        try:
-            os.link(staged, path)
-        except FileExistsError:
-            return self._load(path, type(value))
-        finally:
-            staged.unlink()
+        with staged(path, pickle.dumps(value)) as beside:
+            try:
+                os.link(beside, path)
+            except FileExistsError:
+                return self._load(path, type(value))
         return value
 
     def _load(self, path: Path, kind: type[T]) -> T:
-        try:
-            found: Any = pickle.loads(path.read_bytes())
-        except Exception as error:
-            raise StateError(
-                f"the checkpoint file {path} cannot be read: {error}",
-                code="PS-STATE-003",
-                remedy="restore the file from a backup, or start from an empty checkpoint",
-            ) from error
+        found: Any = pickle.loads(read_sealed(path))
         if not isinstance(found, kind):
-            raise StateError(f"{path} is not a {kind.__name__}", code="PS-STATE-003")
+            raise damaged(path, f"it is no {kind.__name__}")
         return found
