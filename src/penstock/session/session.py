@@ -29,6 +29,7 @@ from penstock.errors import (
     UnsupportedError,
 )
 from penstock.inprocess.sinks import Sink, open_sink
+from penstock.inprocess.waiting_sink import WaitingSink
 from penstock.logical.udf import Udf
 from penstock.optimizer.stats import Stats
 from penstock.session import (
@@ -49,7 +50,7 @@ from penstock.session.measure import StreamMeter, measured_stats
 from penstock.session.progress import Listener
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
-from penstock.session.snapshot import Snapshot, save, take
+from penstock.session.snapshot import Snapshot, settle, take
 from penstock.session.values import event_time, parse_type
 from penstock.session.vault import Vault
 from penstock.session.windows import Lengths, warming
@@ -140,7 +141,8 @@ class Session:
 
     def _open_sink(self, create: st.CreateSink) -> Sink:
         """A sink for the changes of a query."""
-        return open_sink(create.format, delivery.own_options(self, create), create.name)
+        made = open_sink(create.format, delivery.own_options(self, create), create.name)
+        return WaitingSink(made)
 
     def _fed_sinks(self) -> Collection[tuple[st.CreateSink, Sink]]:
         """The sinks that get their changes from this session."""
@@ -351,8 +353,7 @@ class Session:
             return take(self)
 
     def _save(self) -> None:
-        if self._checkpoint is not None:
-            save(self, self._checkpoint)
+        settle(self, self._checkpoint)
 
     def register_udf(
         self,

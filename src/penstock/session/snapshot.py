@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import __version__
 from penstock.engine import blocks as b
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
+from penstock.inprocess.waiting_sink import Waiting, WaitingSink
 from penstock.logical.udf import Udf
 from penstock.session import registration
 from penstock.session.readers import Readers
 from penstock.sql.catalog import StreamDef, TableDef
+from penstock.sql.statements import CreateSink
 from penstock.state.private import make_private
 from penstock.state.sealed import damaged, read_sealed, write_sealed
 
@@ -45,6 +47,7 @@ class Snapshot:
     meters: dict[str, Any]
     sinks: list[Any]
     readers: dict[int, Readers]
+    waiting: dict[str, Waiting]  # by sink
 
 
 def take(session: Session) -> Snapshot:
@@ -59,6 +62,7 @@ def take(session: Session) -> Snapshot:
         session._meters,
         [create for create, _ in session._sinks.values()],
         session._readers,
+        {create.name: sink.waiting for create, sink in _waiting(session) if sink.waiting},
     )
     try:
         copy: Snapshot = pickle.loads(pickle.dumps(state))
@@ -91,6 +95,8 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
     session._readers = snapshot.readers
     for create in snapshot.sinks:
         session._sinks[create.name] = (create, session._open_sink(create))
+    for create, sink in _waiting(session):
+        sink.take(snapshot.waiting.get(create.name, ()))
 
 
 def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
@@ -106,6 +112,26 @@ def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
             continue
         blocks.append(registration.template_block(info))
     return blocks
+
+
+def settle(session: Session, directory: Path | None) -> None:
+    """Write what sinks could not take, and the checkpoint if there is one; say what still waits."""
+    errors: list[PenstockError] = []
+    for _, sink in _waiting(session):
+        try:
+            sink.catch_up()
+        except PenstockError as error:
+            errors.append(error)
+    if directory is not None:
+        save(session, directory)
+    if errors:
+        raise errors[0]
+
+
+def _waiting(session: Session) -> list[tuple[CreateSink, WaitingSink]]:
+    """The sinks that this session writes itself."""
+    sinks = session._sinks.values()
+    return [(create, sink) for create, sink in sinks if isinstance(sink, WaitingSink)]
 
 
 def save(session: Session, directory: Path) -> None:
