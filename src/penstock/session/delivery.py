@@ -59,7 +59,7 @@ def deliver(session: Session, batch: int, touched: Collection[int]) -> list[Pens
         if info is not None and info.template in touched:
             log = session._changelogs[info.template]
             errors += tell(session, name, of_batch(log, info.qid, name, batch))
-    for create, sink in session._fed_sinks():
+    for create, sink in session._fed_sinks() if touched else ():
         errors += write(sink, _for_sink(session, create, batch, touched), batch)
     for readers, callback in session._listeners:
         if readers.template not in touched:
