@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import __version__
 from penstock.delta import I64
 from penstock.errors import StateError
+from penstock.roomy import roomy
 from penstock.session import registration, snapshot
 from penstock.session.inbox import Leaving
 from penstock.session.placement import Deployed
@@ -75,6 +76,7 @@ def save(session: OnSpark, directory: Path) -> int:
     return made.entry
 
 
+@roomy
 def load(session: OnSpark, directory: Path, first: int) -> int:
     """Make an empty session what the image says; the entry it stands for, 0 without one.
 

@@ -21,6 +21,7 @@ from penstock.engine import blocks as b
 from penstock.errors import PenstockError, StateError
 from penstock.inprocess.waiting_sink import Waiting, WaitingSink
 from penstock.logical.udf import Udf
+from penstock.roomy import roomy
 from penstock.session import registration
 from penstock.session.readers import Readers
 from penstock.sql.catalog import StreamDef, TableDef
@@ -50,6 +51,7 @@ class Snapshot:
     waiting: dict[str, Waiting]  # by sink
 
 
+@roomy
 def take(session: Session) -> Snapshot:
     """A copy of the session as it is between two calls."""
     state = Snapshot(
@@ -74,6 +76,7 @@ def take(session: Session) -> Snapshot:
     return copy
 
 
+@roomy
 def put_back(session: Session, snapshot: Snapshot) -> None:
     """Make an empty session what the snapshot says."""
     if snapshot.version != __version__:
@@ -134,6 +137,7 @@ def _waiting(session: Session) -> list[tuple[CreateSink, WaitingSink]]:
     return [(create, sink) for create, sink in sinks if isinstance(sink, WaitingSink)]
 
 
+@roomy
 def save(session: Session, directory: Path) -> None:
     """Write the session into a checkpoint directory, all or nothing."""
     data = pickle.dumps(take(session))
@@ -142,6 +146,7 @@ def save(session: Session, directory: Path) -> None:
         write_sealed(directory / _FILE, data)
 
 
+@roomy
 def load(directory: Path) -> Snapshot | None:
     """The saved session of a checkpoint directory, which is made; None when there is none."""
     path = directory / _FILE
