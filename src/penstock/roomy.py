@@ -27,13 +27,19 @@ def roomy(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            sys._getframe(_SHALLOW)
-        except ValueError:  # the stack is not so deep
-            return function(*args, **kwargs)
-        return _elsewhere(lambda: function(*args, **kwargs))
+        if _is_deep():
+            return _elsewhere(lambda: function(*args, **kwargs))
+        return function(*args, **kwargs)
 
     return call
+
+
+def _is_deep() -> bool:
+    try:
+        sys._getframe(_SHALLOW)
+    except ValueError:
+        return False
+    return True
 
 
 def _elsewhere(work: Callable[[], T]) -> T:
