@@ -413,6 +413,7 @@ class OnSpark(ShardedSession):
         done = job.mark.batch + 1  # batches that are not marked as done come again
         self._keep_out(self._kept_out.since(self._received, done))
         self._received = max(self._received, done)
+        self._views.forget_stale(done)
         self._pushed = {n: rows for n, rows in self._pushed.items() if n > job.mark.last}
         for stream, counts in job.mark.counts.items():
             if stream in self._meters:
