@@ -57,6 +57,8 @@ def begin(home: Path, spark: Any) -> Any:
         session.push("p", [{"k": n, "a": n, "ts": 20 * n}])
         session.flush()
         session["pushed"].view()
+        if n == 1:
+            session.stop()  # which saves the session
     return session
 
 

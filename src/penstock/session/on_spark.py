@@ -411,7 +411,8 @@ class OnSpark(ShardedSession):
             if call is not None:
                 self._replay(number, call)
         done = job.mark.batch + 1  # batches that are not marked as done come again
-        self._keep_out(self._kept_out.since(self._received, done))
+        expected = job.kept_out(self._received)
+        self._keep_out(self._kept_out.since(self._received, done, expected))
         self._received = max(self._received, done)
         self._views.forget_stale(done)
         self._pushed = {n: rows for n, rows in self._pushed.items() if n > job.mark.last}

@@ -33,6 +33,7 @@ class Manifest:
     wall: int  # µs
     intakes: Mapping[str, Intake] = field(default_factory=dict)
     watermarks: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, int] = field(default_factory=dict)  # of Spark: checksums
 
     def moment(self, stream: str) -> Moment:
         """What the batch fixes for a stream."""
@@ -47,6 +48,11 @@ class Mark:
     last: int
     watermarks: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, Counts] = field(default_factory=dict)
+
+    @property
+    def kept_out(self) -> int:
+        """How many rows of external streams were kept out up to here."""
+        return sum(c.late + c.quarantined for c in self.counts.values())
 
     def after(self, batch: int, last: int, statuses: Iterable[Mapping[str, Any]]) -> Mark:
         """The mark of the next batch, from what its shards say."""
@@ -93,10 +99,16 @@ class Manifests:
         done = [int(p.stem) for p in self.directory.glob("*.done")]
         return self.mark(max(done)) if done else None
 
-    def last_entry(self) -> int:
-        """The last entry of the newest batch, done or not."""
+    def kept_out(self, first: int) -> list[int]:
+        """Batches from `first` on that kept rows out, as far as their marks are still there."""
+        done = {int(p.stem) for p in self.directory.glob("*.done")}
+        pairs = [(n, self.mark(n), self.mark(n - 1)) for n in done if n >= first and n - 1 in done]
+        return sorted(n for n, mark, before in pairs if mark.kept_out > before.kept_out)
+
+    def newest(self) -> Manifest | None:
+        """The manifest of the newest batch, done or not."""
         begun = [int(p.stem) for p in self.directory.glob("*.batch")]
-        return self.read(max(begun)).last if begun else 0
+        return self.read(max(begun)) if begun else None
 
     def _settle(self, name: str, value: T) -> T:
         path = self.directory / name
