@@ -397,7 +397,7 @@ class OnSpark(ShardedSession):
             self._spark.stop()
 
     def _save(self) -> None:
-        if self._durable:
+        if self._durable and not self._spark_job.broken:
             with self._lock:
                 self._saved = image.save(self, self._spark_job.path)
                 self._kept_out.forget(self._received)

@@ -181,6 +181,11 @@ class SparkJob:
         return self._checkpoint.identity.id
 
     @property
+    def broken(self) -> bool:
+        """Whether the session has done what could not be made durable."""
+        return self._log.broken is not None
+
+    @property
     def running(self) -> bool:
         """Whether batches are run."""
         return self._streaming.running
