@@ -13,6 +13,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -124,10 +125,18 @@ class _DirectorySink:
         final = os.path.join(self.path, f"part-{batch:012d}{self.ending}")
         staged = os.path.join(self.path, f".part-{batch:012d}{self.ending}.{os.getpid()}")
         try:
+            os.makedirs(self.path, exist_ok=True)
             self.save(changes, staged)
             os.replace(staged, final)
         except OSError as error:
-            raise DataError(f"cannot write {final}: {error}", code="PS-SINK-003") from error
+            with suppress(OSError):
+                os.remove(staged)
+            raise DataError(
+                f"cannot write {final}: {error}",
+                code="PS-SINK-003",
+                remedy="make room, or let the directory be written: the changes wait, and are "
+                "written with the next batch, flush() or close()",
+            ) from error
 
     def close(self) -> None:
         """Every batch is already in its place."""

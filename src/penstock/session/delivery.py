@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError
+from penstock.inprocess.sinks import Sink
 from penstock.physical.changes import Changes, concat_changes
 from penstock.session.changelog import Batch, Changelog, label
 from penstock.session.query import Callback
@@ -20,8 +21,6 @@ from penstock.sql.statements import CreateSink
 if TYPE_CHECKING:
     from penstock.session.session import Session
 
-Raised = tuple[str, Exception]
-"""Whose subscriber raised what."""
 WHOLE = "whole_template"
 """Option of a sink that takes the changes of all queries that share a plan."""
 
@@ -40,8 +39,8 @@ def publish(session: Session, output: b.Output) -> None:
     for failure in output.failures:
         _fail(session, failure)
     session._engine.collect_strings()
-    if (said := complaint(errors)) is not None:
-        raise said
+    if errors:
+        raise errors[0]
 
 
 @contextmanager
@@ -74,40 +73,34 @@ def _fail(session: Session, failure: b.Failure) -> None:
     session._registry.fail(members, failure.reason)
 
 
-def complaint(errors: list[Raised]) -> PenstockError | None:
-    """What to say of subscribers that raised."""
-    if not errors:
-        return None
-    said = PenstockError(
-        f"a subscriber of {errors[0][0]} raised {errors[0][1]!r}; the rows were applied",
-        code="PS-RUN-002",
-        remedy="mend the function given to subscribe()",
-    )
-    said.__cause__ = errors[0][1]
-    return said
-
-
-def deliver(session: Session, batch: int, touched: Collection[int]) -> list[Raised]:
-    """Changes of this step to every subscriber and sink; what subscribers raised."""
-    errors: list[Raised] = []
+def deliver(session: Session, batch: int, touched: Collection[int]) -> list[PenstockError]:
+    """Changes of this step to every subscriber and sink; what went wrong there."""
+    errors: list[PenstockError] = []
     for name in sorted(session._subscribers):
         info = session._registry.find(name)
         if info is not None and info.template in touched:
             log = session._changelogs[info.template]
             errors += tell(session, name, of_batch(log, info.qid, name, batch))
-    for create, sink in session._fed_sinks():
-        info = session._registry.find(create.view)
-        if info is not None and info.template in touched:
-            log = session._changelogs[info.template]
-            one = not is_whole(create)
-            table = of_batch(log, info.qid, info.name, batch) if one else all_of_batch(log, batch)
-            if table.num_rows:
-                sink.write(table, batch)
+    for create, sink in session._fed_sinks() if touched else ():
+        errors += write(sink, _for_sink(session, create, batch, touched), batch)
     for readers, callback in session._listeners:
         if readers.template not in touched:
             continue
         errors += call(callback, readers.of_batch(batch), f"{len(readers)} queries")
     return errors
+
+
+def _for_sink(
+    session: Session, create: CreateSink, batch: int, touched: Collection[int]
+) -> pa.Table:
+    """The changes of a batch that a sink gets; often none."""
+    info = session._registry.find(create.view)
+    if info is None or info.template not in touched:
+        return pa.table({})
+    log = session._changelogs[info.template]
+    return (
+        all_of_batch(log, batch) if is_whole(create) else of_batch(log, info.qid, info.name, batch)
+    )
 
 
 def is_whole(create: CreateSink) -> bool:
@@ -129,7 +122,16 @@ def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:
     return label(parts, name, log.columns(many=False))
 
 
-def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
+def write(sink: Sink, table: pa.Table, batch: int) -> list[PenstockError]:
+    """Hand changes to a sink, also none: others may wait there; what it could not do."""
+    try:
+        sink.write(table, batch)
+    except PenstockError as error:  # one sink must not starve the others
+        return [error]
+    return []
+
+
+def tell(session: Session, name: str, table: pa.Table) -> list[PenstockError]:
     """Call every subscriber of a query; what they raised."""
     calls = session._subscribers.get(name, [])
     return [error for callback in calls for error in call(callback, table, name)]
@@ -138,7 +140,7 @@ def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
 def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
     """Changes of one template and batch that are not in its changelog, by reader."""
     parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
-    errors: list[Raised] = []
+    errors: list[PenstockError] = []
     for readers, batch in parts:
         readers.put_aside(batch)
         errors += _tell_batch(session, readers, batch)
@@ -146,14 +148,14 @@ def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
         info = session._registry.find(create.view)
         if info is not None and info.template == parts[0][0].template and is_whole(create):
             tables = [readers.label([batch]) for readers, batch in parts]
-            sink.write(pa.concat_tables(tables), parts[0][1].number)
-    if (said := complaint(errors)) is not None:
-        raise said
+            errors += write(sink, pa.concat_tables(tables), parts[0][1].number)
+    if errors:
+        raise errors[0]
 
 
-def _tell_batch(session: Session, readers: Readers, batch: Batch) -> list[Raised]:
+def _tell_batch(session: Session, readers: Readers, batch: Batch) -> list[PenstockError]:
     """Tell changes to who listens to their readers; what they raised."""
-    errors: list[Raised] = []
+    errors: list[PenstockError] = []
     for at in np.unique(batch.owners).tolist():
         if readers.names[at] in session._subscribers:
             name = readers.names[at]
@@ -170,11 +172,17 @@ def let_listeners_go(session: Session) -> None:
     session._listeners = [pair for pair in session._listeners if pair[0].there]
 
 
-def call(callback: Callback, table: pa.Table, name: str) -> list[Raised]:
+def call(callback: Callback, table: pa.Table, name: str) -> list[PenstockError]:
     """Hand changes to a subscriber, if there are any; what it raised."""
     try:
         if table.num_rows:
             callback(table)
     except Exception as error:  # one subscriber must not starve the others
-        return [(name, error)]
+        said = PenstockError(
+            f"a subscriber of {name} raised {error!r}; the rows were applied",
+            code="PS-RUN-002",
+            remedy="mend the function given to subscribe()",
+        )
+        said.__cause__ = error
+        return [said]
     return []

@@ -65,7 +65,12 @@ class StreamMeter:
         every = self.stream.tick
         if every is None or self.stream.unit_time:
             return False
+        self._heed(now)
         return now - max(self.last_push, self.last_tick) >= every
+
+    def _heed(self, now: int) -> None:
+        """Silence is counted from now when the wall clock has been set back."""
+        self.last_push, self.last_tick = min(self.last_push, now), min(self.last_tick, now)
 
     def keep_out(self, kind: str, rows: pa.Table) -> None:
         """Take note of rows that were kept out elsewhere ("late" or "quarantine")."""
@@ -84,6 +89,7 @@ class StreamMeter:
     def idle(self, now: int) -> bool:
         """Whether IDLE AFTER has passed without rows."""
         after = self.stream.idle_after
+        self._heed(now)
         return after is not None and now - self.last_push >= after
 
     def late(self) -> pa.Table:

@@ -375,7 +375,7 @@ class OnSpark(ShardedSession):
             self._spark.stop()
 
     def _save(self) -> None:
-        if self._durable:
+        if self._durable and not self._spark_job.broken:
             with self._lock:
                 self._saved = image.save(self, self._spark_job.path)
                 self._kept_out.forget(self._received)
@@ -392,7 +392,10 @@ class OnSpark(ShardedSession):
                 self._replay(number, call)
         self._restoring = False
         done = job.mark.batch + 1  # batches that are not marked as done come again
-        counting.keep_out(self, self._kept_out.since(self._received, done), job.mark.last)
+        expected = job.kept_out(self._received)
+        kept_out = self._kept_out.since(self._received, done, expected)
+        counting.keep_out(self, kept_out, job.mark.last)
         self._received = max(self._received, done)
+        self._views.forget_stale(done)
         self._pushed = {n: rows for n, rows in self._pushed.items() if n > job.mark.last}
         counting.restore(self, job.mark)

@@ -15,6 +15,7 @@ from penstock.engine.admission import convert, read_stream
 from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
 from penstock.kernels.changes import INSERT
 from penstock.optimizer.emit import choose_emits
+from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session import compile as compiling
 from penstock.session import delivery
@@ -289,6 +290,7 @@ def _retention(session: Session, stream: str, length: int) -> str:
     return str(length) if lookup.find_stream(session, stream).unit_time else written(length)
 
 
+@roomy
 def template_for(
     session: Session, compiled: Compiled, emission: Emission
 ) -> tuple[TemplateInfo, list[b.Block]]:
@@ -306,6 +308,7 @@ def template_block(info: TemplateInfo) -> b.AddTemplate:
     return b.AddTemplate(info.key, info.plan, info.params, info.emission, info.emits)
 
 
+@roomy
 def enter_template(session: Session, info: TemplateInfo) -> None:
     """Put a template that the engine has taken into the registry."""
     session._registry.add_template(info)

@@ -28,6 +28,7 @@ from penstock.errors import (
     UnsupportedError,
 )
 from penstock.inprocess.sinks import Sink, open_sink
+from penstock.inprocess.waiting_sink import WaitingSink
 from penstock.logical.udf import Udf
 from penstock.optimizer.stats import Stats
 from penstock.session import (
@@ -50,7 +51,7 @@ from penstock.session.measure import StreamMeter, measured_stats
 from penstock.session.progress import Listener
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
-from penstock.session.snapshot import Snapshot, save, take
+from penstock.session.snapshot import Snapshot, settle, take
 from penstock.session.ticker import Ticker
 from penstock.session.values import event_time, parse_type
 from penstock.session.vault import Vault
@@ -176,7 +177,7 @@ class Session:
     def _open_sink(self, create: st.CreateSink, again: bool = False) -> Sink:
         """A sink for the changes of a query; opened again, it goes on with what it has written."""
         options, writer = delivery.own_options(self, create, again), f"{self._id}-{create.name}"
-        return open_sink(create.format, options, create.name, writer)
+        return WaitingSink(open_sink(create.format, options, create.name, writer))
 
     def _fed_sinks(self) -> Collection[tuple[st.CreateSink, Sink]]:
         """The sinks that get their changes from this session."""
@@ -366,8 +367,7 @@ class Session:
             return take(self)
 
     def _save(self) -> None:
-        if self._checkpoint is not None:
-            save(self, self._checkpoint.path)
+        settle(self, self._checkpoint.path if self._checkpoint is not None else None)
 
     def register_udf(
         self,

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.errors import NameError_
+from penstock.roomy import roomy
 from penstock.session import source_state
 from penstock.session.values import shown_time
 from penstock.session.windows import warming
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.session.session import Session
 
 
+@roomy
 def show(what: str, session: Session) -> pa.Table:
     """The streams, tables, queries or sinks of a session."""
     rows: list[dict[str, Any]]
@@ -93,6 +95,7 @@ def _time_row(stream: StreamDef, session: Session) -> dict[str, Any]:
     return {"watermark": None if mark == BEGINNING else shown_time(mark, stream.unit_time)}
 
 
+@roomy
 def describe(name: str, session: Session) -> pa.Table:
     """The columns of a stream, table or query."""
     found = session._catalog.relation(name)
@@ -105,6 +108,7 @@ def describe(name: str, session: Session) -> pa.Table:
     return pa.table({"column": list(schema.names), "type": [str(f.type) for f in schema]})
 
 
+@roomy
 def stats(session: Session) -> dict[str, Any]:
     """Rows and bytes, per stream and per operator."""
     engine = session._engine

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
 from penstock.logical.nodes import Scan, TableScan, walk
+from penstock.roomy import roomy
 from penstock.session import (
     definitions,
     explain,
@@ -19,14 +20,13 @@ from penstock.session import (
     source_state,
     tables,
 )
-from penstock.session.compile import Compiled, compile_bound, compile_select
+from penstock.session.compile import Compiled, compile_named, compile_select
 from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
 from penstock.session.query import Query
 from penstock.sharing.registry import TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.alter import PauseSource
-from penstock.sql.binder import bind
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
 
 if TYPE_CHECKING:
@@ -84,10 +84,9 @@ def _do_delete(session: Session, statement: st.Delete) -> None:
 def _do_createview(session: Session, statement: st.CreateView) -> Query:
     if names.is_taken(session, statement.name, statement.if_not_exists):
         return session[definitions.check_view(session, statement)]
-    bound = bind(statement.select.query, session._catalog)
-    compiled = compile_bound(bound, statement.select.emission, session._lengths)
+    node, compiled = compile_named(statement.select, session._catalog, session._lengths)
     query = _register(session, statement.select, compiled, statement.name, statement.source)
-    session._catalog.add(ViewDef(statement.name, bound.node))
+    session._catalog.add(ViewDef(statement.name, node))
     return query
 
 
@@ -180,6 +179,7 @@ def _do_explain(session: Session, statement: st.Explain) -> str:
     return explain.explain_select(session, compiled, statement.target.emission)
 
 
+@roomy
 def _reads(info: TemplateInfo) -> set[str]:
     """Streams and tables of a template, as written (the plan may have lost some)."""
     found = set()

@@ -13,6 +13,7 @@ import json
 import shutil
 import tempfile
 import uuid
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,8 +23,9 @@ from penstock import __version__
 from penstock.errors import StateError
 from penstock.state.directory_lock import DirectoryLock
 from penstock.state.private import make_private
+from penstock.state.sealed import damaged
 
-FORMAT = 4
+FORMAT = 5
 """Of the directory; 2: Spark names the states of shards by what made them."""
 
 
@@ -79,7 +81,7 @@ class Checkpoint:
         path = self.path / "penstock.json"
         if not path.exists():
             if self.spark.exists() or self.log.exists():
-                raise StateError(f"the checkpoint file {path} is missing", code="PS-STATE-003")
+                raise damaged(path, "it is missing")
             if (self.path / "session.pickle").exists():
                 raise StateError(
                     f"{self.path} is a checkpoint of the in-process runner",
@@ -89,7 +91,7 @@ class Checkpoint:
             made = Identity(FORMAT, __version__, uuid.uuid4().hex, shards, None)
             self._write(made)
             return made
-        found = _read_identity(path)
+        found, checksum = _read_identity(path)
         if (found.format, found.penstock) != (FORMAT, __version__):
             raise StateError(
                 f"the checkpoint {self.path} is of version {found.penstock} (format "
@@ -97,11 +99,14 @@ class Checkpoint:
                 code="PS-STATE-002",
                 remedy="install that version, or start from an empty checkpoint",
             )
+        if checksum != _checksum(asdict(found)):
+            raise damaged(path, "its checksum is wrong")
         return found
 
     def _write(self, identity: Identity) -> None:
         staged = self.path / "penstock.json.new"
-        staged.write_text(json.dumps(asdict(identity), indent=1))
+        told = asdict(identity)
+        staged.write_text(json.dumps({**told, "checksum": _checksum(told)}, indent=1))
         staged.replace(self.path / "penstock.json")
 
     def note_sources(self, sources: tuple[str, ...], named: bool) -> None:
@@ -157,18 +162,20 @@ def _names(sources: tuple[str, ...]) -> str:
     return ", ".join(sources) or "(none)"
 
 
-def _read_identity(path: Path) -> Identity:
+def _checksum(told: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(told, sort_keys=True).encode())
+
+
+def _read_identity(path: Path) -> tuple[Identity, Any]:
+    """What the file says, and its checksum."""
     try:
         data: dict[str, Any] = json.loads(path.read_text())
-        return Identity(
+        found = Identity(
             int(data["format"]), str(data["penstock"]), str(data["id"]), int(data["shards"]),
             None if data["sources"] is None else tuple(data["sources"]),
             bool(data.get("by_name", False)),
             {str(name): int(entry) for name, entry in data.get("dropped", {}).items()},
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StateError(
-            f"the checkpoint file {path} cannot be read: {error}",
-            code="PS-STATE-003",
-            remedy="restore the file from a backup, or start from an empty checkpoint",
-        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(path, str(error)) from error
+    return found, data.get("checksum")

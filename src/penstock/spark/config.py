@@ -220,12 +220,8 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     before = {key: spark.conf.get(key, None) for key in values}
     try:
         for key, value in values.items():
-            spark.conf.set(key, value)
+            _set(spark, key, value)
         yield
-    except PySparkException as error:
-        raise SparkError(
-            f"the Spark session cannot be used: {_first_line(error)}", code="PS-SPARK-003"
-        ) from None
     finally:
         for key, old in before.items():
             if old is None:
@@ -233,6 +229,17 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
             else:
                 spark.conf.set(key, old)
         SETTINGS.release()
+
+
+def _set(spark: SparkSession, key: str, value: str) -> None:
+    try:
+        spark.conf.set(key, value)
+    except PySparkException as error:
+        raise SparkError(
+            f"the Spark session cannot be used: {_first_line(error)}",
+            code="PS-SPARK-003",
+            remedy=f"pass a session in which {key} can be {value}",
+        ) from None
 
 
 def _first_line(error: BaseException) -> str:

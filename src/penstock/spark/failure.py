@@ -22,6 +22,12 @@ _AROUND = re.compile(  # what Spark puts before and behind what happened
     r"terminated with exception: )|\s*SQLSTATE: \w{5}\s*$"
 )
 _KAFKA = "org.apache.kafka.common.errors."
+_DAMAGE = re.compile(
+    r"Checksum error: \S+ at |\[CANNOT_LOAD_STATE_STORE|\[STREAMING_CHECKPOINT_MISSING|"
+    r"\[CHECKPOINT_FILE_CHECKSUM|batch \d+ doesn't exist|Incomplete log file|"
+    r"Malformed log file|Failed to parse .* from .*metadata"
+)
+"""What Spark says of files of its own that are not what it wrote."""
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ")
 """Spark's name of an error: the message after it was written for users."""
 
@@ -44,8 +50,16 @@ def essential(text: str) -> PenstockError:
         return SparkError(ours[2], code=ours[1], remedy=ours[3] or "")
     if (unfit := unfit_workers(text)) is not None:
         return unfit
+    said = _said(text)
+    if _DAMAGE.search(text):
+        return SparkError(
+            f"the checkpoint is damaged: {said}",
+            code="PS-STATE-003",
+            remedy="restore the checkpoint directory from a backup, or start from an empty one"
+            + log_remedy(),
+        )
     remedy = f"remove the cause and start again: the checkpoint is good{log_remedy()}"
-    return SparkError(f"the job failed: {_said(text)}", code="PS-SPARK-002", remedy=remedy)
+    return SparkError(f"the job failed: {said}", code="PS-SPARK-002", remedy=remedy)
 
 
 def passes(error: BaseException) -> bool:

@@ -39,6 +39,7 @@ from penstock.spark.shard_processor import LOG_WEIGHT
 from penstock.spark.source_faults import SourceFaults
 from penstock.spark.source_set import SourceSet
 from penstock.spark.sources import Source
+from penstock.spark.spark_files import SparkFiles
 from penstock.spark.streaming import Streaming
 from penstock.spark.topology import LOG, Topology
 
@@ -104,6 +105,7 @@ class SparkJob:
         try:
             self._log = SessionLog(self._checkpoint.log)
             self._manifests = Manifests(self._checkpoint.manifests)
+            self._files = SparkFiles(self._checkpoint.spark)
             self._mark = self._manifests.last_mark() or Mark(-1, 0)
             self._look_for_losses()
             self._noted = Noted(self._log, self._mark.last + 1)
@@ -124,12 +126,14 @@ class SparkJob:
 
     def _look_for_losses(self) -> None:
         """Refuse a checkpoint of which a part has gone: to go on would give wrong answers."""
-        begun, offsets = self._manifests.last_entry(), self._checkpoint.spark / "offsets"
+        newest, offsets = self._manifests.newest(), self._checkpoint.spark / "offsets"
+        begun = 0 if newest is None else newest.last
         if begun > self._log.last:
             lost = f"entries {self._log.last + 1} to {begun} are missing in {self._log.newest}"
         elif self._mark.batch >= 0 and not offsets.exists():
             lost = f"the directory {offsets} is missing"
         else:
+            self._files.check({} if newest is None else newest.files)
             return
         raise StateError(
             lost,
@@ -170,6 +174,10 @@ class SparkJob:
         """How far the last batch that is done came."""
         return self._mark
 
+    def kept_out(self, number: int) -> list[int]:
+        """The batches after one that kept rows out (numbers as in `Batch`)."""
+        return [n + 1 for n in self._manifests.kept_out(number)]
+
     @property
     def first_entry(self) -> int:
         """The first entry that is not forgotten."""
@@ -179,6 +187,11 @@ class SparkJob:
     def id(self) -> str:
         """The checkpoint's own name."""
         return self._checkpoint.identity.id
+
+    @property
+    def broken(self) -> bool:
+        """Whether the session has done what could not be made durable."""
+        return self._log.broken is not None
 
     @property
     def running(self) -> bool:
@@ -390,7 +403,10 @@ class SparkJob:
         with self._changed:
             self._noted.apply(first, last, watermarks, self._sources)
         intakes = {s: i for s, i in self._intakes(last).items() if self._sources.reads(s)}
-        manifest = Manifest(number, first, last, time.time_ns() // 1000, intakes, watermarks)
+        manifest = Manifest(
+            number, first, last, time.time_ns() // 1000, intakes, watermarks,
+            self._files.seals(number),
+        )  # fmt: skip
         return self._manifests.propose(manifest)
 
     def _planned_entry(self, number: int) -> int:

@@ -8,6 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.delta import Emission
 from penstock.errors import Place, SqlSyntaxError
+from penstock.roomy import roomy
 from penstock.sql import alter, ddl, dml_syntax
 from penstock.sql.cursor import Cursor, Text
 from penstock.sql.dialect import parse_query, tokenize
@@ -40,6 +41,7 @@ _TRAILERS = ("WITH HISTORY", *_EMITS, *(f"{emit} PER ROW" for emit in _EMITS))
 _LAST_WORDS = tuple(words.split()[-1] for words in _TRAILERS)
 
 
+@roomy
 def parse_script(sql: str) -> list[Statement]:
     """All statements of a text, separated by semicolons."""
     text = Text(sql)
@@ -56,6 +58,7 @@ def _statements(tokens: list[Token], text: Text) -> list[Statement]:
     return [_statement(Cursor(group, text)) for group in groups if group]
 
 
+@roomy
 def parse_statement(sql: str) -> Statement:
     """The one statement of a text."""
     text = Text(sql)

@@ -84,7 +84,7 @@ def test_a_torn_file_is_named(tmp_path: Path, text: str) -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    with pytest.raises(StateError, match=r"penstock\.json is missing"):
+    with pytest.raises(StateError, match=r"penstock\.json is damaged: it is missing"):
         Checkpoint(tmp_path, 1)
 
 
