@@ -19,7 +19,7 @@ from penstock.delta import BEGINNING, Level
 from penstock.errors import DataError, StateError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
-from penstock.session import delivery, feed, image, names
+from penstock.session import at_exit, delivery, feed, image, names
 from penstock.session.kept_out import KeptOut
 from penstock.session.session import _DAY_US
 from penstock.session.sharded import ShardedSession
@@ -95,6 +95,7 @@ class OnSpark(ShardedSession):
             except BaseException:
                 self._let_go()
                 raise
+        at_exit.remember(self)
 
     # ---- streams ---------------------------------------------------------------------
     def _is_external(self, stream: str) -> bool:
@@ -390,6 +391,7 @@ class OnSpark(ShardedSession):
 
     def _let_go(self) -> None:
         """Let others have the checkpoint."""
+        at_exit.forget(self)
         self._views.shut()
         del self._views  # Spark's callbacks hold this session; DuckDB minds being held at exit
         self._job.close()
