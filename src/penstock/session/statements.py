@@ -148,6 +148,9 @@ def drop_relation(session: Session, name: str, kind: str) -> bool:
 
 
 def _do_show(session: Session, statement: st.Show) -> pa.Table:
+    if statement.of:
+        kept_out = session.late if statement.what == "LATE" else session.quarantine
+        return kept_out(statement.of)
     return show.show(statement.what, session)
 
 
