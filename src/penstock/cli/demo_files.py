@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from penstock.inprocess.demo_traffic import LINKS, START_US, Traffic
 
 SOURCE = " FROM parquet OPTIONS (path '{path}', maxFilesPerTrigger 1)"
-_BATCHES = 8
+_BATCHES = 5
 _MOST_ROWS = 2_000_000  # in a batch
 
 

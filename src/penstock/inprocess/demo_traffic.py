@@ -26,7 +26,7 @@ SHARES = (0.40, 0.22, 0.12, 0.10, 0.07, 0.04, 0.03, 0.02)
 class Traffic:
     """How much traffic and how it is spread; equal settings give equal rows."""
 
-    rows: int = 8_000_000
+    rows: int = 10_000_000
     rows_per_second: int = 250  # on each link
     hosts: int = HOSTS
     skew: float = 1.1
