@@ -17,6 +17,8 @@ from penstock.sql.statements import CreateSink
 if TYPE_CHECKING:
     from penstock.cli.app import App
 
+_MOST = 20  # sinks that are told of
+
 
 @dataclass(slots=True)
 class Summary:
@@ -28,7 +30,7 @@ class Summary:
 
     def count(self, record: dict[str, Any]) -> None:
         """Take the record of a batch."""
-        self.batches += 1
+        self.batches += record["rows_in"] > 0
         self.changes += record["changes_out"]
 
     def look(self, sinks: Iterable[CreateSink]) -> None:
@@ -49,8 +51,10 @@ class Summary:
             f"{plural(self.changes, 'change')} of {plural(len(app.queries), 'query', 'queries')} "
             f"in {plural(self.batches, 'batch', 'batches')}"
         )
-        for sink in app.sinks:
+        for sink in app.sinks[:_MOST]:
             say(f"sink {sink.name}: {self._written(sink)}")
+        if len(app.sinks) > _MOST:
+            say(f"and {plural(len(app.sinks) - _MOST, 'sink')} more")
         for query in app.queries:
             if query.status == "failed":
                 say(f"{query.name}: failed", "red")

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
 from penstock.logical.nodes import Scan, TableScan, walk
-from penstock.session import explain, names, registration, show, tables
+from penstock.session import explain, names, registration, show, sink_start, tables
 from penstock.session.compile import Compiled, compile_bound, compile_select
 from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
@@ -103,7 +103,9 @@ def _do_createsink(session: Session, statement: st.CreateSink) -> None:
             code="PS-SINK-005",
             remedy="write parquet or json, or EMIT CHANGES without PER ROW",
         )
-    session._sinks[statement.name] = (statement, session._open_sink(statement))
+    sink = session._open_sink(statement)
+    session._sinks[statement.name] = (statement, sink)
+    sink_start.begin(session, statement, sink)
 
 
 def _do_drop(session: Session, statement: st.Drop) -> None:
