@@ -61,6 +61,7 @@ class Commands:
         self.console = console
         self.sources = Sources(session, on_spark)
         self.watched: list[str] = []
+        self._recent: dict[str, pa.Table] = {}  # last changes of what is drawn again and again
         self._commands: dict[str, Callable[[str], None]] = {
             "push": self._push,
             "advance": self._advance,
@@ -195,8 +196,11 @@ class Commands:
         self.console.print(f"{stats['queries']:,} queries, {stats['bytes']:,} bytes of state")
 
     def _board(self, title: str) -> RenderableType:
-        panels = [self._panel(name, self.session[name].changes()) for name in self.watched]
-        return Group(title, *panels)
+        for name in self.watched:
+            changes = self.session[name].changes()
+            if changes.num_rows or name not in self._recent:
+                self._recent[name] = changes
+        return Group(title, *(self._panel(name, self._recent[name]) for name in self.watched))
 
     def _panel(self, name: str, changes: pa.Table) -> Panel:
         parts: list[RenderableType] = []
