@@ -176,12 +176,17 @@ def _finish(shows: Demo, whole: float) -> None:
     """Counts and figures, in one screen."""
     stats = shows.session.stats()
     rows = sum(stream["received"] for stream in stats["streams"].values())
-    busy, first, count = sum(shows.seconds), shows.seconds[0], len(shows.seconds)
     shows.console.print(shows.shown())
+    if not shows.seconds:
+        shows.console.print("stopped before the first batch")
+        return
+    busy, first, count = sum(shows.seconds), shows.seconds[0], len(shows.seconds)
+    warm = rows * (count - 1) / count / max(1e-9, busy - first)
     shows.console.print(
         f"\n[bold]{rows:,} rows, {stats['queries']:,} queries as {stats['templates']} plans: "
         f"{rows / busy:,.0f} rows/s[/]\n"
-        f"  {busy:.1f} s in {count} batches, of which the first, which starts workers, took "
-        f"{first:.1f} s;\n  {whole:.0f} s with generating the traffic and starting\n"
+        f"  {count} batches in {busy:.1f} s; the first, which starts cold, took {first:.1f} s, "
+        f"the others ran at {warm:,.0f} rows/s\n"
+        f"  {whole:.0f} s with generating the traffic and starting\n"
     )
     shows.console.print(NEXT, markup=False)
