@@ -19,26 +19,26 @@ STREAM = """CREATE STREAM {link} (src BIGINT, dst BIGINT, protocol STRING, paylo
   duration DOUBLE, ts TIMESTAMP) TIMESTAMP BY ts DELAY 2 SECONDS"""
 QUERIES: dict[str, tuple[str, str]] = {
     "ftp_on_both": (
-        "ftp on link0 and 1 (join)",
+        "ftp on link0 and link1",
         f"""SELECT a.src, a.dst AS dst0, b.dst AS dst1
   FROM link0 {WINDOW} a JOIN link1 {WINDOW} b ON a.src = b.src
   WHERE a.protocol = 'ftp' AND b.protocol = 'ftp'""",
     ),
     "sources": (
-        "active on link0 (distinct)",
+        "active on link0",
         f"SELECT DISTINCT src FROM link0 {WINDOW}",
     ),
     "beyond_link1": (
-        "link0 beyond link1 (except)",
+        "on link0 beyond link1",
         f"SELECT src FROM link0 {WINDOW} EXCEPT ALL SELECT src FROM link1 {WINDOW}",
     ),
     "on_both": (
-        "active on link0 and link1",
+        "active on both links",
         f"""SELECT a.src FROM (SELECT DISTINCT src FROM link0 {WINDOW}) a
   JOIN (SELECT DISTINCT src FROM link1 {WINDOW}) b ON a.src = b.src""",
     ),
     "suspects": (
-        "not on link1, ftp on link2",
+        "ftp on link2, not link1",
         f"""SELECT n.src, c.dst, c.payload
   FROM (SELECT src FROM link0 {WINDOW}
         EXCEPT SELECT src FROM link1 {WINDOW}) n
@@ -93,20 +93,20 @@ def _floods(g: np.random.Generator, count: int) -> Columns:
 ALERTS = (
     Alert(
         "sends_much",
-        "source sends much at once",
+        "source sends much",
         f"""SELECT src, dst, payload FROM link0 {WINDOW}
   WHERE src = $s AND payload > $p""",
         lambda g, n: {"s": _source(_ranks(g, n), 0), "p": g.integers(5_000, 50_000, n)},
     ),
     Alert(
-        "odd_payload",
-        "odd payload of a protocol",
+        "payload",
+        "odd for its protocol",
         f"""SELECT src, payload FROM link1 {WINDOW}
   WHERE protocol = $p AND payload BETWEEN $lo AND $hi""",
         _payloads,
     ),
     Alert(
-        "busy_source",
+        "busy",
         "source busier than usual",
         f"SELECT src FROM link2 {WINDOW} WHERE src = $s GROUP BY src HAVING count(*) > $n",
         _usual,
