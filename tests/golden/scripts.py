@@ -129,6 +129,11 @@ class Script:
             lines = [json.dumps(row, default=dt.datetime.isoformat) for row in some]
             (folder / "0.json").write_text("".join(line + "\n" for line in lines))
 
+    def inputs(self) -> list[str]:
+        """Options of the command that push every second golden's rows, in place of its FROM."""
+        names = [name for piece in self.pieces[1::2] for name in piece.rows]
+        return [f"--input={name}={self.home}/in/{name}/0.json" for name in names]
+
     def text(self, out: str) -> str:
         """The script, with sinks in directory `out`."""
         clocks = [

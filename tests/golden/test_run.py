@@ -16,8 +16,9 @@ def test_sinks_of_one_script_hold_what_the_goldens_say(tmp_path: Path) -> None:
     assert unfit == UNFIT
     script.write()
     (tmp_path / "app.sql").write_text(script.text("out"))
+    command = ["run", str(tmp_path / "app.sql"), "--runner", "inprocess"]
     with pytest.raises(SystemExit) as left:
-        main(["run", str(tmp_path / "app.sql"), "--runner", "inprocess", "--quiet"])
+        main([*command, *script.inputs(), "--quiet"])
     assert not left.value.code
     expected = script.expected()
     assert len([name for name, changes in expected.items() if changes]) > 50

@@ -31,7 +31,9 @@ def test_sinks_of_one_script_hold_what_the_goldens_say(
     script, _ = script_of(FILES, tmp_path)
     script.write()
     (tmp_path / "app.sql").write_text(script.text("out"))
+    command = ["run", str(tmp_path / "app.sql"), "--shards", "2", "--available-now"]
+    command += ["--output", "changes", "--format", "json", "--out", str(tmp_path / "changes")]
     with pytest.raises(SystemExit) as left:
-        main(["run", str(tmp_path / "app.sql"), "--shards", "2", "--available-now", "--quiet"])
+        main([*command, *script.inputs(), "--quiet"])
     assert not left.value.code
     assert script.written("out") == script.expected()
