@@ -7,10 +7,11 @@ hold a password are not kept. Without the readline module lines are typed as the
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+
+from penstock.secret import is_secret
 
 _WORDS = """
 AND AS BETWEEN BIGINT BOOLEAN BY CASE CAST CHANGES CREATE CSV DECIMAL DELAY DELETE
@@ -21,7 +22,6 @@ RIGHT ROW ROWS SECONDS SELECT SET SHOW SINK SINKS SLIDE STREAM STREAMS STRING TA
 THEN TICK TIMESTAMP UNBOUNDED UNION UPDATE USING VALUES VIEW WHEN WHERE WITH
 """
 KEYWORDS = tuple(_WORDS.split())
-_SECRET = re.compile(r"passw|secret|token|jaas|credential", re.IGNORECASE)
 _MOST_LINES = 10_000
 _BREAKS = " \t\n\"'`,;()[]{}=<>+-*/%|"
 
@@ -79,7 +79,7 @@ class LineEditor:
     def read(self, prompt: str) -> str:
         """A line; EOFError at Ctrl-D, KeyboardInterrupt at Ctrl-C."""
         line = input(prompt)
-        if self._readline is not None and _SECRET.search(line):
+        if self._readline is not None and is_secret(line, line):
             with suppress(ValueError):
                 self._readline.remove_history_item(self._readline.get_current_history_length() - 1)
         return line

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from penstock.cli.output import plural
 from penstock.errors import PenstockError
+from penstock.secret import masked
 from penstock.sql.statements import CreateSink
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Summary:
         """Rows in and kept out, changes, and what the sinks have written."""
 
         def say(text: str, style: str = "dim") -> None:
-            console.print(text, style=style, highlight=False, soft_wrap=True, markup=False)
+            console.print(masked(text), style=style, highlight=False, soft_wrap=True, markup=False)
 
         if stopped:
             say("stopped: rows that were not read are not in the answers")
