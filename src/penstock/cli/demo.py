@@ -185,7 +185,7 @@ def _finish(shows: Demo, whole: float) -> None:
     shows.console.print(
         f"\n[bold]{rows:,} rows, {stats['queries']:,} queries as {stats['templates']} plans: "
         f"{rows / busy:,.0f} rows/s[/]\n"
-        f"  {count} batches in {busy:.1f} s; the first starts cold and took {first:.1f} s, then "
+        f"  {count} batches in {busy:.1f} s; the first (cold) took {first:.1f} s, then "
         f"{warm:,.0f} rows/s\n  {whole:.0f} s with generating the traffic and starting\n"
     )
     shows.console.print(NEXT, markup=False)

@@ -14,6 +14,8 @@ from rich.table import Table
 if TYPE_CHECKING:
     from penstock.session import Queries, Query
 
+_TOLD = 20  # which of the first results is told
+
 
 @dataclass(slots=True)
 class Story:
@@ -24,10 +26,10 @@ class Story:
     ended: Any = None
 
     def see(self, changes: pa.Table) -> None:
-        """Look for the first result of any alert, then for its end."""
+        """Look for one of the first results of any alert, then for its end."""
         if self.fired is None:
             inserts = changes.filter(pc.equal(changes["_change_type"].cast(pa.string()), "insert"))
-            self.fired = inserts.slice(0, 1).to_pylist()[0] if inserts.num_rows else None
+            self.fired = inserts.slice(0, _TOLD).to_pylist()[-1] if inserts.num_rows else None
         if self.fired is not None and self.ended is None:
             own = changes.filter(pc.equal(changes["_query"], self.fired["_query"]))
             ends = [row for row in own.to_pylist() if self._is_end(row)]

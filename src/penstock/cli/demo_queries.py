@@ -38,7 +38,7 @@ QUERIES: dict[str, tuple[str, str]] = {
   JOIN (SELECT DISTINCT src FROM link1 {WINDOW}) b ON a.src = b.src""",
     ),
     "suspects": (
-        "ftp on link2, not link1",
+        "ftp on link2, not on 1",
         f"""SELECT n.src, c.dst, c.payload
   FROM (SELECT src FROM link0 {WINDOW}
         EXCEPT SELECT src FROM link1 {WINDOW}) n
@@ -107,7 +107,7 @@ ALERTS = (
     ),
     Alert(
         "busy",
-        "source busier than usual",
+        "busier than usual",
         f"SELECT src FROM link2 {WINDOW} WHERE src = $s GROUP BY src HAVING count(*) > $n",
         _usual,
     ),
