@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml constraints.txt tools/find-python tools/find-java
 	fi
 	@touch $@
 
-demo: setup ## 200,000 rows of network traffic, 1,005 standing queries, on Spark
+demo: setup ## 10 million rows of network traffic, 1,005 standing queries, on Spark
 	@$(JAVA) $(BIN)/penstock demo
 
 test: setup ## everything CI runs: ruff, mypy, unit, golden, property, Spark tests, documentation

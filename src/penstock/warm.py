@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.console import Console
 
 import penstock
 from penstock.cli import demo
@@ -125,11 +126,12 @@ def compile_kernels() -> None:
             _run(session, "kernels" if shards is None else "kernels of shards")
             _renew_texts(session)
     with penstock.connect(runner="inprocess", shards=2) as session:
-        tallies = demo.register(session, 1_000, dict.fromkeys(LINKS, ""))
-        for link, rows in Traffic(rows=24_000).batches(12_000):
+        traffic = Traffic(rows=24_000)
+        shows = demo.Demo(session, traffic, Console(quiet=True))
+        demo.register(shows, 1_000, dict.fromkeys(LINKS, ""))
+        for link, rows in traffic.batches(12_000):
             session.push(link, rows)
-        for tally in tallies:
-            tally.read()
+        shows.read()
     if sys.stderr.isatty():
         print(file=sys.stderr)
 

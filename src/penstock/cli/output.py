@@ -50,7 +50,12 @@ def rich_table(
 
 def counted(rows: pa.Table) -> str:
     """How many rows, in words."""
-    return f"{rows.num_rows:,} row{'s' * (rows.num_rows != 1)}"
+    return plural(rows.num_rows, "row")
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """A number and what it counts."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _cell(value: object) -> str:

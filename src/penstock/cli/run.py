@@ -19,6 +19,7 @@ from penstock.cli.follow import follow, views
 from penstock.cli.output import Writer, open_text, open_writer
 from penstock.cli.runner import open_session, runner_options
 from penstock.cli.script import read_script
+from penstock.cli.summary import Summary, tell_if_possible
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.session import Query
 from penstock.session.feed import read_sources
@@ -96,7 +97,9 @@ def run(
         session = open_session(runner, master, shards, checkpoint, quiet)
         if log is not None:
             session.on_progress(lambda record: print(json.dumps(record), file=log, flush=True))
-        app = App(stack.enter_context(session), plan)
+        app, summary = App(stack.enter_context(session), plan), Summary()
+        session.on_progress(summary.count)
+        summary.look(app.sinks)
         # what SHOW and EXPLAIN print must not end up among JSON lines
         app.execute(Console(stderr=format_ != "table"))
         if output == "changes":
@@ -112,10 +115,12 @@ def run(
             finish(session, app.streams)
             if runner == "spark":
                 session.flush()
-        if output == "view":
-            _write_views(app, writer)
-        if not quiet:
-            _summary(app, Console(stderr=True))
+        try:
+            if output == "view":
+                _write_views(app, writer)
+        finally:
+            if not quiet:
+                tell_if_possible(summary, app, Console(stderr=True), stopped=not ended)
 
 
 def _write_changes(app: App, writer: Writer) -> None:
@@ -184,15 +189,3 @@ def _read_sources(app: App, interrupt: Interrupt, pushed: Callable[[str, int], N
         if interrupt.asked:
             return False
     return True
-
-
-def _summary(app: App, console: Console) -> None:
-    for stream, row in app.session.stats()["streams"].items():
-        kept_out = row["late"] + row["quarantined"]
-        note = f" ({row['late']:,} late, {row['quarantined']:,} quarantined)" if kept_out else ""
-        if (row["source"] or "").startswith("paused"):
-            note += f"; its source is {row['source']}"
-        console.print(f"{stream}: {row['received']:,} rows{note}", style="dim", highlight=False)
-    for query in app.queries:
-        if query.status == "failed":
-            console.print(f"{query.name}: failed", style="red")

@@ -164,7 +164,9 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column with values that JSON can hold."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        texts = [None if v is None else v.isoformat() for v in column.to_pylist()]
+        texts = [
+            None if v is None else v.isoformat(timespec="microseconds") for v in column.to_pylist()
+        ]
         return pa.chunked_array([pa.array(texts, pa.string())])
     if pa.types.is_date(kind) or pa.types.is_decimal(kind):
         return column.cast(pa.string())

@@ -17,7 +17,16 @@ from penstock.delta import Level
 from penstock.errors import DataError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
-from penstock.session import counting, delivery, feed, image, names, reading, spark_sources
+from penstock.session import (
+    at_exit,
+    counting,
+    delivery,
+    feed,
+    image,
+    names,
+    reading,
+    spark_sources,
+)
 from penstock.session.asking import Question
 from penstock.session.kept_out import KeptOut
 from penstock.session.sharded import ShardedSession
@@ -95,6 +104,7 @@ class OnSpark(ShardedSession):
             except BaseException:
                 self._let_go()
                 raise
+        at_exit.remember(self)
 
     # ---- streams ---------------------------------------------------------------------
     def _is_external(self, stream: str) -> bool:
@@ -368,6 +378,7 @@ class OnSpark(ShardedSession):
 
     def _let_go(self) -> None:
         """Let others have the checkpoint."""
+        at_exit.forget(self)
         self._views.shut()
         del self._views  # Spark's callbacks hold this session; DuckDB minds being held at exit
         self._job.close()

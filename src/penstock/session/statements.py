@@ -17,6 +17,7 @@ from penstock.session import (
     names,
     registration,
     show,
+    sink_start,
     source_state,
     tables,
 )
@@ -120,7 +121,9 @@ def _do_createsink(session: Session, statement: st.CreateSink) -> None:
             code="PS-SINK-005",
             remedy="write parquet or json, or EMIT CHANGES without PER ROW",
         )
-    session._sinks[statement.name] = (statement, session._open_sink(statement))
+    sink = session._open_sink(statement)
+    session._sinks[statement.name] = (statement, sink)
+    sink_start.begin(session, statement, sink)
 
 
 def _do_drop(session: Session, statement: st.Drop) -> None:
@@ -165,6 +168,9 @@ def drop_relation(session: Session, name: str, kind: str) -> bool:
 
 
 def _do_show(session: Session, statement: st.Show) -> pa.Table:
+    if statement.of:
+        kept_out = session.late if statement.what == "LATE" else session.quarantine
+        return kept_out(statement.of)
     return show.show(statement.what, session)
 
 

@@ -22,6 +22,8 @@ from penstock.sql.statements import (
 )
 
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "SINKS")
+KEPT_OUT = ("LATE", "QUARANTINE")
+"""What SHOW tells of one stream."""
 _HELP = (
     "a statement starts with CREATE, ALTER, DROP, INSERT, UPDATE, DELETE, SELECT, WITH, SHOW, "
     "DESCRIBE or EXPLAIN"
@@ -153,7 +155,10 @@ def _show(cursor: Cursor) -> Show:
     for what in SHOWN:
         if cursor.accept(what):
             return Show(what=what, place=place, source=source)
-    cursor.fail("STREAMS, TABLES, QUERIES or SINKS")
+    for what in KEPT_OUT:
+        if cursor.accept(what):
+            return Show(what=what, of=cursor.name("a stream"), place=place, source=source)
+    cursor.fail("STREAMS, TABLES, QUERIES, SINKS, LATE stream or QUARANTINE stream")
 
 
 def _describe(cursor: Cursor) -> Describe:
