@@ -148,7 +148,7 @@ class Checkpoint:
 def check_shards(directory: Path, wanted: int) -> None:
     """Refuse a number of shards that a checkpoint does not have."""
     path = directory / "penstock.json"
-    found = _read_identity(path).shards if path.exists() else wanted
+    found = _read_identity(path)[0].shards if path.exists() else wanted
     if found != wanted:
         raise StateError(
             f"the checkpoint {directory} has {found} shards, not {wanted}",
