@@ -169,7 +169,7 @@ class Streaming:
         with self.changed:
             self.changed.wait_for(lambda: self.query is not None)
             if self._stopping:
-                raise SparkError("the job is stopping")
+                raise _stopped("before the batch began")
             self._busy = True
         try:
             yield

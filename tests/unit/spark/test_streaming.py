@@ -42,7 +42,9 @@ class Job:
     def __init__(self, directory: Path) -> None:
         self.queries: list[Query] = []
         sources = SourceSet(Checkpoint(directory, 1), {})
-        self.streaming: Any = Streaming(self._ready, sources, lambda: True, 0)
+        self.streaming: Any = Streaming(
+            self._ready, sources, lambda: True, 0, lambda error: False, lambda error: False
+        )
 
     @contextmanager
     def _ready(self) -> Iterator[Any]:
