@@ -105,6 +105,8 @@ class Binder:
             raise unsupported(
                 node, OTHER, "* can only be an item of the select list", "name the columns"
             )
+        if not isinstance(node.this, exp.Identifier):
+            raise unsupported(node, OTHER, "no column is named behind the point", "write its name")
         expr = self.scope.find(node)
         if expr is not None:
             return expr

@@ -77,6 +77,8 @@ def _in_fresh_sessions(shards: int | None, sessions: int) -> Iterator[_Trial]:
         "UPDATE t SET b = b //",
         "DELETE FROM t WHERE",
         "VALUES (1)",
+        "SELECT v.() c FROM v",
+        "SELECT k FROM r [RANGE 5] WHERE r.() = 1",
     ],
 )
 def test_no_message_names_a_class_of_the_parser(sql: str) -> None:
