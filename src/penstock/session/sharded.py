@@ -99,7 +99,8 @@ class ShardedSession(Session):
             yield
 
     def _check_alive(self) -> None:
-        self._job.check()
+        if not self._closed:
+            self._job.check()
 
     def _is_dead(self) -> bool:
         return self._job.dead
