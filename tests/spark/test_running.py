@@ -128,7 +128,9 @@ def test_answers_of_a_running_job_are_those_of_its_batches(
 
 def written(directory: Path) -> Counter[tuple[Any, ...]]:
     """The changes in a sink's files."""
-    lines = [line for path in directory.glob("part-*.json") for line in path.open()]
+    lines = [
+        line for path in directory.glob("part-*.json") for line in path.read_text().splitlines()
+    ]
     found = map(json.loads, lines)
     return Counter(
         (c["_batch"], SIGNS[c["_change_type"]], (c["k"], c["n"], c["total"])) for c in found

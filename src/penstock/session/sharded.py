@@ -99,7 +99,8 @@ class ShardedSession(Session):
             yield
 
     def _check_alive(self) -> None:
-        self._job.check()
+        if not self._closed:
+            self._job.check()
 
     def _is_dead(self) -> bool:
         return self._job.dead
@@ -381,7 +382,7 @@ class ShardedSession(Session):
 
 
 def _may_mend(method: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether a dead job takes a call: what drops something, and what comes by itself."""
+    """Whether a dead job takes a call: what drops or pauses something, what comes by itself."""
     if method == "_execute":
-        return isinstance(arguments[0], st.Drop)
+        return isinstance(arguments[0], st.Drop | PauseSource)
     return method in ("_drop_queries", "_beat", "_fail")

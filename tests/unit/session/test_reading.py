@@ -100,6 +100,10 @@ def test_shards_that_raise_are_told_by_every_call() -> None:
         query.changes()
     assert query.status == "failed"
     assert ps.progress()
+    query.drop()  # what may mend a job is taken
+    with pytest.raises(PenstockError) as refused:
+        ps.sql("ALTER STREAM r RESUME")  # but this stream has no source
+    assert refused.value.code != "PS-RUN-006"
     ps.close()
 
 
