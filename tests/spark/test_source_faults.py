@@ -69,7 +69,8 @@ def test_one_source_that_fails_does_not_stop_the_others(
     (bad / "1.parquet").write_bytes(whole[:-50])
     packed = gzip.compress(b"".join(json.dumps(row).encode() + b"\n" for row in rows(1)) * 50)
     (zipped / "1.json.gz").write_bytes(packed[:-20])
-    with penstock.connect(spark=spark, shards=1) as ps:
+    cp = tmp_path / "cp"
+    with penstock.connect(spark=spark, shards=1, checkpoint=cp) as ps:
         ps.sql(create("good", "parquet", good))
         ps.sql(create("bad", "parquet", bad))
         ps.sql(create("zipped", "json", zipped, ", allowComments true"))  # Spark reads it
@@ -88,6 +89,8 @@ def test_one_source_that_fails_does_not_stop_the_others(
         assert (source(ps, "bad"), source(ps, "zipped")) == ("read", "read")
         assert received(ps, "good", "bad", "zipped") == [10, 20, 20]
         assert total(ps, "n") == (20, 18)
+    with penstock.connect(spark=spark, checkpoint=cp) as ps:  # nothing of it is damaged
+        assert received(ps, "good", "bad", "zipped") == [10, 20, 20]
 
 
 def test_sources_are_paused_and_dropped_by_command(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,19 +9,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from penstock.cli.feed import Input, Interrupt, declared_input, feed
+from penstock.cli.feed import Interrupt
+from penstock.session.feed import read_sources
 from penstock.session.outline import streams
 
 if TYPE_CHECKING:
     from penstock.session import Session
 
-_ROWS = 1_000  # between two looks
 _PAUSE_S = 0.5
 
 
@@ -31,7 +31,6 @@ class Sources:
 
     session: Session
     on_spark: bool
-    _totals: dict[str, int | None] = field(default_factory=dict)  # when they were last read
 
     def __bool__(self) -> bool:
         return any(stream.format is not None for stream in streams(self.session))
@@ -43,24 +42,11 @@ class Sources:
         if self.on_spark:
             _wait_for(self.session.flush, interrupt)
             return
-        feed(self.session, self._unread(), _ROWS, interrupt, lambda stream, rows: seen())
-
-    def _unread(self) -> list[Input]:
-        """The inputs that have grown; to read one again just to find nothing would take long."""
-        found = []
-        for stream in streams(self.session):
-            source = declared_input(stream)
-            if source is None or source.options.get("path") == "-":
-                continue
-            total = source.total()
-            if stream.name not in self._totals or total != self._totals[stream.name]:
-                found.append(source)
-            self._totals[stream.name] = total
-        return found
-
-    def forget(self) -> None:
-        """Streams may be others by now."""
-        self._totals.clear()
+        piped = {s.name for s in streams(self.session) if dict(s.options).get("path") == "-"}
+        for _ in read_sources(self.session, piped):
+            seen()
+            if interrupt.asked:
+                return
 
 
 def _wait_for(call: Callable[[], None], interrupt: Interrupt) -> None:

@@ -29,7 +29,7 @@ from penstock.errors import PenstockError
 from penstock.session import Query
 from penstock.session.outline import streams, typed_words
 from penstock.sql.parser import parse_statement
-from penstock.sql.statements import CreateView, Drop, Select, Show, Statement
+from penstock.sql.statements import CreateView, Select, Show, Statement
 
 if TYPE_CHECKING:
     from penstock.session import Session
@@ -181,8 +181,6 @@ class Shell:
         if self._asks(statement):
             self.commands.read_sources()
         result = self.session.sql(piece.text)
-        if isinstance(statement, Drop):
-            self.commands.sources.forget()
         if isinstance(result, Query):
             kind = "view" if isinstance(statement, CreateView) else "query"
             name = result.name

@@ -382,7 +382,7 @@ class ShardedSession(Session):
 
 
 def _may_mend(method: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether a dead job takes a call: what drops or pauses something, what comes by itself."""
+    """Whether a dead job takes a call: what drops, pauses or resumes, and what comes by itself."""
     if method == "_execute":
         return isinstance(arguments[0], st.Drop | PauseSource)
     return method in ("_drop_queries", "_beat", "_fail")

@@ -253,6 +253,7 @@ class SparkJob:
         """The batch to come is planned again, and what is noted for it is asked for again."""
         with self._changed:
             self._noted = Noted(self._log, self._mark.last + 1)
+            self._files = SparkFiles(self._checkpoint.spark)
 
     # ---- running ---------------------------------------------------------------------
     def start(self) -> None:

@@ -105,13 +105,13 @@ def test_a_session_with_slips(terminal: Terminal, tmp_path: Path) -> None:
 
 
 def test_watch_is_redrawn_until_ctrl_c(terminal: Terminal, tmp_path: Path) -> None:
-    path = tmp_path / "in.json"
-    path.write_text(json.dumps({"src": 41, "ts": 1}) + "\n")
-    terminal.type(f"{STREAM} FROM json OPTIONS (path 'in.json');\n")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text(json.dumps({"src": 41, "ts": 1}) + "\n")
+    terminal.type(f"{STREAM} FROM json OPTIONS (path 'in');\n")
     terminal.type(VIEW + ";\n")
     terminal.type("watch counts;\n", "41")
-    with path.open("a") as file:
-        file.write(json.dumps({"src": 42, "ts": 2}) + "\n")
+    (tmp_path / "in" / "_2").write_text(json.dumps({"src": 42, "ts": 2}) + "\n")
+    (tmp_path / "in" / "_2").rename(tmp_path / "in" / "2.json")
     terminal.wait("42")
     terminal.type("\x03")
     os.write(terminal._mine, b"\x04")  # Ctrl-D
