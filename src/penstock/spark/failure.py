@@ -28,6 +28,7 @@ _DAMAGE = re.compile(
     r"Malformed log file|Failed to parse .* from .*metadata"
 )
 """What Spark says of files of its own that are not what it wrote."""
+_CHECKSUM = re.compile(r"Checksum error: (?:file:)?(\S+) at ")
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ")
 """Spark's name of an error: the message after it was written for users."""
 
@@ -52,14 +53,20 @@ def essential(text: str) -> PenstockError:
         return unfit
     said = _said(text)
     if _DAMAGE.search(text):
-        return SparkError(
-            f"the checkpoint is damaged: {said}",
-            code="PS-STATE-003",
-            remedy="restore the checkpoint directory from a backup, or start from an empty one"
-            + log_remedy(),
-        )
+        return _damaged(text, said)
     remedy = f"remove the cause and start again: the checkpoint is good{log_remedy()}"
     return SparkError(f"the job failed: {said}", code="PS-SPARK-002", remedy=remedy)
+
+
+def _damaged(text: str, said: str) -> SparkError:
+    """A file of Spark's is not what it wrote; Hadoop names one whose checksum is wrong."""
+    file = _CHECKSUM.search(text)
+    if file:
+        message = f"the checkpoint file {file[1]} is damaged: its checksum is wrong"
+    else:
+        message = f"the checkpoint is damaged: {said}"
+    remedy = "restore the checkpoint directory from a backup, or start from an empty one"
+    return SparkError(message, code="PS-STATE-003", remedy=remedy + log_remedy())
 
 
 def passes(error: BaseException) -> bool:
