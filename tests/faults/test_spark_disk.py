@@ -79,7 +79,7 @@ def test_a_sink_whose_directory_is_in_the_way(spark: SparkSession, tmp_path: Pat
         (tmp_path / "out").rename(kept)
         (tmp_path / "out").write_text("in the way")
         bring_all(session, tmp_path, 3)
-        assert fails(session).code == "PS-SINK-003"
+        assert fails(session).code == "PS-SINK-004"
         (tmp_path / "out").unlink()
         kept.rename(tmp_path / "out")
         session.start()

@@ -102,3 +102,13 @@ def test_damage_of_the_checkpoint_is_no_fault_of_the_job(text: str, named: str) 
     assert named in error.message
     assert "backup" in error.remedy
     assert "the checkpoint is good" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "text", ["Error while sending or receiving", "Answer from Java side is empty"]
+)
+def test_a_java_process_that_is_gone(text: str) -> None:
+    error = essential(text)
+    assert error.code == "PS-SPARK-002"
+    assert "its Java process is gone" in error.message
+    assert "the checkpoint is good" in error.remedy
