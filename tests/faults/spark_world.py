@@ -85,7 +85,9 @@ def go_on(home: Path, spark: Any) -> dict[str, Any]:
         found["counts"] = {n: counts[n] for n in ("received", "accepted", "late", "quarantined")}
         found["kept out"] = (session.late("e").num_rows, session.quarantine("e").num_rows)
         found["sink"] = sorted(
-            line for path in (home / "out").glob("part-*.json") for line in path.open()
+            line
+            for path in (home / "out").glob("part-*.json")
+            for line in path.read_text().splitlines()
         )
     finally:
         try:
