@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from faults.books import Books, close, open_books, row
@@ -51,7 +52,7 @@ def counted(books: Books) -> int:
 
 
 def arrive(books: Books, now: int) -> None:
-    books.ps.push("t", [{"k": 1, "ts": now}])
+    books.ps.push("t", pa.table({"k": [1], "ts": pa.array([now], pa.timestamp("us"))}))
 
 
 def balanced(books: Books) -> dict[str, int]:
