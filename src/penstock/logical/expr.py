@@ -110,8 +110,8 @@ class Call(Expr):
     def __str__(self) -> str:
         if self.fn in INFIX and len(self.args) == 2:
             return f"({self.args[0]} {INFIX[self.fn]} {self.args[1]})"
-        if self.fn == "cast":
-            return f"CAST({self.args[0]} AS {self.type})"
+        if self.fn in ("cast", "try_cast"):
+            return f"{self.fn.upper()}({self.args[0]} AS {self.type})"
         return f"{self.fn}({', '.join(map(str, self.args))})"
 
 

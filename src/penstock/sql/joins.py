@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from penstock.errors import Place, UnsupportedError
 from penstock.logical.expr import Column, Expr, columns_of, conjunction, params_of, remap
 from penstock.logical.nodes import Filter, Join, JoinKind, Node, Project, TableScan
+from penstock.logical.on_error import KEY
 from penstock.sql.complain import NRR
 from penstock.sql.join_conditions import split
 from penstock.sql.projections import columns, outputs
@@ -147,5 +148,5 @@ def _with_keys(node: Node, keys: list[Expr]) -> tuple[Node, list[int]]:
     if not computed:
         return node, indices
     exprs = (*outputs(node), *computed)
-    names = (*node.schema.names, *(f"_key{i}" for i in range(len(computed))))
+    names = (*node.schema.names, *(f"{KEY}{i}" for i in range(len(computed))))
     return Project(node, exprs, names), indices
