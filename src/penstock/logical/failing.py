@@ -1,25 +1,29 @@
-"""Which expressions can fail on a row: overflow, a text that is no number, ln(0), a user's function.
+"""Which expressions can fail on a row: overflow, a text that is no number, ln(0), a UDF.
 
-Told from names and types alone, so it errs on the side of "can". What a hiding function (ON ERROR,
-`logical/on_error.py`) stands over cannot fail: the function has a value where its argument has none.
+Told from names and types alone, so it errs on the side of "can". What a hiding function stands over
+cannot fail: the function has a value where its argument has none (`logical/on_error.py`).
 """
 
 from __future__ import annotations
 
-from penstock.logical.expr import COMPARISONS, Call, Expr
-from penstock.types import Kind, SqlType
+from penstock.logical.expr import COMPARISONS, Call, Expr, Literal
+from penstock.types import BOOLEAN, Kind, SqlType
 
 OR_NULL, OR_SKIP, QUIET = "or_null", "or_skip", "quiet"
 """The argument, NULL where it has no value; counted as a value, as a row, or not at all."""
 COMPUTES = "computes"
 """Whether all arguments have a value (NULL is one); if not, counted as a row."""
-HIDING = frozenset({OR_NULL, OR_SKIP, QUIET, COMPUTES})
-COUNTED = HIDING - {QUIET}
+MAYBE = "maybe"
+"""A condition, TRUE where it has no value: what it rejects may go before it is judged."""
+HIDING = frozenset({OR_NULL, OR_SKIP, QUIET, COMPUTES, MAYBE})
+COUNTED = frozenset({OR_NULL, OR_SKIP, COMPUTES})
 _WHOLE = frozenset({"add", "sub", "mul", "neg", "abs", "div", "round"})
 _OF_DECIMALS = frozenset({"mod", "floor", "ceil"})
 _ALWAYS = frozenset({"sqrt", "ln", "lpad", "rpad"})
 _CHOICES = frozenset({*COMPARISONS, "in", "nullif", "case", "coalesce", "greatest", "least"})
 _OF_DATES = frozenset({"epoch", "date_trunc"})
+_COUNTS = frozenset({"length", "strpos", "year", "month", "day", "hour", "minute", "second"})
+_SMALL, _BEYOND = 1 << 31, 1 << 63
 _INT_DIGITS, _BIGINT_DIGITS = 10, 19
 
 
@@ -47,6 +51,16 @@ def hides(expr: Expr) -> bool:
     return False
 
 
+def guesses(parts: list[Expr]) -> list[Expr]:
+    """What those of the conditions that can fail say where they do not."""
+    return [Call(BOOLEAN, MAYBE, (p,)) for p in parts if can_fail(p)]
+
+
+def is_risky(expr: Expr) -> bool:
+    """Whether it matters on which rows `expr` is evaluated: failures are told, or counted."""
+    return can_fail(expr) or hides(expr)
+
+
 def fails_itself(call: Call) -> bool:
     """Whether the function may have no value though all its arguments have."""
     return call.fn not in HIDING and _fails(call)
@@ -55,7 +69,7 @@ def fails_itself(call: Call) -> bool:
 def _fails(call: Call) -> bool:
     fn = call.fn
     if fn in _WHOLE:
-        return not call.type.is_float
+        return not (call.type.is_float or most(call) < _BEYOND)
     if fn in _OF_DECIMALS:
         return call.type.kind is Kind.DECIMAL
     if fn == "cast":
@@ -65,6 +79,25 @@ def _fails(call: Call) -> bool:
     if fn in _OF_DATES:
         return any(a.type.kind is Kind.DATE for a in call.args)
     return fn in _ALWAYS or fn.startswith("udf:")
+
+
+def most(expr: Expr) -> int:
+    """A number that the size of an integer expression does not exceed, as far as that is known."""
+    if not expr.type.is_integer:
+        return _BEYOND
+    if isinstance(expr, Literal):
+        return abs(int(expr.value or 0))
+    if isinstance(expr, Call):
+        sizes = [most(a) for a in expr.args]
+        if expr.fn in ("add", "sub"):
+            return min(sum(sizes), _BEYOND)
+        if expr.fn == "mul":
+            return min(sizes[0] * sizes[1], _BEYOND)
+        if expr.fn in ("neg", "abs") or (expr.fn == "cast" and sizes[0] < _BEYOND):
+            return sizes[0]
+        if expr.fn in _COUNTS:
+            return _SMALL
+    return _SMALL if expr.type.kind is Kind.INT else _BEYOND
 
 
 def _mixed(types: list[SqlType], call: Call) -> bool:

@@ -47,9 +47,7 @@ def apply(node: Node, on_error: OnError, views: Collection[Node]) -> Node:
     return visit(node)
 
 
-def _over(
-    node: Node, rewrite: Callable[[Node], Node], visit: Callable[[Node], Node]
-) -> Node:
+def _over(node: Node, rewrite: Callable[[Node], Node], visit: Callable[[Node], Node]) -> Node:
     """`node` over rewritten inputs, rewritten; the same object where nothing changes."""
     if isinstance(node, Join) and rewrite is _skip and node.kind in _KEEP_UNMATCHED:
         node = _unmatched_keys(node)

@@ -13,10 +13,10 @@ import numpy as np
 
 from penstock.delta import I64, Bool
 from penstock.logical.expr import Expr, conjunction, conjuncts
-from penstock.logical.failing import can_fail, hides
+from penstock.logical.failing import is_risky
 from penstock.physical.context import Context
 from penstock.physical.evaluate import Compiled, EvaluationError, Frame, compile_expr
-from penstock.physical.expressions.vec import Vec, either, errors_of, fit
+from penstock.physical.expressions.vec import Vec, either, errors_of
 from penstock.physical.hidden import Hidden
 
 
@@ -32,7 +32,7 @@ class Condition:
     def of(expr: Expr, ctx: Context) -> Condition:
         """Prepare a condition."""
         parts = conjuncts(expr)
-        risky = [p for p in parts if can_fail(p) or hides(p)]
+        risky = [p for p in parts if is_risky(p)]
         safe = conjunction([p for p in parts if p not in risky])
         compiled = None if safe is None else compile_expr(safe, ctx)
         return Condition(expr, compiled, tuple(compile_expr(p, ctx) for p in risky))
@@ -48,9 +48,7 @@ class Condition:
             return self._risky(rows, params, hidden)
         return self._of_some(rows, params, hidden, np.flatnonzero(taken))
 
-    def _of_some(
-        self, rows: I64, params: I64 | None, hidden: Hidden | None, chosen: I64
-    ) -> Bool:
+    def _of_some(self, rows: I64, params: I64 | None, hidden: Hidden | None, chosen: I64) -> Bool:
         """The same where the others take only these rows."""
         n = rows.shape[1]
         if params is not None and params.shape[1] > 1:
@@ -72,16 +70,22 @@ class Condition:
             return np.empty(0, np.bool_)
         frame = Frame(rows, params, self.risky[0].strings, hidden)
         vecs = [part.node(frame) for part in self.risky]
-        error, reason = errors_of(vecs)
-        keep, rejected = np.ones(n, np.bool_), np.zeros(n, np.bool_)
-        for vec in vecs:
-            true = _true(vec)
-            keep &= true
-            rejected |= ~true if vec.error is None else ~(true | vec.error)
-        bad = fit(error, n)
-        if bad is not None and (bad & ~rejected).any():
-            raise EvaluationError(bad & ~rejected, reason)
+        keep, bad, reason = verdict(vecs, n)
+        if bad is not None:
+            raise EvaluationError(bad, reason)
         return keep
+
+
+def verdict(vecs: list[Vec], n: int) -> tuple[Bool, Bool | None, str]:
+    """Rows for which all conditions are TRUE; those with no verdict, and why."""
+    error, reason = errors_of(vecs)
+    keep, rejected = np.ones(n, np.bool_), np.zeros(n, np.bool_)
+    for vec in vecs:
+        true = _true(vec)
+        keep &= true
+        rejected |= ~true if vec.error is None else ~(true | vec.error)
+    bad = None if error is None else error & ~rejected
+    return keep, bad if bad is not None and bad.any() else None, reason
 
 
 def _true(vec: Vec) -> Bool:

@@ -16,7 +16,7 @@ from penstock.delta import I64, Bool
 from penstock.errors import PlanError
 from penstock.logical import expr as logical
 from penstock.logical.expr import Expr
-from penstock.logical.failing import COMPUTES, HIDING, QUIET
+from penstock.logical.failing import COMPUTES, HIDING, MAYBE, QUIET
 from penstock.logical.udf import Udf
 from penstock.physical.context import Context
 from penstock.physical.expressions.arithmetic import ARITHMETIC
@@ -204,7 +204,14 @@ def _compile_hiding(fn: str, args: list[Node]) -> Node:
         fine = np.ones(1, np.bool_) if error is None else ~error
         return Vec(BOOLEAN, fine.shape[0], frame.strings, fine)
 
-    return computes if fn == COMPUTES else value
+    def maybe(frame: Frame) -> Vec:
+        vec = args[0](frame)
+        if vec.error is None:
+            return vec
+        true = vec.error | both(vec.alive, vec.bools)
+        return Vec(BOOLEAN, vec.length, frame.strings, np.broadcast_to(true, vec.length))
+
+    return {COMPUTES: computes, MAYBE: maybe}.get(fn, value)
 
 
 def _compile_udf(udf: Udf | None, name: str, args: list[Node]) -> Node:

@@ -198,9 +198,7 @@ class Session:
         )
 
     # ---- queries ---------------------------------------------------------------------
-    def query(
-        self, text: str, history: bool = False, on_error: OnError | None = None
-    ) -> Query:
+    def query(self, text: str, history: bool = False, on_error: OnError | None = None) -> Query:
         """Register a standing SELECT and return its handle."""
         with self._open():
             prepared = self._texts.prepare(text, self._catalog, on_error)

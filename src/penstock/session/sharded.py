@@ -179,9 +179,7 @@ class ShardedSession(Session):
         finally:
             self._end_call()
 
-    def query(
-        self, text: str, history: bool = False, on_error: OnError | None = None
-    ) -> Query:
+    def query(self, text: str, history: bool = False, on_error: OnError | None = None) -> Query:
         """Register a standing SELECT and return its handle."""
         with self._open():
             self._begin("query", text, history, on_error)

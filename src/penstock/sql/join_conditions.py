@@ -73,6 +73,11 @@ def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
     return result
 
 
+def is_residual(condition: Expr, width: int) -> bool:
+    """Whether a join can only test it on pairs of rows: it is neither an equality nor a band."""
+    return _equality(condition, width) is None and _band(condition, width) is None
+
+
 def _equality(condition: Expr, width: int) -> tuple[Expr, Expr] | None:
     """Key expressions of an equality between the two sides."""
     if not isinstance(condition, Call) or condition.fn != "eq":

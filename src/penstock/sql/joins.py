@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from penstock.errors import Place, UnsupportedError
 from penstock.logical.expr import Column, Expr, columns_of, conjunction, params_of, remap
+from penstock.logical.failing import can_fail
 from penstock.logical.nodes import Filter, Join, JoinKind, Node, Project, TableScan
 from penstock.logical.on_error import KEY
 from penstock.sql.complain import NRR
-from penstock.sql.join_conditions import split
+from penstock.sql.join_conditions import is_residual, split
 from penstock.sql.projections import columns, outputs
 
 ONE_SIDED = (JoinKind.SEMI, JoinKind.ANTI)
@@ -53,7 +54,8 @@ From = Leaf | Tree
 def absorb(tree: From, condition: Expr) -> bool:
     """Make a WHERE conjunct that spans two relations a join condition, where that is the same.
 
-    Conjuncts with parameters stay in WHERE: there they are matched against the queries.
+    Conjuncts with parameters stay in WHERE: there they are matched against the queries. So do those
+    that can fail, unless they are keys or a band: there all others guard them.
     """
     if isinstance(tree, Leaf) or params_of(condition):
         return False
@@ -66,7 +68,7 @@ def absorb(tree: From, condition: Expr) -> bool:
     if min(columns) >= width:
         moved = remap(condition, lambda i: i - width)
         return kind in (JoinKind.INNER, JoinKind.RIGHT) and absorb(tree.right, moved)
-    if kind is JoinKind.INNER:
+    if kind is JoinKind.INNER and not (can_fail(condition) and is_residual(condition, width)):
         tree.conditions.append(condition)
         return True
     return False
@@ -123,6 +125,9 @@ def _join(left: Node, right: Node, kind: JoinKind, conditions: list[Expr]) -> No
         conditions = [c for c in conditions if not params_of(c)]
     width, right_width = len(left.schema), len(right.schema)
     parts = split(conditions, width, fixed_right=is_nrr(right))
+    if kind is JoinKind.INNER:  # what guards a condition may be matched above
+        above += [c for c in parts.residual if can_fail(c)]
+        parts.residual = [c for c in parts.residual if not can_fail(c)]
     keyed_left, left_keys = _with_keys(left, [k for k, _ in parts.equi])
     keyed_right, right_keys = _with_keys(right, [k for _, k in parts.equi])
     added = len(keyed_left.schema) - width

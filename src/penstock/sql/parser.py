@@ -137,7 +137,7 @@ def _select(cursor: Cursor) -> Select:
 
 
 def _trailers(cursor: Cursor, end: int) -> tuple[dict[str, str], int]:
-    """Strip WITH HISTORY, EMIT … and ON ERROR … from the end: the clauses by first word, tokens left."""
+    """Strip the clauses that may follow a SELECT: by first word, and how many tokens are left."""
     found: dict[str, str] = {}
     while end and cursor.tokens[end - 1].text.upper().endswith(_LAST_WORDS):
         for words in _TRAILERS:
@@ -146,7 +146,9 @@ def _trailers(cursor: Cursor, end: int) -> tuple[dict[str, str], int]:
                 continue
             cursor.at = start
             if words.split()[0] in found:
-                cursor.fail("the end of the statement", "write WITH HISTORY, EMIT … and ON ERROR … once")
+                cursor.fail(
+                    "the end of the statement", "write WITH HISTORY, EMIT … and ON ERROR … once"
+                )
             found[words.split()[0]] = words
             end = start
             break
