@@ -1,9 +1,10 @@
 """ON ERROR NULL and SKIP ROW as a rewrite of the plan: what is left cannot fail.
 
 NULL puts a hiding function over every call that can fail. SKIP ROW puts one over every condition,
-and below every projection a filter for the rows on which all of it can be computed. So the setting
-is part of the template, every rule of the optimiser keeps it, and a row is judged the same when
-it comes and when it leaves. A view that the query reads keeps its own setting.
+below every projection a filter for the rows on which all of it can be computed, and above every
+GROUP BY one for the groups whose sums can be shown. So the setting is part of the template, every
+rule of the optimiser keeps it, and a row is judged the same when it comes and when it leaves. A
+view that the query reads keeps its own setting.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from typing import Literal
 
 from penstock.logical.expr import (
     COMPARISONS,
+    Agg,
     Call,
+    Column,
     Expr,
+    chained,
     columns_of,
     conjunction,
     conjuncts,
     transform,
 )
+from penstock.logical.expr import Literal as Constant
 from penstock.logical.failing import COMPUTES, OR_NULL, OR_SKIP, QUIET, can_fail, fails_itself
-from penstock.logical.nodes import Filter, Join, JoinKind, Node, Project
-from penstock.types import BOOLEAN
+from penstock.logical.nodes import Filter, GroupBy, Join, JoinKind, Node, Project
+from penstock.types import BIGINT, BOOLEAN, Kind
 
 OnError = Literal["fail", "null", "skip"]
 KEY = "_key"
@@ -68,6 +73,9 @@ def _null(node: Node) -> Node:
             return node if exprs == node.exprs else replace(node, exprs=exprs)
         case Join(residual=Expr() as residual):
             return replace(node, residual=or_null(residual))
+        case GroupBy():
+            aggs = tuple(_settled(agg, "null") for agg in node.aggs)
+            return node if aggs == node.aggs else replace(node, aggs=aggs)
         case _:
             return node
 
@@ -94,6 +102,8 @@ def _skip(node: Node) -> Node:
             return _computed(node)
         case Join(residual=Expr() as residual):
             return replace(node, residual=_skipping(residual))
+        case GroupBy():
+            return _shown(node)
         case _:
             return node
 
@@ -126,6 +136,34 @@ def _computed(node: Project) -> Node:
     exprs = tuple(Call(e.type, QUIET, (e,)) if e in risky else e for e in node.exprs)
     fine = Filter(node.input, Call(BOOLEAN, COMPUTES, tuple(dict.fromkeys(risky))))
     return replace(node, input=fine, exprs=exprs)
+
+
+def _shown(node: GroupBy) -> Node:
+    """The groups all of whose sums can be shown: those that are not NULL, or of nothing."""
+    aggs = tuple(_settled(agg, "skip") for agg in node.aggs)
+    risky = [i for i, agg in enumerate(aggs) if agg.on_error != "fail"]
+    if not risky:
+        return node
+    counts = tuple(Agg("count", aggs[i].arg, False, aggs[i].filter, BIGINT) for i in risky)
+    names = tuple(f"_count{i}" for i in risky)
+    wide = GroupBy(node.input, node.keys, aggs + counts, node.names + names)
+    first, conditions = len(node.keys), []
+    for place, i in enumerate(risky):
+        total, count = (Column(f.type, at, f.name) for at, f in (
+            (first + i, wide.schema[first + i]),
+            (first + len(aggs) + place, wide.schema[first + len(aggs) + place]),
+        ))  # fmt: skip
+        there = Call(BOOLEAN, "is_not_null", (total,))
+        nothing = Call(BOOLEAN, "eq", (count, Constant(BIGINT, 0)))
+        conditions.append(chained("or", [there, nothing]))
+    columns = tuple(Column(f.type, at, f.name) for at, f in enumerate(node.schema))
+    return Project(Filter(wide, chained("and", conditions)), columns, node.schema.names)
+
+
+def _settled(agg: Agg, on_error: OnError) -> Agg:
+    """The aggregate with the setting, if it can fail: sums of INT stay far below the limit."""
+    exact = agg.arg is not None and agg.arg.type.kind in (Kind.BIGINT, Kind.DECIMAL)
+    return replace(agg, on_error=on_error) if agg.fn == "sum" and exact else agg
 
 
 def _unmatched_keys(join: Join) -> Join:

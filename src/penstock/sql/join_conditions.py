@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.logical.expr import Call, Column, Expr, Literal, columns_of, params_of, remap
+from penstock.logical.failing import can_fail
 from penstock.logical.nodes import Band
 from penstock.types import Kind, SqlType
 
@@ -73,9 +74,15 @@ def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
     return result
 
 
-def is_residual(condition: Expr, width: int) -> bool:
-    """Whether a join can only test it on pairs of rows: it is neither an equality nor a band."""
-    return _equality(condition, width) is None and _band(condition, width) is None
+def is_for_pairs(condition: Expr, others: list[Expr], width: int) -> bool:
+    """Whether it can fail and is better tested on pairs of rows, where all others guard it.
+
+    A band cannot fail. An equality is the key of its join, if none of the others is.
+    """
+    if not can_fail(condition) or _band(condition, width) is not None:
+        return False
+    keys = [c for c in others if not can_fail(c) and _equality(c, width) is not None]
+    return bool(keys) or _equality(condition, width) is None
 
 
 def _equality(condition: Expr, width: int) -> tuple[Expr, Expr] | None:

@@ -156,7 +156,7 @@ class QueryBinder:
                 bound += conjuncts(binder.condition(part))
         correlation = [c for c in bound if any(isinstance(e, Outer) for e in walk(c))]
         local = [c for c in bound if c not in correlation]
-        kept = [c for c in local if not absorb(source.tree, c)]
+        kept = [c for c in sorted(local, key=can_fail) if not absorb(source.tree, c)]
         plan = build(source.tree)
         if is_nrr(plan):
             raise nrr_refusal(plan, place_of(node.args["from_"]))
