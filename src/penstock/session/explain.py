@@ -21,8 +21,8 @@ from penstock.optimizer.cost import cost
 from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
 from penstock.patterns.edge import Pattern
-from penstock.roomy import roomy
 from penstock.physical.operator import Operator, counted
+from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session.compile import Compiled, optimise
 from penstock.session.placement import Deployed, place
