@@ -52,7 +52,9 @@ class Pairs(NamedTuple):
 
     def and_also(self, other: Pairs) -> Pairs:
         """With the pairs of other rows, in row order; replacements stay together."""
-        rows, qids, signs = (np.concatenate(both) for both in zip(self, other, strict=True))
+        rows = np.concatenate([self.rows, other.rows])
+        qids = np.concatenate([self.qids, other.qids])
+        signs = np.concatenate([self.signs, other.signs])
         order = np.argsort(rows - (signs == 2), kind="stable")
         return Pairs(rows[order], qids[order], signs[order])
 

@@ -144,8 +144,9 @@ class CallFilter:
             self._report(rows[bad], groups[bad], faults)
             self._evaluate(columns, rows[good], groups[good], alike, bits, faults, tell)
             return
-        for hid in hidden.found if tell is not None else ():
-            tell(hid, rows[hid.rows], self._members[groups[hid.rows]])
+        if tell is not None:
+            for hid in hidden.found:
+                tell(hid, rows[hid.rows], self._members[groups[hid.rows]])
         clear_groups(rows[~keep], groups[~keep], self._members, bits)
 
     def _report(self, rows: I64, groups: I64, faults: list[Fault]) -> None:
