@@ -28,7 +28,7 @@ from penstock.sharing.probe import StemModule
 from penstock.sharing.query_table import QueryTable
 from penstock.sharing.span import Span
 from penstock.sharing.stems import StemInfo, Stems
-from penstock.sharing.verdict import Judge
+from penstock.sharing.verdict import settle
 from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
 
@@ -371,7 +371,7 @@ class Flow:
             chunk = pool.route(entry, self._stems, mask)
             if not len(chunk):
                 continue
-            self._blame(pool, chunk)
+            settle(pool, chunk, self.members, self._ctx, self._faults)
             instants, places, bits = self._in_place(chunk)
             rows, slots = explode(bits)
             found = Found(np.take(places, rows, axis=1), instants[rows], pool.qid[slots])
@@ -401,30 +401,6 @@ class Flow:
         keys, starts = np.unique(members[order], return_index=True)
         for key, part in zip(keys.tolist(), np.split(order, starts[1:]), strict=True):
             routed.setdefault(key, []).append(found.take(part))
-
-    def _blame(self, pool: Pool, chunk: Chunk) -> None:
-        """Judge the rows that queries would take but for a condition that has no value."""
-        if chunk.faults is None:
-            return
-        suspect = chunk.faults & chunk.bits
-        chunk.bits &= ~suspect
-        rows, slots = explode(suspect)
-        for key in np.unique(pool.member[slots]).tolist():
-            of = pool.member[slots] == key
-            self._judge(key, pool, chunk, rows[of], slots[of])
-
-    def _judge(self, key: int, pool: Pool, chunk: Chunk, rows: I64, slots: I64) -> None:
-        """The verdict of one member's queries: they take the row, do not, or fail."""
-        member, qids = self.members[key], pool.qid[slots]
-        judge = Judge.of(member.conjuncts, self._ctx)
-        params = np.ascontiguousarray(member.queries.matrix()[qids].T)
-        taken, failed, reason = judge.judge(chunk, rows, params)
-        bits = np.uint64(1) << (slots[taken] & 63).astype(np.uint64)
-        np.bitwise_or.at(chunk.bits, (rows[taken], slots[taken] >> 6), bits)
-        if failed is not None:
-            faults = self._faults.setdefault(key, {})
-            for qid in np.unique(qids[failed]).tolist():
-                faults.setdefault(qid, reason)
 
     @staticmethod
     def _in_order(parts: list[Found]) -> Found:

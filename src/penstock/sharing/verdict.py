@@ -8,17 +8,24 @@ whatever order rows visit, and also within an OR.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from penstock.delta import I64, Bool
-from penstock.kernels.lineage import gather_columns
+from penstock.kernels.lineage import explode, gather_columns
 from penstock.logical.expr import columns_of
 from penstock.physical.condition import verdict
 from penstock.physical.context import Context
 from penstock.physical.evaluate import Compiled, Frame, compile_expr
 from penstock.sharing.chunk import Chunk
-from penstock.sharing.pool import Conjunct
+from penstock.sharing.pool import Conjunct, Pool
+
+if TYPE_CHECKING:
+    from penstock.sharing.flow import Member
+
+Faults = dict[int, dict[int, str]]
+"""By member, the queries that failed, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +57,31 @@ class Judge:
             frame = Frame(gather_columns(view.rows, places, columns), params, compiled.strings)
             vecs.append(compiled.node(frame))
         return verdict(vecs, rows.shape[0])
+
+
+def settle(
+    pool: Pool, chunk: Chunk, members: dict[int, Member], ctx: Context, faults: Faults
+) -> None:
+    """Judge the rows that queries would take but for a condition that has no value."""
+    if chunk.faults is None:
+        return
+    suspect = chunk.faults & chunk.bits
+    chunk.bits &= ~suspect
+    rows, slots = explode(suspect)
+    for key in np.unique(pool.member[slots]).tolist():
+        of = pool.member[slots] == key
+        failed = _settle_member(members[key], pool, chunk, rows[of], slots[of], ctx)
+        if failed:
+            faults[key] = failed | faults.get(key, {})
+
+
+def _settle_member(
+    member: Member, pool: Pool, chunk: Chunk, rows: I64, slots: I64, ctx: Context
+) -> dict[int, str]:
+    """Its queries take the row, do not, or fail; those that fail, and why."""
+    qids = pool.qid[slots]
+    params = np.ascontiguousarray(member.queries.matrix()[qids].T)
+    taken, failed, reason = Judge.of(member.conjuncts, ctx).judge(chunk, rows, params)
+    bits = np.uint64(1) << (slots[taken] & 63).astype(np.uint64)
+    np.bitwise_or.at(chunk.bits, (rows[taken], slots[taken] >> 6), bits)
+    return {} if failed is None else dict.fromkeys(np.unique(qids[failed]).tolist(), reason)
