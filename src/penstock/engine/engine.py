@@ -193,7 +193,7 @@ class Engine:
         return min((self.sources[s].watermark for s in names), default=BEGINNING)
 
     def _run(self, template: Template, output: b.Output) -> None:
-        self.ctx.failures.drain()  # of reading contents since the last step
+        self._forget_reading()
         self._moved.update(template.streams)
         try:
             step = template.step(self.clock_of(template))
@@ -202,6 +202,9 @@ class Engine:
             return
         output.changes.append((template.key, step.changes))
         output.sent += [(template.key, send, delta) for send, delta in step.sent if len(delta)]
+        hidden = self.ctx.hidden.drain()
+        if hidden:
+            template.note(hidden)
         failed = self._failures(template)
         output.failures += failed
         if failed and self._alone:
@@ -209,9 +212,14 @@ class Engine:
             output.changes.append((template.key, template.drop(qids, self.clock_of(template))))
             self._free_if_unused(template)
 
+    def _forget_reading(self) -> None:
+        """What failed, or would have, while contents were read, not in a step."""
+        self.ctx.failures.drain()
+        self.ctx.hidden.drain()
+
     def _break(self, template: Template, reason: str, output: b.Output) -> None:
         """Give up a plan whose step did not end: its state cannot be trusted."""
-        self.ctx.failures.drain()
+        self._forget_reading()
         qids = template.queries.live(Level.QUERY)
         output.failures += [b.Failure(template.key, int(q), reason) for q in qids]
         template.queries.drop(qids)
@@ -298,7 +306,7 @@ class Engine:
     @roomy
     def answers(self, key: int, qids: I64, kind: int = INSERT) -> Changes:
         """What queries of a template hold, as changes of one kind at the clock."""
-        self.ctx.failures.drain()
+        self._forget_reading()
         template = self.templates[key]
         held = template.held(qids, kind, self.clock_of(template))
         for _, _, reason in self.ctx.failures.drain():

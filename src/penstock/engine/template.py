@@ -12,11 +12,14 @@ from penstock.delta import BEGINNING, I64, Clock, Delta, Level
 from penstock.kernels.changes import DELETE
 from penstock.optimizer.distribution import Send
 from penstock.physical.changes import Changes
+from penstock.physical.hidden import Totals
 from penstock.physical.operator import Operator
 from penstock.physical.planner import Plan
 from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
+
+_LONGEST = 200  # bytes of a reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,29 @@ class Template:
     def has_run(self) -> bool:
         """Whether the first step (which loads tables and retained rows) was taken."""
         return bool(self.scope["clock"][1] == 1)
+
+    @property
+    def hidden(self) -> Totals:
+        """The failures that ON ERROR has hidden from its queries, here or wherever it runs."""
+        if "hidden" not in self.scope:
+            return Totals()
+        nulls, rows = cast(I64, self.scope["hidden"]).sum(axis=0).tolist()
+        return Totals(nulls, rows, bytes(self.scope["why"]).rstrip(b"\0").decode(errors="ignore"))
+
+    def note(self, hidden: Totals) -> None:
+        """Count more of them; the first reason stays."""
+        self._hidden_of(0, hidden.reason)[0] += (hidden.nulls, hidden.rows)
+
+    def note_of(self, shard: int, hidden: Totals) -> None:
+        """So many there are in all on a shard that runs it."""
+        self._hidden_of(shard, hidden.reason)[shard] = (hidden.nulls, hidden.rows)
+
+    def _hidden_of(self, shard: int, reason: str) -> I64:
+        if "hidden" not in self.scope:
+            text = reason.encode()[:_LONGEST]
+            self.scope.array("why", _LONGEST, np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
+        self.scope.array("hidden", (shard + 1, 2))
+        return cast(I64, self.scope.reserve("hidden", shard + 1))
 
     def step(self, now: int) -> Step:
         """Take all input up to `now`; the changes of the answers, and what goes to level 2."""

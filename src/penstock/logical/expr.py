@@ -110,8 +110,8 @@ class Call(Expr):
     def __str__(self) -> str:
         if self.fn in INFIX and len(self.args) == 2:
             return f"({self.args[0]} {INFIX[self.fn]} {self.args[1]})"
-        if self.fn == "cast":
-            return f"CAST({self.args[0]} AS {self.type})"
+        if self.fn in ("cast", "try_cast"):
+            return f"{self.fn.upper()}({self.args[0]} AS {self.type})"
         return f"{self.fn}({', '.join(map(str, self.args))})"
 
 
@@ -127,7 +127,8 @@ class Agg:
     """One aggregate of a GROUP BY.
 
     `fn` is count, sum, avg, min, max, stddev or median (count without `arg` is count(*));
-    `filter` is its FILTER (WHERE …) condition. `type` is the result type.
+    `filter` is its FILTER (WHERE …) condition. `type` is the result type. A sum that exceeds it
+    fails the query, unless ON ERROR says otherwise ("null", "skip"): then it is NULL meanwhile.
     """
 
     fn: str
@@ -135,6 +136,7 @@ class Agg:
     distinct: bool
     filter: Expr | None
     type: SqlType
+    on_error: str = "fail"
 
     def __str__(self) -> str:
         inner = "*" if self.arg is None else f"{'DISTINCT ' if self.distinct else ''}{self.arg}"

@@ -96,6 +96,7 @@ def _operators() -> list[Signature]:
             "magnitude", (Arg.REAL,), fixed(BIGINT), operator=True,
             note="a number for 64 binary orders of magnitude; shards add up each apart",
         ),
+        Signature("try_cast", (Arg.ANY,), nth(0), operator=True, note="NULL where cast fails"),
         *(
             Signature(
                 n, (Arg.STRING, Arg.STRING), fixed(BOOLEAN), operator=True,

@@ -34,7 +34,7 @@ from penstock.optimizer.rewrite import (
     residual_parts,
     select,
     shift,
-    split_sides,
+    split_safe,
     substitute,
     swap_sides,
     where,
@@ -101,7 +101,7 @@ def _settle(join: Join) -> Join:
     split = width(join.left)
     pairs = {part: equated_columns(part, split) for part in residual_parts(join)}
     equi = join.equi + tuple(p for p in pairs.values() if p and p not in join.equi)
-    left, right, rest = split_sides([part for part, pair in pairs.items() if not pair], split)
+    left, right, rest = split_safe([part for part, pair in pairs.items() if not pair], split)
     if join.kind is JoinKind.ANTI:  # a left row that fails its own test has no match: it stays
         rest, left = left + rest, []
     join = replace(join, left=where(join.left, left), right=where(join.right, right), equi=equi)

@@ -5,7 +5,9 @@ joins (left), distinct and the keys of a group-by; never below a ROWS window, wh
 counted before they are filtered, and not into a non-retroactive table, which a join reads
 as it is. An equality of one column from each side becomes a key of an inner join. A predicate
 with parameters stays above keyed operators: below, each query would have its own state, and
-above, all queries of the template share one.
+above, all queries of the template share one. A predicate that can fail stays above joins and
+keyed operators, where it meets only rows that these let through; what it says of rows on which it
+does not fail moves down all the same (`MAYBE`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.logical.expr import Expr, columns_of, conjuncts, params_of, remap
+from penstock.logical.failing import can_fail, guesses
 from penstock.logical.nodes import (
     Distinct,
     Filter,
@@ -32,6 +35,7 @@ from penstock.optimizer.rewrite import (
     over,
     residual_parts,
     shift,
+    split_safe,
     split_sides,
     substitute,
     where,
@@ -60,8 +64,10 @@ def _push(node: Node, parts: list[Expr]) -> Node:
         case SetOp(kind=SetKind.UNION, all=True):
             return over(node, [_push(child, parts) for child in node.inputs])
         case Join(kind=JoinKind.SEMI | JoinKind.ANTI) | GroupBy() | Distinct() | SetOp():
-            lifted = [p for p in parts if params_of(p)]
-            return where(_through_keyed(node, [p for p in parts if p not in lifted]), lifted)
+            plain = [p for p in parts if not params_of(p)]
+            go = [p for p in plain if not can_fail(p)]
+            stay = [p for p in parts if p not in go]
+            return where(_through_keyed(node, go + guesses(plain)), stay)
         case Windowed() if not isinstance(node.window, Rows):
             return over(node, [_push(node.input, parts)])
         case _:
@@ -79,11 +85,14 @@ def _into_join(node: Join, parts: list[Expr]) -> Node:
     split = width(node.left)
     pairs = {part: equated_columns(part, split) for part in parts}
     equi = node.equi + tuple(p for p in pairs.values() if p and p not in node.equi)
-    left, right, stay = split_sides([part for part, pair in pairs.items() if not pair], split)
-    kept_left, kept_right, residual = split_sides(residual_parts(node), split)
-    left, right = left + kept_left, right + kept_right
+    left, right, stay = split_safe([part for part, pair in pairs.items() if not pair], split)
+    kept_left, kept_right, residual = split_safe(residual_parts(node), split)
+    guess_left, guess_right, _ = split_sides(guesses(stay + residual), split)
+    left, right = left + kept_left + guess_left, right + kept_right
     if is_nrr(node.right):
         stay, right = stay + [shift(p, split) for p in right], []
+    else:
+        right = right + guess_right
     if equi != node.equi or kept_left or kept_right:
         node = with_residual(replace(node, equi=equi), residual)
     return where(over(node, [_push(node.left, left), _push(node.right, right)]), stay)

@@ -2,7 +2,8 @@
 
 A projection is weakest non-monotonic; below a semi or anti join it never sees a negative row
 (Golab & Özsu 2005, §5.4.2). Legal when the columns the semi or anti join compares come out of
-the projection unchanged. It also moves into the sides of a UNION ALL, closer to the scans.
+the projection unchanged, and when it cannot fail on rows that the join leaves out. It also
+moves into the sides of a UNION ALL, closer to the scans.
 Filters have their own rule.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.logical.expr import Column
+from penstock.logical.failing import can_fail
 from penstock.logical.nodes import Join, JoinKind, Node, Project, SetKind, SetOp
 from penstock.optimizer.rewrite import over
 from penstock.optimizer.stats import Stats
@@ -27,7 +29,7 @@ def _push(node: Project) -> Node:
     source = node.input
     match source:
         case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
-            return _below_exists(node, source)
+            return node if any(map(can_fail, node.exprs)) else _below_exists(node, source)
         case SetOp(kind=SetKind.UNION, all=True):
             return source.with_inputs(*(replace(node, input=side) for side in source.inputs))
         case _:

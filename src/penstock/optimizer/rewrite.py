@@ -18,6 +18,7 @@ from penstock.logical.expr import (
     remap,
     transform,
 )
+from penstock.logical.failing import can_fail
 from penstock.logical.nodes import Band, Filter, Join, JoinKind, Node, Project
 
 Change = Callable[[Node], Node]
@@ -110,6 +111,12 @@ def split_sides(parts: list[Expr], split: int) -> tuple[list[Expr], list[Expr], 
         else:
             rest.append(part)
     return left, right, rest
+
+
+def split_safe(parts: list[Expr], split: int) -> tuple[list[Expr], list[Expr], list[Expr]]:
+    """The same, where what can fail is of neither side: it is for rows that have a partner."""
+    left, right, rest = split_sides([p for p in parts if not can_fail(p)], split)
+    return left, right, [*rest, *(p for p in parts if can_fail(p))]
 
 
 def swap_sides(join: Join, kind: JoinKind) -> Join:

@@ -3,7 +3,8 @@
 Counts add up, sums of sums are sums, the least of minima is the minimum, and an average is a sum
 over a count. Sums of doubles travel in parts that say them exactly: for that, shards group the rows
 by the magnitude of the values. What has no such form (DISTINCT, stddev, median) or no exact one
-(averages of DECIMAL, whose partial sums overflow long before the average does) is not split.
+(averages of DECIMAL, whose partial sums overflow long before the average does; sums that are NULL
+while they overflow, which none that is made of them would see) is not split.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def split(node: GroupBy) -> tuple[GroupBy, Final] | None:
 def _splits(agg: Agg) -> bool:
     if agg.fn in ("min", "max"):
         return True
-    if agg.distinct or agg.fn not in ("count", "sum", "avg"):
+    if agg.distinct or agg.on_error != "fail" or agg.fn not in ("count", "sum", "avg"):
         return False
     return agg.fn != "avg" or agg.arg is None or agg.arg.type.kind is not Kind.DECIMAL
 

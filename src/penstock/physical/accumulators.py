@@ -170,7 +170,12 @@ class Accumulators:
     def _fail(self, a: AggPlan, lins: I64) -> None:
         """Queries whose sum cannot be shown fail; the others go on."""
         limit = "DECIMAL(18)" if a.bound else "BIGINT"
-        self._ctx.failures.add(self._level, lins, f"overflow of {limit} in {a.agg}")
+        reason, n = f"overflow of {limit} in {a.agg}", lins.shape[0]
+        if a.agg.on_error == "fail":
+            self._ctx.failures.add(self._level, lins, reason)
+        else:
+            skip = a.agg.on_error == "skip"
+            self._ctx.hidden.add(0 if skip else n, n if skip else 0, reason)
 
     # ---- forgetting and reading --------------------------------------------------------------
     def clear(self, groups: I64) -> None:

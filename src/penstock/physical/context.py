@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.delta import I64, Level
 from penstock.logical.udf import Udf
+from penstock.physical.hidden import Totals
 from penstock.state.strings import StringTable
 
 
@@ -34,3 +35,4 @@ class Context:
     strings: StringTable
     udfs: dict[str, Udf]
     failures: Failures
+    hidden: Totals = field(default_factory=Totals)

@@ -12,8 +12,10 @@ import numpy as np
 
 from penstock.delta import I64, Bool, Clock, Delta
 from penstock.logical.expr import Expr
+from penstock.physical.condition import Condition
 from penstock.physical.context import Context
-from penstock.physical.evaluate import EvaluationError, compile_expr
+from penstock.physical.evaluate import EvaluationError
+from penstock.physical.hidden import Hidden, Totals
 from penstock.physical.operator import Operator
 from penstock.physical.pairs import keep_rows
 from penstock.state.arena import Scope
@@ -39,29 +41,35 @@ class FilterOp(Operator):
         self.predicate = predicate
         self._ctx = ctx
         self._params = params
-        self._compiled = compile_expr(predicate, ctx)
+        self._condition = Condition.of(predicate, ctx)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Keep what satisfies the predicate."""
         (delta,) = inputs
-        return keep_rows(delta, self._mask(delta)) if len(delta) else delta
+        return self._filtered(delta, self._ctx.hidden)
 
     def contents(self, clock: Clock) -> Delta:
         """The input's contents that satisfy the predicate."""
-        return self.step([self.inputs[0].contents(clock)], clock)
+        return self._filtered(self.inputs[0].contents(clock), None)
 
     def detail(self) -> str:
         """The predicate."""
         return str(self.predicate)
 
-    def _mask(self, delta: Delta) -> Bool:
-        params = self._params(delta.lin) if self._params else None
+    def _filtered(self, delta: Delta, totals: Totals | None) -> Delta:
+        return keep_rows(delta, self._mask(delta, totals)) if len(delta) else delta
+
+    def _mask(self, delta: Delta, totals: Totals | None) -> Bool:
+        params, hidden = self._params(delta.lin) if self._params else None, Hidden()
         try:
-            return self._compiled.mask(delta.rows, params)
+            mask = self._condition.mask(delta.rows, params, hidden)
+            if totals is not None:
+                totals.count(hidden, delta.sign)
+            return mask
         except EvaluationError as error:
             self._ctx.failures.add(self.edge.level, delta.lin[error.bad], error.reason)
             good = ~error.bad
         keep = np.zeros(len(delta), np.bool_)
         if good.any():
-            keep[good] = self._mask(delta.take(good))
+            keep[good] = self._mask(delta.take(good), totals)
         return keep

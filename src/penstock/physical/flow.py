@@ -87,6 +87,8 @@ class FlowOp(Operator):
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Results that the step brings, and for new queries those that are there."""
         found = self.flow.take(self.key, clock.now)
+        hid = self.flow.hidden(self.key)
+        self._ctx.hidden.add(hid.nulls, hid.rows, hid.reason)
         new = self._newcomers()
         delta = self._indexed(clock, new) if self._alone else self._pooled(clock, found, new)
         for qid, reason in self.flow.faults(self.key).items():
@@ -169,7 +171,8 @@ class FlowOp(Operator):
         scan, match = self._index
         start, end = self.flow.arrived()
         at = clock.now if clock.at_commit else None
-        found = self._matched(scan.rows_at(start, end), match.match_live, at)
+        with match.counting():
+            found = self._matched(scan.rows_at(start, end), match.match_live, at)
         since = self._queries.since(Level.QUERY)
         new = new[since[new] == 0]
         if not new.shape[0]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from penstock.logical.expr import Column, Expr, Param, columns_of, conjuncts, remap
+from penstock.logical.expr import Call, Column, Expr, Param, columns_of, conjuncts, remap
+from penstock.logical.failing import MAYBE, can_fail
 from penstock.logical.nodes import (
     Filter,
     Join,
@@ -184,7 +185,10 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
     )
     if not _connected(span):
         return None
-    above = [p for p in part.predicates if len(_aliases(p)) > 1]
+    asked = [p for p in part.predicates if not _is_guess(p, part.predicates)]
+    above = [p for p in asked if len(_aliases(p)) > 1]
+    if above:  # it guards what can fail
+        above = [p for p in asked if len(_aliases(p)) > 1 or can_fail(p)]
     places = list(part.output)
     if any(n not in places for p in above for n in columns_of(p)):
         return None  # a condition on columns that are not passed on
@@ -192,10 +196,15 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
         span,
         scans,
         tuple([length for scan in scans if (length := window_length(scan)) is not None]),
-        tuple(_condition(p, new) for p in part.predicates if len(_aliases(p)) <= 1),
+        tuple(_condition(p, new) for p in asked if p not in above),
         tuple(move(n) for n in part.output),
         tuple(remap(p, places.index) for p in above),
     )
+
+
+def _is_guess(predicate: Expr, others: tuple[Expr, ...]) -> bool:
+    """Whether it only says early what another says."""
+    return isinstance(predicate, Call) and predicate.fn == MAYBE and predicate.args[0] in others
 
 
 def _condition(predicate: Expr, new: dict[int, int]) -> Conjunct:

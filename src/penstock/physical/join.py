@@ -36,8 +36,8 @@ from penstock.state.arena import Scope
 from penstock.state.join_side import JoinSide
 
 if TYPE_CHECKING:
+    from penstock.physical.condition import Condition
     from penstock.physical.context import Context
-    from penstock.physical.evaluate import Compiled
 
 
 def join_edge(left: Edge, right: Edge, with_table: bool) -> Edge:
@@ -73,7 +73,7 @@ class JoinOp(Operator):
         right: Operator,
         equi: tuple[tuple[int, int], ...],
         band: Band | None,
-        residual: Compiled | None,
+        residual: Condition | None,
         ctx: Context,
         scope: Scope,
         since: Callable[[], I64],
@@ -189,7 +189,7 @@ class JoinOp(Operator):
         out = Delta(*gather_pairs(found, ls, rs, self._tagged, self._columns))
         if self._residual is None or not len(out):
             return out
-        return out.take(passing(out, self._residual, self._ctx.failures, self.edge.level))
+        return out.take(passing(out, self._residual, self._ctx, self.edge.level))
 
     def _tidy(self, now: int) -> None:
         if self._explicit:
@@ -255,5 +255,5 @@ class JoinOp(Operator):
             high = "" if b.high is None else f" <= {b.high}"
             parts.append(f"{low}{gap}{high}")
         if self._residual is not None:
-            parts.append(str(self._residual))
+            parts.append(str(self._residual.expr))
         return " AND ".join(parts)

@@ -2,24 +2,30 @@
 
 Predicates on values of the row go through the grouped filter, or, when there is little to
 compare, comparisons go through one compiled scan; what these cannot say is evaluated on the pairs
-that are left. New queries also get those live rows below that they may see (with history: all;
+that are left. A row at which such a value fails is judged on all its pairs, conjunct by conjunct
+(`condition.py`). New queries also get those live rows below that they may see (with history: all;
 without: what comes from tables), at the clock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from penstock.delta import I8, I64, Bool, Clock, Delta, Level, Sets, merge, start_offsets
 from penstock.kernels.match import match_queries
-from penstock.logical.expr import Expr
-from penstock.physical.evaluate import Compiled, EvaluationError, compile_expr
+from penstock.logical.expr import Expr, conjunction
+from penstock.physical.condition import Condition
+from penstock.physical.evaluate import EvaluationError
 from penstock.physical.explode import with_sets
+from penstock.physical.hidden import Hidden, Totals
 from penstock.physical.operator import Operator
+from penstock.physical.pairs import partners
 from penstock.sharing.grouped_filter import FEWEST_QUERIES, GroupedFilter
 from penstock.sharing.template_predicates import TemplatePredicates
 
@@ -38,6 +44,22 @@ class Pairs(NamedTuple):
     rows: I64
     qids: I64
     signs: I8
+
+    def without(self, rows: Bool) -> Pairs:
+        """Without those of some rows, to which both halves of a replacement belong."""
+        keep = ~rows[self.rows]
+        return Pairs(self.rows[keep], self.qids[keep], self.signs[keep])
+
+    def and_also(self, other: Pairs) -> Pairs:
+        """With the pairs of other rows, in row order; replacements stay together."""
+        rows = np.concatenate([self.rows, other.rows])
+        qids = np.concatenate([self.qids, other.qids])
+        signs = np.concatenate([self.signs, other.signs])
+        order = np.argsort(rows - (signs == 2), kind="stable")
+        return Pairs(rows[order], qids[order], signs[order])
+
+
+NO_PAIRS = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
 
 
 class MatchOp(Operator):
@@ -63,9 +85,16 @@ class MatchOp(Operator):
             i for i, a in enumerate(parts.attributes) if a.value.type.is_string and not a.by_text
         )
         self._verified, self._called, self._scanned = (
-            None if part is None else compile_expr(part, ctx)
+            None if part is None else Condition.of(part, ctx)
             for part in (parts.verified, parts.called, parts.scanned)
         )
+        self._hidden: Totals | None = None  # where the failures that are hidden count
+
+    @cached_property
+    def _whole(self) -> Condition | None:
+        """All conjuncts, for rows that the filter cannot judge."""
+        whole = conjunction(self._predicates.conjuncts)
+        return None if whole is None else Condition.of(whole, self._ctx)
 
     @cached_property
     def _filter(self) -> GroupedFilter:
@@ -77,12 +106,22 @@ class MatchOp(Operator):
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Match the new rows with all queries and the rows below with those new with history."""
-        found = self.match_live(inputs[0])
+        with self.counting():
+            found = self.match_live(inputs[0])
         newcomers = self._newcomers()
         if newcomers.shape[0] == 0:
             return found
         below = self.match(self.inputs[0].contents(clock), newcomers)
         return merge([below, found], len(self.edge.schema))
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Within, rows are new: the failures that are hidden are counted."""
+        self._hidden = self._ctx.hidden
+        try:
+            yield
+        finally:
+            self._hidden = None
 
     def _live(self) -> I64:
         if self._ids is Level.QUERY:
@@ -124,35 +163,65 @@ class MatchOp(Operator):
 
     def _found(self, delta: Delta, queries: I64, indexed: bool, keyed: bool) -> Pairs:
         """The rows and the queries that take them."""
+        simple = len(self._predicates.simple_attributes)
+        values, bad = self._evaluate(delta, self.attributes if indexed else simple)
         if indexed:
-            return self._look_up(delta, queries, keyed)
-        values = self._evaluate(delta, queries, len(self._predicates.simple_attributes))
-        found = Pairs(*self._scan(delta, values, queries, keyed))
-        return self._narrowed(delta, found, self._scanned)
+            found = self._look_up(delta, values, keyed)
+        else:
+            found = Pairs(*self._scan(delta, values, self._predicates.preds, queries, keyed))
+        if bad is not None:
+            bad = bad | bad[partners(delta.sign)] if keyed else bad
+            found = found.without(bad)
+        found = self._checked(delta, found, indexed)
+        if bad is None:
+            return found
+        return found.and_also(self._judged(delta, np.flatnonzero(bad), queries, keyed))
 
-    def _look_up(self, delta: Delta, queries: I64, keyed: bool) -> Pairs:
-        """The rows and the queries that take them, by the grouped filter."""
-        values = self.values(delta, queries)
-        found = Pairs(*self._filter.match(values, delta.lin, delta.sign, keyed))
+    def _checked(self, delta: Delta, found: Pairs, indexed: bool) -> Pairs:
+        """Those of the pairs for which also holds what the index and the scan cannot say."""
+        if not indexed:
+            return self._narrowed(delta, found, self._scanned)
         if self._verified is not None:
             unsure = ~self._filter.sure(found.qids)
             if unsure.any():
                 found = self._narrowed(delta, found, self._verified, unsure)
         return self._narrowed(delta, found, self._called)
 
+    def _judged(self, delta: Delta, rows: I64, queries: I64, keyed: bool) -> Pairs:
+        """Some rows against all queries that see them, by all conjuncts."""
+        parts, step = [NO_PAIRS], max(2, _MOST_PAIRS // max(1, queries.shape[0]))
+        start = 0
+        while start < rows.shape[0]:
+            end = min(start + step, rows.shape[0])
+            end -= keyed and end < rows.shape[0] and delta.sign[rows[end]] == 2
+            some, nothing = delta.take(rows[start:end]), np.zeros((1, end - start), np.int64)
+            seen = Pairs(*self._scan(some, nothing, self._predicates.preds[:0], queries, keyed))
+            seen = seen._replace(rows=rows[start + seen.rows])
+            parts.append(self._narrowed(delta, seen, self._whole))
+            start = end
+        return reduce(Pairs.and_also, parts)
+
+    def _look_up(self, delta: Delta, values: I64, keyed: bool) -> Pairs:
+        """The rows and the queries that take them, by the grouped filter."""
+        return Pairs(*self._filter.match(values, delta.lin, delta.sign, keyed))
+
     def _taken(self, delta: Delta, queries: I64, indexed: bool) -> Sets:
         """The queries that take each row."""
         if indexed and self._verified is None and self._called is None:
-            return self._filter.take(self.values(delta, queries), delta.lin)
+            values, bad = self._evaluate(delta, self.attributes)
+            if bad is None:
+                return self._filter.take(values, delta.lin)
         plain = delta.with_(sign=np.ones(len(delta), np.int8))
         found = self._found(plain, queries, indexed, keyed=False)
         return Sets(start_offsets(np.bincount(found.rows, minlength=len(delta))), found.qids)
 
-    def _scan(self, delta: Delta, values: I64, queries: I64, keyed: bool) -> tuple[I64, I64, I8]:
+    def _scan(
+        self, delta: Delta, values: I64, preds: I64, queries: I64, keyed: bool
+    ) -> tuple[I64, I64, I8]:
         table = self.queries
         by_cohort = self.inputs[0].edge.level is Level.COHORT
         return match_queries(
-            delta.lin, delta.sign, by_cohort, keyed, values, self._predicates.preds,
+            delta.lin, delta.sign, by_cohort, keyed, values, preds,
             table.matrix(), queries, table.since(self._ids), table.cohort(),
         )  # fmt: skip
 
@@ -167,48 +236,45 @@ class MatchOp(Operator):
             query = int(self._sets.intern(np.array([0, 1]), np.array([query]))[0])
         return delta.with_(lin=np.full(len(delta), query))
 
-    def values(self, delta: Delta, queries: I64) -> I64:
-        """What of the rows the grouped filter looks at: an attribute each, the NULL word first."""
-        return self._evaluate(delta, queries, self.attributes)
+    def values(self, delta: Delta) -> I64:
+        """What of the rows the grouped filter looks at: an attribute each, the NULL word first.
+
+        They have one, if nothing of it can fail.
+        """
+        return self._evaluate(delta, self.attributes)[0]
 
     def count(self, values: I64, lin: I64) -> tuple[I64, I64]:
         """The live queries and how many of the rows each takes (if the filter is always sure)."""
         return self._filter.count(values, lin)
 
-    def _evaluate(self, delta: Delta, queries: I64, attributes: int) -> I64:
-        """The first attributes of the rows, NULL word first; NULL where there is none."""
+    def _evaluate(self, delta: Delta, attributes: int) -> tuple[I64, Bool | None]:
+        """The first attributes of the rows, NULL word first, and the rows that have not all."""
         values = np.zeros((1 + attributes, len(delta)), np.int64)
-        every = np.arange(len(delta))
+        every, bad = np.arange(len(delta)), None
         for p in range(attributes):
-            self._fill(values, p, delta, every, queries)
-        return values
+            bad = self._fill(values, p, delta, every, bad)
+        return values, bad
 
-    def _fill(self, values: I64, p: int, delta: Delta, rows: I64, queries: I64) -> None:
-        """One attribute of some rows; a row at which it fails is taken by nobody."""
+    def _fill(self, values: I64, p: int, delta: Delta, rows: I64, bad: Bool | None) -> Bool | None:
+        """One attribute of some rows; the rows that have none, besides those that are bad."""
         whole = rows.shape[0] == len(delta)
         columns = delta.rows if whole else np.ascontiguousarray(delta.rows[:, rows])
+        hidden = Hidden()
         try:
-            words, null = self._words[p](columns)
+            words, null = self._words[p](columns, hidden)
         except EvaluationError as error:
-            bad = rows[error.bad]
-            self._fail(delta.lin[bad], queries, error.reason)
-            values[0, bad] |= 1 << p
-            self._fill(values, p, delta, rows[~error.bad], queries)
-            return
+            bad = np.zeros(len(delta), np.bool_) if bad is None else bad
+            bad[rows[error.bad]] = True
+            return self._fill(values, p, delta, rows[~error.bad], bad)
+        if self._hidden is not None:
+            self._hidden.count(hidden, delta.sign[rows])
         values[1 + p, rows] = words
         if null is not None:
             values[0, rows] |= null.astype(np.int64) << p
-
-    def _fail(self, lins: I64, queries: I64, reason: str) -> None:
-        """Every query that sees a row of these lineages fails."""
-        if self.inputs[0].edge.level is Level.COHORT:
-            seen = np.isin(self.queries.cohort()[queries], lins)
-        else:
-            seen = self.queries.since(self._ids)[queries] <= lins.max()
-        self._ctx.failures.add(self._ids, queries[seen], reason)
+        return bad
 
     def _narrowed(
-        self, delta: Delta, found: Pairs, predicate: Compiled | None, only: Bool | None = None
+        self, delta: Delta, found: Pairs, predicate: Condition | None, only: Bool | None = None
     ) -> Pairs:
         """The pairs for which a predicate holds, if it is not one of those to be left alone."""
         if predicate is None:
@@ -217,19 +283,22 @@ class MatchOp(Operator):
         asked = np.arange(keep.shape[0]) if only is None else np.flatnonzero(only)
         for start in range(0, asked.shape[0], _MOST_PAIRS):
             part = asked[start : start + _MOST_PAIRS]
-            keep[part] = self._holds(predicate, delta.rows[:, found.rows[part]], found.qids[part])
+            keep[part] = self._holds(predicate, delta, found.rows[part], found.qids[part])
         return Pairs(found.rows[keep], found.qids[keep], _unpair(found.signs, keep))
 
-    def _holds(self, predicate: Compiled, rows: I64, qids: I64) -> Bool:
+    def _holds(self, predicate: Condition, delta: Delta, rows: I64, qids: I64) -> Bool:
         alike = qids.shape[0] > 0 and bool((qids == qids[0]).all())  # constants for all rows
-        params = self.queries.params_of(qids[:1] if alike else qids)
+        params, hidden = self.queries.params_of(qids[:1] if alike else qids), Hidden()
         try:
-            return predicate.mask(rows, params)
+            taken = predicate.mask(delta.rows[:, rows], params, hidden)
+            if self._hidden is not None:
+                self._hidden.count(hidden, delta.sign[rows])
+            return taken
         except EvaluationError as error:
             self._ctx.failures.add(self._ids, qids[error.bad], error.reason)
             keep = np.zeros(qids.shape[0], np.bool_)
             good = np.flatnonzero(~error.bad)
-            keep[good] = self._holds(predicate, rows[:, good], qids[good])
+            keep[good] = self._holds(predicate, delta, rows[good], qids[good])
             return keep
 
     def contents(self, clock: Clock) -> Delta:

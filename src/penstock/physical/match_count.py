@@ -66,7 +66,7 @@ class MatchCountOp(Operator):
         self.scope.reserve("shown", size, _UNSEEN)
         self._catch_up()
         delta = inputs[0]
-        values = self._match.values(delta, live)
+        values = self._match.values(delta)
         self._add(values, delta.lin, 1)
         if self._store is not None:
             if len(delta):

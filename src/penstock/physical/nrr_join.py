@@ -34,8 +34,8 @@ from penstock.state.join_side import JoinSide, release_chains
 from penstock.state.keytable import KeyTable
 
 if TYPE_CHECKING:
+    from penstock.physical.condition import Condition
     from penstock.physical.context import Context
-    from penstock.physical.evaluate import Compiled
 
 _ARRIVALS = 0  # register: rows of the stream ever remembered
 
@@ -50,7 +50,7 @@ class NrrJoinOp(Operator):
         stream: Operator,
         table: Operator,
         equi: tuple[tuple[int, int], ...],
-        residual: Compiled | None,
+        residual: Condition | None,
         ctx: Context,
         scope: Scope,
     ) -> None:
@@ -119,7 +119,7 @@ class NrrJoinOp(Operator):
         owner = np.repeat(found.events[:, 0] >> 1, found.events[:, 3])
         if self._residual is None:
             return out, owner
-        kept = passing(out, self._residual, self._ctx.failures, self.edge.level)
+        kept = passing(out, self._residual, self._ctx, self.edge.level)
         return out.take(kept), owner[kept]
 
     def _remember(self, side: JoinSide, stream: Delta, results: Delta, owner: I64) -> Delta:
@@ -218,5 +218,5 @@ class NrrJoinOp(Operator):
         left, right = (source.edge.schema.names for source in self.inputs)
         parts = [f"{left[a]} = {right[b]}" for a, b in self._equi]
         if self._residual is not None:
-            parts.append(str(self._residual))
+            parts.append(str(self._residual.expr))
         return " AND ".join(parts)

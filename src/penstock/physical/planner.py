@@ -16,6 +16,7 @@ from types import UnionType
 from penstock.delta import I64, Level
 from penstock.errors import PlanError, UnsupportedError
 from penstock.logical.expr import Expr, Param, conjunction, conjuncts, params_of, remap
+from penstock.logical.failing import is_risky
 from penstock.logical.nodes import (
     Distinct,
     Filter,
@@ -37,9 +38,9 @@ from penstock.logical.nodes import (
 from penstock.optimizer.distribution import Send
 from penstock.optimizer.emit import Emit
 from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.condition import Condition
 from penstock.physical.context import Context
 from penstock.physical.distinct import DistinctOp
-from penstock.physical.evaluate import Compiled, compile_expr
 from penstock.physical.explode import ExplodeOp
 from penstock.physical.filter import FilterOp
 from penstock.physical.flow import FlowOp, MakeIndex
@@ -298,8 +299,10 @@ class Planner:
     def _plan_filter(self, node: Filter) -> Operator:
         source = self._build(node.input)
         parts = conjuncts(node.predicate)
-        plain = [p for p in parts if not params_of(p)]
         lifted = [p for p in parts if params_of(p)]
+        if lifted:  # they guard what can fail
+            lifted = [p for p in parts if params_of(p) or is_risky(p)]
+        plain = [p for p in parts if p not in lifted]
         if plain:
             predicate = conjunction(plain)
             assert predicate is not None
@@ -383,12 +386,12 @@ class Planner:
         self._add(join, node)
         return self._tag(join, self._level(node), lifted) if lifted else join
 
-    def _residual(self, node: Join) -> tuple[list[Expr], Compiled | None]:
+    def _residual(self, node: Join) -> tuple[list[Expr], Condition | None]:
         """What a join must satisfy beside its keys: with parameters, and without."""
         parts = conjuncts(node.residual)
         plain = conjunction([p for p in parts if not params_of(p)])
         lifted = [p for p in parts if params_of(p)]
-        return lifted, None if plain is None else compile_expr(plain, self.ctx)
+        return lifted, None if plain is None else Condition.of(plain, self.ctx)
 
     def _plan_semi(self, node: Join, left: Operator, right: Operator) -> Operator:
         if node.residual is not None or node.band is not None:
@@ -430,6 +433,8 @@ class Planner:
             return None
         parts = conjuncts(below.predicate)
         lifted = [p for p in parts if params_of(p)]
+        if any(map(is_risky, parts)):
+            return None
         if not lifted or not TemplatePredicates(lifted, counting=True).always_sure:
             return None
         plain = conjunction([p for p in parts if not params_of(p)])

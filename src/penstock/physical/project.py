@@ -15,6 +15,7 @@ from penstock.logical.expr import Column, Expr
 from penstock.physical.context import Context
 from penstock.physical.evaluate import EvaluationError, compile_expr, evaluate_rows
 from penstock.physical.filter import Params
+from penstock.physical.hidden import Hidden, Totals
 from penstock.physical.operator import Operator
 from penstock.physical.pairs import drop_unchanged, keep_rows
 from penstock.schema import Schema
@@ -48,26 +49,30 @@ class ProjectOp(Operator):
         (delta,) = inputs
         if not len(delta):
             return Delta.empty(len(self.exprs))
-        return drop_unchanged(self._project(delta))
+        return drop_unchanged(self._project(delta, self._ctx.hidden))
 
     def contents(self, clock: Clock) -> Delta:
         """The input's contents, projected."""
-        return self.step([self.inputs[0].contents(clock)], clock)
+        held = self.inputs[0].contents(clock)
+        return self._project(held, None) if len(held) else Delta.empty(len(self.exprs))
 
     def detail(self) -> str:
         """The expressions."""
         return ", ".join(map(str, self.exprs))
 
-    def _project(self, delta: Delta) -> Delta:
+    def _project(self, delta: Delta, totals: Totals | None) -> Delta:
         if self._plain is not None:
             return delta.with_(rows=select_columns(delta.rows, self._plain))
         try:
-            return delta.with_(rows=self._rows(delta))
+            return delta.with_(rows=self._rows(delta, totals))
         except EvaluationError as error:
             self._ctx.failures.add(self.edge.level, delta.lin[error.bad], error.reason)
             rest = keep_rows(delta, ~error.bad)
-        return self._project(rest) if len(rest) else Delta.empty(len(self.exprs))
+        return self._project(rest, totals) if len(rest) else Delta.empty(len(self.exprs))
 
-    def _rows(self, delta: Delta) -> I64:
-        params = self._params(delta.lin) if self._params else None
-        return evaluate_rows(self._compiled, delta.rows, params)
+    def _rows(self, delta: Delta, totals: Totals | None) -> I64:
+        params, hidden = self._params(delta.lin) if self._params else None, Hidden()
+        rows = evaluate_rows(self._compiled, delta.rows, params, hidden)
+        if totals is not None:
+            totals.count(hidden, delta.sign)
+        return rows

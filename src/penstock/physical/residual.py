@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.delta import I64, Delta, Level
+from penstock.physical.hidden import Hidden
 
 if TYPE_CHECKING:
-    from penstock.physical.context import Failures
-    from penstock.physical.evaluate import Compiled
+    from penstock.physical.condition import Condition
+    from penstock.physical.context import Context
 
 
-def passing(delta: Delta, residual: Compiled | None, failures: Failures, level: Level) -> I64:
+def passing(delta: Delta, residual: Condition | None, ctx: Context, level: Level) -> I64:
     """Positions of the rows that satisfy `residual`; rows it fails on are reported and left out."""
     from penstock.physical.evaluate import EvaluationError
 
     kept = np.arange(len(delta))
     while residual is not None and kept.shape[0]:
+        hidden = Hidden()
         try:
-            return kept[residual.mask(np.ascontiguousarray(delta.rows[:, kept]))]
+            taken = residual.mask(np.ascontiguousarray(delta.rows[:, kept]), None, hidden)
+            ctx.hidden.count(hidden, delta.sign[kept])
+            return kept[taken]
         except EvaluationError as error:
-            failures.add(level, delta.lin[kept[error.bad]], error.reason)
+            ctx.failures.add(level, delta.lin[kept[error.bad]], error.reason)
             kept = kept[~error.bad]
     return kept

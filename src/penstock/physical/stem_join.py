@@ -23,8 +23,8 @@ from penstock.sharing.chunk import LogView
 from penstock.sharing.window_join import Stride, Window
 
 if TYPE_CHECKING:
+    from penstock.physical.condition import Condition
     from penstock.physical.context import Context
-    from penstock.physical.evaluate import Compiled
     from penstock.sharing.flows import Flows
     from penstock.sharing.query_table import QueryTable
     from penstock.state.arena import Scope
@@ -103,7 +103,7 @@ class StemJoinOp(Operator):
     name = "join"
 
     def __init__(
-        self, node: Join, windows: tuple[Window, Window], residual: Compiled | None,
+        self, node: Join, windows: tuple[Window, Window], residual: Condition | None,
         logs: list[SourceLog], queries: QueryTable, flows: Flows, ctx: Context, scope: Scope,
         columns: tuple[int, ...] | None = None, explicit: bool = False,
     ) -> None:  # fmt: skip
@@ -180,7 +180,7 @@ class StemJoinOp(Operator):
         out = Delta(rows, pairs.ts, self._expiry([left, right], pairs), pairs.sign, lin)
         if self._residual is None or not n:
             return out
-        return out.take(passing(out, self._residual, self._ctx.failures, self.edge.level))
+        return out.take(passing(out, self._residual, self._ctx, self.edge.level))
 
     def _any(self, trait: str, told: int) -> bool:
         """Whether a row that is in the windows after `told` may have a trait."""
@@ -227,7 +227,7 @@ class StemJoinOp(Operator):
             high = "" if band.high is None else f" <= {band.high}"
             parts.append(f"{low}{right[band.right_column]} - {left[band.left_column]}{high}")
         if self._residual is not None:
-            parts.append(str(self._residual))
+            parts.append(str(self._residual.expr))
         return f"{windows} on {' AND '.join(parts)}" if parts else windows
 
     def notes(self) -> list[str]:

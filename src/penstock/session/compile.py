@@ -53,13 +53,17 @@ def compile_named(
 ) -> tuple[Node, Compiled]:
     """`compile_select`, and what stands for the SELECT where its name is used."""
     try:
-        bound = bind(select.query, catalog)
+        bound = _bound(select, catalog)
         compiled = compile_bound(bound, select.emission, lengths)
     except RecursionError as error:
         raise _too_deep() from error
     if _depth(compiled.template) > _DEEPEST:
         raise _too_deep()
     return bound.node, compiled
+
+
+def _bound(select: Select, catalog: Catalog) -> Bound:
+    return bind(select.query, catalog, select.on_error or "fail")
 
 
 def _too_deep() -> SqlSyntaxError:

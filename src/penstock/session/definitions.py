@@ -57,7 +57,8 @@ def check_view(session: Session, statement: st.CreateView) -> str:
         return known.name  # also if something that it reads has been dropped since
     emission = session._registry.templates[info.template].emission
     there = (known.node, emission, info.group.history)
-    if there != (bind(select.query, session._catalog).node, select.emission, select.history):
+    bound = bind(select.query, session._catalog, select.on_error or "fail")
+    if there != (bound.node, select.emission, select.history):
         raise _differs("view", statement, f"there: {text}, here: {statement.source}")
     return known.name
 

@@ -21,7 +21,7 @@ from penstock.optimizer.cost import cost
 from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
 from penstock.patterns.edge import Pattern
-from penstock.physical.operator import Operator
+from penstock.physical.operator import Operator, counted
 from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session.compile import Compiled, optimise
@@ -55,10 +55,20 @@ def explain_query(session: Session, info: QueryInfo) -> str:
         f"query {info.name}: template {info.template}, parameters: {params}",
         f"shared by: {shown}",
     ]
+    head += _hidden(session._engine.templates[info.template])
     deployed = _deployed(session)
     if deployed is not None:
         head.append(placement(deployed[info.template].plan, session))
     return "\n".join([*head, *tree(template, session), *legend(template)])
+
+
+def _hidden(template: Template) -> list[str]:
+    """What ON ERROR hid from the template's queries."""
+    hidden = template.hidden
+    if not hidden:
+        return []
+    nulled, skipped = counted(hidden.nulls, "value"), counted(hidden.rows, "row")
+    return [f"on error: {nulled} made NULL, {skipped} skipped; the first: {hidden.reason}"]
 
 
 def _parameters(params: Schema, constants: list[str], lengths: set[int]) -> str:

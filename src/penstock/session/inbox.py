@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.delta import I64
 from penstock.errors import PenstockError
+from penstock.physical.hidden import Totals
 from penstock.session import delivery, progress
 from penstock.session.changelog import Batch, Changelog, concat_batches
 from penstock.session.query import Callback
@@ -67,6 +68,7 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
         elif result.kind == "failure":
             qid, reason = wire.loads(result.data)
             failures.setdefault((result.template, qid), reason)
+    _count_hidden(session, batch)
     progress.note_batch(session, batch, sum(rows for _, rows in touched))
     leaving = list(session._leaving)  # not who leaves because of what is delivered
     errors = delivery.deliver(session, batch.number, {key for key, _ in touched})
@@ -78,6 +80,16 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
         session._fail(template, qid, reason)
     if errors:  # must not stop the job, nor this batch
         session._complaint = session._complaint or errors[0]
+
+
+def _count_hidden(session: ShardedSession, batch: job.Batch) -> None:
+    """What ON ERROR has hidden on the shards."""
+    for result in batch.results:
+        if result.kind == "hidden":
+            shard, found = wire.loads(result.data)
+            for key, totals in found.items():
+                if key in session._engine.templates:
+                    session._engine.templates[key].note_of(shard, Totals(*totals))
 
 
 def _take_changes(session: ShardedSession, batch: job.Batch) -> list[tuple[int, int]]:

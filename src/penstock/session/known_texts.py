@@ -19,9 +19,11 @@ from penstock.errors import SqlSyntaxError, TypeError_
 from penstock.logical.expr import Literal, Written, walk
 from penstock.logical.nodes import Node, Range, Scan, Windowed, exprs_of
 from penstock.logical.nodes import walk as walk_nodes
+from penstock.logical.on_error import OnError
 from penstock.logical.udf import Udf
 from penstock.roomy import roomy
 from penstock.session.compile import Compiled, compile_select
+from penstock.session.on_error import with_setting
 from penstock.session.windows import Lengths
 from penstock.sql.catalog import Catalog, Relation
 from penstock.sql.cursor import Text
@@ -121,18 +123,19 @@ class KnownTexts:
         self._count = 0
 
     @roomy
-    def prepare(self, sql: str, catalog: Catalog) -> Prepared:
+    def prepare(self, sql: str, catalog: Catalog, on_error: OnError | None = None) -> Prepared:
         """The SELECT of a text."""
         text = Text(sql)
         tokens = tokenize(text)
         skeleton, masked = _split(tokens)
+        skeleton = (*skeleton, on_error)
         for fixed, variants in self._known.get(skeleton, {}).items():
             known = variants.get(tuple(masked[i].text for i in fixed))
             if known is not None and known.lookups.hold(catalog):
                 prepared = known.filled(masked)
                 if prepared is not None and not self._has_own_template(prepared.compiled):
                     return prepared
-        return self._learn(tokens, text, catalog, skeleton, masked)
+        return self._learn(tokens, text, catalog, skeleton, masked, on_error)
 
     def _has_own_template(self, compiled: Compiled) -> bool:
         """Whether the length that was filled in has a template of its own."""
@@ -142,12 +145,13 @@ class KnownTexts:
 
     def _learn(
         self, tokens: list[Token], text: Text, catalog: Catalog,
-        skeleton: Skeleton, masked: list[Token],
+        skeleton: Skeleton, masked: list[Token], on_error: OnError | None,
     ) -> Prepared:  # fmt: skip
         """Go the full way, and remember it."""
         select = parse_tokens(tokens, text)
         if not isinstance(select, Select):
             raise SqlSyntaxError("query() takes a SELECT", remedy="use sql() for statements")
+        select = with_setting(select, on_error)
         lookups = _Lookups(catalog)
         compiled = compile_select(select, lookups, self._lengths)
         prepared = Prepared(compiled, select.history, select.emission)

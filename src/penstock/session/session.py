@@ -29,6 +29,7 @@ from penstock.errors import (
 )
 from penstock.inprocess.sinks import Sink, open_sink
 from penstock.inprocess.waiting_sink import WaitingSink
+from penstock.logical.on_error import OnError
 from penstock.logical.udf import Udf
 from penstock.optimizer.stats import Stats
 from penstock.session import (
@@ -48,6 +49,7 @@ from penstock.session.compile import Compiled, compile_select
 from penstock.session.directory import SessionDirectory
 from penstock.session.known_texts import KnownTexts
 from penstock.session.measure import StreamMeter, measured_stats
+from penstock.session.on_error import with_setting
 from penstock.session.progress import Listener
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
@@ -196,13 +198,15 @@ class Session:
         )
 
     # ---- queries ---------------------------------------------------------------------
-    def query(self, text: str, history: bool = False) -> Query:
+    def query(self, text: str, history: bool = False, on_error: OnError | None = None) -> Query:
         """Register a standing SELECT and return its handle."""
         with self._open():
-            prepared = self._texts.prepare(text, self._catalog)
+            prepared = self._texts.prepare(text, self._catalog, on_error)
             return registration.register(self, prepared, None, text, history)
 
-    def query_many(self, text: str, params: Any, history: bool = False) -> Queries:
+    def query_many(
+        self, text: str, params: Any, history: bool = False, on_error: OnError | None = None
+    ) -> Queries:
         """Register one query per row of `params`, whose columns are the $names in the text.
 
         A column `qid` gives the queries their names.
@@ -213,6 +217,7 @@ class Session:
                 raise SqlSyntaxError(
                     "query_many() takes a SELECT", remedy="use sql() for statements"
                 )
+            statement = with_setting(statement, on_error)
             compiled = compile_select(statement, self._catalog, self._lengths)
             table = registration.params_table(params)
             rows, names = registration.param_rows(self, compiled, table)

@@ -23,6 +23,7 @@ from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
 from penstock.errors import UnsupportedError
+from penstock.logical.on_error import OnError
 from penstock.session import delivery, feed, inbox, progress, reading, registration
 from penstock.session.asking import Question
 from penstock.session.changelog import Batch as Changed
@@ -179,18 +180,20 @@ class ShardedSession(Session):
         finally:
             self._end_call()
 
-    def query(self, text: str, history: bool = False) -> Query:
+    def query(self, text: str, history: bool = False, on_error: OnError | None = None) -> Query:
         """Register a standing SELECT and return its handle."""
         with self._open():
-            self._begin("query", text, history)
-            return super().query(text, history)
+            self._begin("query", text, history, on_error)
+            return super().query(text, history, on_error)
 
-    def query_many(self, text: str, params: Any, history: bool = False) -> Queries:
+    def query_many(
+        self, text: str, params: Any, history: bool = False, on_error: OnError | None = None
+    ) -> Queries:
         """Register one query per row of `params`, whose columns are the $names in the text."""
         with self._open():
             table = registration.params_table(params)
-            self._begin("query_many", text, table, history)
-            return super().query_many(text, table, history)
+            self._begin("query_many", text, table, history, on_error)
+            return super().query_many(text, table, history, on_error)
 
     def _drop_queries(self, places: list[tuple[int, I64]]) -> None:
         with self._open():

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.errors import NameError_
+from penstock.physical.hidden import Totals
 from penstock.roomy import roomy
 from penstock.session import source_state
 from penstock.session.values import shown_time
@@ -45,7 +46,8 @@ def show(what: str, session: Session) -> pa.Table:
 
 def _queries(session: Session) -> pa.Table:
     schema = pa.schema([("name", pa.string()), ("status", pa.string()), ("template", pa.int64()),
-                        ("sql", pa.string())])  # fmt: skip
+                        ("sql", pa.string()), ("nulled", pa.int64()), ("skipped", pa.int64()),
+                        ("reason", pa.string())])  # fmt: skip
     found = [_group(session, group, schema) for group in session._registry.groups.values()]
     return pa.concat_tables(found) if found else schema.empty_table()
 
@@ -62,8 +64,28 @@ def _group(session: Session, group: Group, schema: pa.Schema) -> pa.Table:
         pa.array(status[there], pa.string()),
         pa.repeat(pa.scalar(group.template), n),
         pa.repeat(pa.scalar(group.text), n),
+        *_hidden(session, group.template, n),
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _hidden(session: Session, key: int, n: int) -> list[pa.Array]:
+    """What ON ERROR hid from the queries of a template, for each of `n`."""
+    template = session._engine.templates.get(key)
+    found = Totals() if template is None else template.hidden
+    values = (found.nulls, found.rows, found.reason or None)
+    types = (pa.int64(), pa.int64(), pa.string())
+    return [pa.repeat(pa.scalar(v, t), n) for v, t in zip(values, types, strict=True)]
+
+
+def _hidden_rows(session: Session) -> list[dict[str, Any]]:
+    """The same of all templates that have some."""
+    return [
+        {"template": key, "nulled": t.hidden.nulls, "skipped": t.hidden.rows,
+         "reason": t.hidden.reason}
+        for key, t in session._engine.templates.items()
+        if t.hidden
+    ]  # fmt: skip
 
 
 def _of(session: Session, kind: type) -> list[Any]:
@@ -133,6 +155,7 @@ def stats(session: Session) -> dict[str, Any]:
         "strings": len(engine.strings),
         "queries": len(session._registry),
         "templates": len(engine.templates),
+        "hidden": _hidden_rows(session),
         "streams": streams,
         "operators": operators,
         **engine.flows.report(),

@@ -2,8 +2,8 @@
 
 A route's rows are read through filters right above its scans. Where every reader has one, and
 few queries stand behind it, `pack` evaluates them with the queries' constants and drops the
-rest. It may keep too much (a predicate that fails keeps the row, so that the shard sees the
-failure) but never too little; time and counts are taken before.
+rest. It may keep too much (a predicate that fails, or whose failure ON ERROR hides, keeps the
+row, so that the shard sees it) but never too little; time and counts are taken before.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import pyarrow as pa
 from penstock.delta import I64, Bool
 from penstock.logical.expr import Call, Expr, Literal, Param, walk
 from penstock.logical.nodes import Filter, Node, Rows, Scan
+from penstock.physical.condition import Condition
 from penstock.physical.context import Context, Failures
-from penstock.physical.evaluate import EvaluationError, compile_expr
+from penstock.physical.evaluate import EvaluationError
+from penstock.physical.hidden import Hidden
 from penstock.schema import Schema
 from penstock.shards.entries import Deploy
 from penstock.sharing.query_table import QueryTable
@@ -109,8 +111,10 @@ def wanted(batch: pa.RecordBatch, schema: Schema, clauses: Prefilter) -> Bool:
         if clause.columns not in made:
             chosen = batch.select([schema[c].name for c in clause.columns])
             made[clause.columns] = to_rows(chosen, schema.select(clause.columns), strings)
+        hidden = Hidden()
         try:
-            keep |= compile_expr(clause.predicate, ctx).mask(made[clause.columns])
+            keep |= Condition.of(clause.predicate, ctx).mask(made[clause.columns], None, hidden)
+            keep |= hidden.rows(keep.shape[0])  # the shard counts them
         except EvaluationError as error:
             keep |= error.bad  # the shard will find the failure; the others once more
             rest = np.flatnonzero(~error.bad)
@@ -120,7 +124,9 @@ def wanted(batch: pa.RecordBatch, schema: Schema, clauses: Prefilter) -> Bool:
 
 def _sure(clause: Clause, rows: I64, ctx: Context) -> Bool:
     """A clause without the rows that fail it; should more fail, all are kept."""
+    hidden = Hidden()
     try:
-        return compile_expr(clause.predicate, ctx).mask(np.ascontiguousarray(rows))
+        taken = Condition.of(clause.predicate, ctx).mask(np.ascontiguousarray(rows), None, hidden)
+        return taken | hidden.rows(rows.shape[1])
     except EvaluationError:
         return np.ones(rows.shape[1], np.bool_)

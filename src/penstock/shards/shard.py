@@ -221,6 +221,18 @@ class Shard(ABC):
         held = subscribers.shown(held, block.qids)
         return wire.pack_changes(held, self._schema(block.template), self.engine.strings)
 
+    def _tell_hidden(self) -> None:
+        """What ON ERROR has hidden here in all: who misses a batch knows with the next."""
+        found = {
+            key: (hidden.nulls, hidden.rows, hidden.reason)
+            for key, template in self.engine.templates.items()
+            if (hidden := template.hidden)
+        }
+        if found:
+            place = (self.level - 1) * self.count + self.index
+            self._add_result("hidden", 0, wire.dumps((place, found)))
+
     def _take_results(self) -> tuple[wire.Result, ...]:
+        self._tell_hidden()
         results, self._results, self._step = tuple(self._results), [], 0
         return results

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from penstock.logical.expr import COMPARISONS, Call, Expr, Literal, Param, columns_of, walk
+from penstock.logical.expr import Call, Expr, Literal, Param, columns_of, walk
+from penstock.logical.failing import can_fail
 from penstock.sharing.pieces_leaves import is_logic
 from penstock.sharing.predicates import (
     Term,
@@ -22,11 +23,6 @@ from penstock.sharing.predicates import (
 )
 
 MOST_ALTERNATIVES = 8
-_NEVER_FAIL = frozenset({
-    *COMPARISONS, "and", "or", "not", "is_null", "is_not_null", "in", "like", "ilike", "coalesce",
-    "lower", "upper", "trim", "ltrim", "rtrim", "reverse", "length", "starts_with", "ends_with",
-    "contains", "concat", "is_nan",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ def alternatives_of(conjunct: Expr) -> list[Alternative]:
     values = {term.value for a in found for term in a.terms}
     only_term = len(found) == 1 and len(values) == 1 and not found[0].partial
     # A value is computed for all rows. Where the conjunct may not need it, it must not fail.
-    return found if only_term or all(map(never_fails, values)) else []
+    return found if only_term or not any(map(can_fail, values)) else []
 
 
 def _alternatives(expr: Expr) -> list[Alternative]:
@@ -108,11 +104,6 @@ def _ignores_values(condition: Expr) -> bool:
         return all(map(_ignores_values, condition.args))
     null_test = isinstance(condition, Call) and condition.fn in ("is_null", "is_not_null")
     return null_test or not columns_of(condition)
-
-
-def never_fails(value: Expr) -> bool:
-    """Whether an expression has a value for every row."""
-    return all(not isinstance(e, Call) or e.fn in _NEVER_FAIL for e in walk(value))
 
 
 # ---- what kind of intervals a term has -------------------------------------------------

@@ -7,6 +7,7 @@ on the rows in which one of them is still alive. A cache: nothing of it is in th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,18 +19,22 @@ from penstock.kernels.lineage import full
 from penstock.logical.expr import Expr, params_of
 from penstock.physical.context import Context
 from penstock.physical.evaluate import EvaluationError, compile_expr
+from penstock.physical.hidden import Hid, Hidden
 
 _MOST_PAIRS = 1 << 20  # evaluated at once
 _MANY_ROWS = 256  # of a call: it is evaluated by itself, with its parameters as constants
 
 
+Tell = Callable[[Hid, I64, U64], None]
+"""Takes note of a failure that was hidden: at which rows, and of which slots each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Rows at which a call raised, the slots that share it, and why. Their bits are as before."""
+    """Rows at which a call raised, and the slots that share it. Their bits are as before."""
 
     rows: I64
     slots: U64
-    reason: str
 
 
 class CallFilter:
@@ -108,10 +113,10 @@ class CallFilter:
         self._group_of = number[self._group_of]
 
     # ---- matching --------------------------------------------------------------------
-    def take(self, columns: I64, rows: I64, bits: U64) -> list[Fault]:
+    def take(self, columns: I64, rows: I64, bits: U64, tell: Tell | None = None) -> list[Fault]:
         """Clear the bits of slots that do not take a row: of columns[:, r] in bits[r], r of `rows`.
 
-        `columns` have the NULL word first.
+        `columns` have the NULL word first. `tell` is told of failures that are hidden.
         """
         offsets, found = rows_of_groups(bits, rows, self.uses, self._group_of, self.calls)
         sizes = np.diff(offsets)
@@ -119,27 +124,31 @@ class CallFilter:
         faults: list[Fault] = []
         for g in np.flatnonzero(sizes >= _MANY_ROWS):
             its = slice(offsets[g], offsets[g + 1])
-            self._evaluate(columns, found[its], groups[its], True, bits, faults)
+            self._evaluate(columns, found[its], groups[its], True, bits, faults, tell)
         few = np.flatnonzero(sizes[groups] < _MANY_ROWS)
         for start in range(0, few.shape[0], _MOST_PAIRS):
             some = few[start : start + _MOST_PAIRS]
-            self._evaluate(columns, found[some], groups[some], False, bits, faults)
+            self._evaluate(columns, found[some], groups[some], False, bits, faults, tell)
         return faults
 
     def _evaluate(
-        self, columns: I64, rows: I64, groups: I64, alike: bool, bits: U64, faults: list[Fault]
-    ) -> None:
+        self, columns: I64, rows: I64, groups: I64, alike: bool, bits: U64, faults: list[Fault],
+        tell: Tell | None,
+    ) -> None:  # fmt: skip
         """Evaluate pairs of rows and calls; `alike`: it is one call."""
-        params = self._params[:, groups[:1] if alike else groups]
+        params, hidden = self._params[:, groups[:1] if alike else groups], Hidden()
         try:
-            keep = self._compiled.mask(columns[:, rows], params)
+            keep = self._compiled.mask(columns[:, rows], params, hidden)
         except EvaluationError as error:
             bad, good = error.bad, ~error.bad
-            self._report(rows[bad], groups[bad], error.reason, faults)
-            self._evaluate(columns, rows[good], groups[good], alike, bits, faults)
+            self._report(rows[bad], groups[bad], faults)
+            self._evaluate(columns, rows[good], groups[good], alike, bits, faults, tell)
             return
+        if tell is not None:
+            for hid in hidden.found:
+                tell(hid, rows[hid.rows], self._members[groups[hid.rows]])
         clear_groups(rows[~keep], groups[~keep], self._members, bits)
 
-    def _report(self, rows: I64, groups: I64, reason: str, faults: list[Fault]) -> None:
+    def _report(self, rows: I64, groups: I64, faults: list[Fault]) -> None:
         for g in np.unique(groups):
-            faults.append(Fault(rows[groups == g], self._members[g].copy(), reason))
+            faults.append(Fault(rows[groups == g], self._members[g].copy()))

@@ -126,6 +126,10 @@ class Chunk:
         view = self.entry.views[alias]
         gather_key(view.rows, self.positions[alias], view.base, column, values, null)
 
+    def enters(self, alias: int) -> bool:
+        """Whether the rows are those that enter, of this alias, not yet joined with any."""
+        return alias == self.entry.alias and len(self.positions) == 1
+
     def blame(self, rows: I64, slots: U64) -> None:
         """Mark the pairs of these rows and slots: they fail unless something rejects them."""
         if self.faults is None:

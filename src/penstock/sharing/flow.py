@@ -20,6 +20,7 @@ from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import explode, full, is_sorted, order_rows
 from penstock.logical.expr import Param
 from penstock.physical.context import Context
+from penstock.physical.hidden import Totals
 from penstock.sharing.chunk import Chunk, Entry, LogView
 from penstock.sharing.eddy import Routing
 from penstock.sharing.pool import MOST_SLOTS, Conjunct, Pool
@@ -27,6 +28,7 @@ from penstock.sharing.probe import StemModule
 from penstock.sharing.query_table import QueryTable
 from penstock.sharing.span import Span
 from penstock.sharing.stems import StemInfo, Stems
+from penstock.sharing.verdict import settle
 from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
 
@@ -124,6 +126,7 @@ class Flow:
         self._stepped = self._first = False
         self._found: dict[int, Found] = {}
         self._faults: dict[int, dict[int, str]] = {}
+        self._hidden: dict[int, Totals] = {}
         self._before: I64 = np.empty(0, np.int64)
         scope.array("position", len(span), fill=_NOWHERE)
 
@@ -267,8 +270,12 @@ class Flow:
         """Queries of the member that failed in this step, and why."""
         return self._faults.pop(key, {})
 
+    def hidden(self, key: int) -> Totals:
+        """The failures that this step hid from the member's queries."""
+        return self._hidden.pop(key, Totals())
+
     def _step(self, now: int) -> None:
-        self._found, self._faults, self._needs = {}, {}, None
+        self._found, self._faults, self._hidden, self._needs = {}, {}, {}, None
         positions = self._positions()
         self._welcome()
         self._first = bool(positions[0] == _NOWHERE)
@@ -296,7 +303,14 @@ class Flow:
                     self._route(entry, None, routed)
         self._catch_up(ends)
         positions[:] = ends
+        self._count_hidden()
         self._found = {key: self._in_order(parts) for key, parts in routed.items()}
+
+    def _count_hidden(self) -> None:
+        for pool in self.pools:
+            for key, hid in pool.hidden.items():
+                self._hidden.setdefault(key, Totals()).add(hid.nulls, hid.rows, hid.reason)
+            pool.hidden.clear()
 
     def _chunk_rows(self) -> int:
         """Rows that enter at once: many where there is nothing to choose or to learn."""
@@ -357,7 +371,7 @@ class Flow:
             chunk = pool.route(entry, self._stems, mask)
             if not len(chunk):
                 continue
-            self._blame(pool, chunk)
+            settle(pool, chunk, self.members, self._ctx, self._faults)
             instants, places, bits = self._in_place(chunk)
             rows, slots = explode(bits)
             found = Found(np.take(places, rows, axis=1), instants[rows], pool.qid[slots])
@@ -387,17 +401,6 @@ class Flow:
         keys, starts = np.unique(members[order], return_index=True)
         for key, part in zip(keys.tolist(), np.split(order, starts[1:]), strict=True):
             routed.setdefault(key, []).append(found.take(part))
-
-    def _blame(self, pool: Pool, chunk: Chunk) -> None:
-        """Queries that would have taken a row at which one of their conditions has no value."""
-        if chunk.faults is None:
-            return
-        bad = chunk.faults & chunk.bits
-        chunk.bits &= ~bad
-        for slot in np.unique(explode(bad)[1]).tolist():
-            key, qid = int(pool.member[slot]), int(pool.qid[slot])
-            reason = pool.reasons.pop(slot, "a condition has no value")
-            self._faults.setdefault(key, {})[qid] = reason
 
     @staticmethod
     def _in_order(parts: list[Found]) -> Found:
@@ -442,6 +445,8 @@ class Flow:
             limits = [np.full(n, int(end)) for end in until]
             entry = Entry(0, entering, np.full(n, now), limits, floors, views)
             self._route(entry, masks, routed)
+        for pool in self.pools:
+            pool.hidden.clear()  # rows that are looked up again do not count
         parts = routed.get(key)
         return self._in_order(parts) if parts else Found.none(len(self.span))
 

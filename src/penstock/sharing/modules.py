@@ -1,38 +1,42 @@
 """Modules of an eddy that test rows: the grouped filter of a value, and calls (CACQ §3.2.6).
 
 A visit takes queries from the lineage of rows. A row at which an expression has no value keeps
-its queries and is blamed: they fail if nothing else rejects the row, in whatever order it
-visits.
+its queries and is blamed: these are judged once more if nothing else rejects the row, in whatever
+order it visits. Failures that ON ERROR hides count when the row enters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 
 import numpy as np
 
 from penstock.delta import I64, Bool
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Expr, columns_of
+from penstock.logical.failing import hides
 from penstock.physical.context import Context
 from penstock.physical.evaluate import EvaluationError
+from penstock.physical.hidden import Hid, Hidden
 from penstock.sharing.attribute_filter import AttributeFilter
-from penstock.sharing.call_filter import CallFilter, Fault
+from penstock.sharing.call_filter import CallFilter, Tell
 from penstock.sharing.chunk import Chunk
 from penstock.sharing.predicates import Term
 
-Blame = Callable[[U64, str], None]
-"""Takes note of why the slots of a set may fail."""
+TellChunk = Callable[[Chunk, Hid, I64, U64], None]
+"""Takes note of a failure of a chunk's rows that was hidden from slots."""
 
 
 class FilterModule:
     """All predicates on one value of one alias."""
 
-    def __init__(self, alias: int, term: Term, words: int, ctx: Context, blame: Blame) -> None:
+    def __init__(self, alias: int, term: Term, words: int, ctx: Context, tell: TellChunk) -> None:
         self.alias = alias
         self.name = f"filter {term.value}"
         self.filter = AttributeFilter(words)
-        self._value, self._blame = term.attribute.compiled(ctx), blame
+        self.hides = hides(term.value)
+        self._value, self._tell = term.attribute.compiled(ctx), tell
         self._columns = np.array(sorted(columns_of(term.value)), np.int64)
 
     @staticmethod
@@ -60,10 +64,13 @@ class FilterModule:
     def _values(
         self, chunk: Chunk, rows: I64, columns: I64
     ) -> tuple[Bool | None, tuple[I64, Bool | None]]:
+        hidden = Hidden()
         try:
-            return None, self._value(columns)
+            found = self._value(columns, hidden)
+            for hid in hidden.found if chunk.enters(self.alias) else ():
+                self._tell(chunk, hid, rows[hid.rows], self.uses)
+            return None, found
         except EvaluationError as error:
-            self._blame(self.uses, error.reason)
             chunk.blame(rows[error.bad], self.uses)
             self._pass(chunk, rows[error.bad])
             good = ~error.bad
@@ -81,11 +88,14 @@ class FilterModule:
 class CallModule:
     """A conjunct that is no test of one value: evaluated once for each distinct call and row."""
 
-    def __init__(self, alias: int, predicate: Expr, words: int, ctx: Context, blame: Blame) -> None:
+    def __init__(
+        self, alias: int, predicate: Expr, words: int, ctx: Context, tell: TellChunk
+    ) -> None:
         self.alias = alias
         self.name = f"call {predicate}"
         self.filter = CallFilter(predicate, ctx, words)
-        self._blame = blame
+        self.hides = hides(predicate)
+        self._tell = tell
         self._columns = np.array(sorted(columns_of(predicate)), np.int64)
 
     @staticmethod
@@ -107,8 +117,8 @@ class CallModule:
         """Let the rows pass the calls; a stream's row that occurs several times is judged once."""
         if len(chunk.positions) == 1:
             columns = chunk.columns(self.alias, np.arange(len(chunk)), self._columns)
-            for fault in self.filter.take(columns, rows, chunk.bits):
-                self._fail(chunk, fault.rows, fault)
+            for fault in self.filter.take(columns, rows, chunk.bits, self._teller(chunk)):
+                chunk.blame(fault.rows, fault.slots)
             return
         places = chunk.positions[self.alias][rows]
         _, first, of = np.unique(places, return_index=True, return_inverse=True)
@@ -119,11 +129,10 @@ class CallModule:
         faults = self.filter.take(columns, np.arange(first.shape[0]), bits)
         chunk.bits[rows] &= ~(asked & ~bits)[of]
         for fault in faults:
-            self._fail(chunk, rows[np.isin(of, fault.rows)], fault)
+            chunk.blame(rows[np.isin(of, fault.rows)], fault.slots)
 
-    def _fail(self, chunk: Chunk, rows: I64, fault: Fault) -> None:
-        self._blame(fault.slots, fault.reason)
-        chunk.blame(rows, fault.slots)
+    def _teller(self, chunk: Chunk) -> Tell | None:
+        return partial(self._tell, chunk) if self.hides and chunk.enters(self.alias) else None
 
 
 TestModule = FilterModule | CallModule

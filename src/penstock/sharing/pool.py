@@ -23,6 +23,7 @@ from penstock.kernels.lineage import (
     count_bits,
     count_rejected,
     enforce,
+    explode,
     extremes,
     full,
     rows_using,
@@ -30,6 +31,7 @@ from penstock.kernels.lineage import (
 )
 from penstock.logical.expr import Expr
 from penstock.physical.context import Context
+from penstock.physical.hidden import Hid, Totals
 from penstock.sharing.chunk import Chunk, Entry
 from penstock.sharing.eddy import Eddy, Routing
 from penstock.sharing.modules import CallModule, FilterModule, TestModule
@@ -92,7 +94,7 @@ class Pool:
         self._ctx = ctx
         self._aliases = aliases
         self.eddies = [Eddy(routing, seed) for seed in range(aliases)]
-        self.reasons: dict[int, str] = {}  # by slot, why it may fail
+        self.hidden: dict[int, Totals] = {}  # by member, of rows since they were taken
         self._numbers: dict[Hashable, int] = {}  # of modules, by what they test
         self._next = 0
         self.words = 0
@@ -177,7 +179,7 @@ class Pool:
         module = self.modules.get(key)
         if module is None:
             module = CallModule(
-                conjunct.alias, conjunct.predicate, self.words, self._ctx, self._note
+                conjunct.alias, conjunct.predicate, self.words, self._ctx, self._hide
             )
             self.modules[key] = module
         assert isinstance(module, CallModule)
@@ -186,7 +188,7 @@ class Pool:
     def _filter(self, key: int, alias: int, term: Term) -> FilterModule:
         module = self.modules.get(key)
         if module is None:
-            module = FilterModule(alias, term, self.words, self._ctx, self._note)
+            module = FilterModule(alias, term, self.words, self._ctx, self._hide)
             self.modules[key] = module
         assert isinstance(module, FilterModule)
         return module
@@ -226,9 +228,13 @@ class Pool:
             return None
         return Clauses(clauses.bits[stay], clauses.slots[stay], clauses.modules)
 
-    def _note(self, slots: U64, reason: str) -> None:
-        for slot in np.flatnonzero(np.unpackbits(slots.view(np.uint8), bitorder="little")):
-            self.reasons.setdefault(int(slot), reason)
+    def _hide(self, chunk: Chunk, hid: Hid, rows: I64, slots: U64) -> None:
+        """Rows at which a failure was hidden, once for each member that may still take them."""
+        at, found = explode(chunk.bits[rows] & slots)
+        pairs = np.unique(np.stack([at, self.member[found]]), axis=1)
+        for member, n in zip(*np.unique(pairs[1], return_counts=True), strict=True):
+            totals = self.hidden.setdefault(int(member), Totals())
+            totals.add(int(n) if hid.null else 0, 0 if hid.null else int(n), hid.reason)
 
     # ---- routing ---------------------------------------------------------------------
     def route(self, entry: Entry, stems: list[StemModule], mask: U64) -> Chunk:
@@ -261,6 +267,9 @@ class Pool:
         ]
         wanted = wanted_by(chunk.bits) if left else self.mask
         ready = [key for key, uses in left if np.count_nonzero(wanted & uses)]
+        counted = [key for key in ready if self.modules[key].hides]
+        if counted:  # what counts is met by the rows that the others leave, in a fixed order
+            return [key for key in ready if key not in counted] or counted[:1]
         if len(chunk.positions) < self._aliases:
             present = frozenset(chunk.positions)
             absent = (stem for stem in stems if stem.alias not in present)

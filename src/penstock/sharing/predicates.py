@@ -8,9 +8,9 @@ and columns, say, is a call: it is evaluated on rows (`sharing.call_filter`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -30,14 +30,21 @@ from penstock.logical.expr import (
 )
 from penstock.physical.context import Context
 from penstock.physical.evaluate import Compiled, compile_expr
+from penstock.physical.hidden import Hidden
 from penstock.sharing.grouped_filter_terms import ordered
 from penstock.sharing.pieces import Pieces, pieces_of
 from penstock.sharing.pieces_leaves import is_logic
 from penstock.state.strings import utf8_buffers
 from penstock.types import BOOLEAN, Kind, SqlType
 
-Values = Callable[[I64], tuple[I64, Bool | None]]
-"""From rows (NULL word first) to one value of each, and which of them are NULL."""
+
+class Values(Protocol):
+    """From rows (NULL word first) to one value of each, and which of them are NULL."""
+
+    def __call__(self, columns: I64, hidden: Hidden | None = None, /) -> tuple[I64, Bool | None]:
+        """Failures that are hidden go to `hidden`."""
+
+
 _MOST_CLAUSES = 8  # of one conjunct, when ORs of ANDs are multiplied out
 
 
@@ -70,26 +77,28 @@ class Attribute:
             return partial(_stored, self.value.index)
         return partial(self._words, compile_expr(self.value, ctx), ctx)
 
-    def _words(self, compiled: Compiled, ctx: Context, columns: I64) -> tuple[I64, Bool | None]:
+    def _words(
+        self, compiled: Compiled, ctx: Context, columns: I64, hidden: Hidden | None = None
+    ) -> tuple[I64, Bool | None]:
         if not self.by_text or columns.shape[1] == 0:
-            column = compiled(columns)
+            column = compiled(columns, None, hidden)
             return column.data, column.null
-        vec = compiled.vec(columns)
+        vec = compiled.vec(columns, None, hidden)
         if vec.values is not None:
             return keys_of_codes(vec.physical(vec.length)[0], *ctx.strings.arrays()), vec.null
         offsets, data, _ = utf8_buffers(vec.arrow)
         return keys_of_texts(offsets, data, np.diff(offsets))[0], vec.null
 
 
-def _stored(column: int, columns: I64) -> tuple[I64, Bool | None]:
+def _stored(column: int, columns: I64, hidden: Hidden | None = None) -> tuple[I64, Bool | None]:
     """What rows hold is what it would be after evaluation."""
     nulls = columns[0] & (1 << column)
     null: Bool | None = nulls != 0 if np.count_nonzero(nulls) else None
     return np.ascontiguousarray(columns[1 + column]), null
 
 
-def _ordered(words: Values, columns: I64) -> tuple[I64, Bool | None]:
-    bits, null = words(columns)
+def _ordered(words: Values, columns: I64, hidden: Hidden | None = None) -> tuple[I64, Bool | None]:
+    bits, null = words(columns, hidden)
     return ordered(bits), null
 
 

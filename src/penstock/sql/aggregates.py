@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.logical.expr import Agg, Call, Column, Expr, Literal, walk
+from penstock.logical.failing import can_fail
 from penstock.logical.functions import AGGREGATE_ALIASES, AGGREGATES
 from penstock.logical.nodes import Distinct, Filter, GroupBy, Node, Project
 from penstock.sql.aggregate_calls import AggregateCalls, AggregateRef, aggregate_name
@@ -94,7 +95,7 @@ class Grouping:
         return Binder(self.scope, self.context, aliases=self.aliases).bind(node)
 
     def _group(self, keys: list[Expr]) -> Node:
-        aggs = self.calls.found
+        aggs = [_guarded(agg) for agg in self.calls.found]
         computed: list[Expr] = [*keys]
         for agg in aggs:
             computed += [e for e in (agg.arg, agg.filter) if e is not None]
@@ -115,6 +116,14 @@ class Grouping:
 
         over = tuple(replace(a, arg=moved(a.arg), filter=moved(a.filter)) for a in aggs)
         return GroupBy(below, tuple(computed.index(k) for k in keys), over, _names(aggs))
+
+
+def _guarded(agg: Agg) -> Agg:
+    """What FILTER leaves out cannot fail."""
+    if agg.arg is None or agg.filter is None or not can_fail(agg.arg):
+        return agg
+    choice = (agg.filter, agg.arg, Literal(agg.arg.type, None))
+    return replace(agg, arg=Call(agg.arg.type, "case", choice))
 
 
 def _name(expr: Expr, position: int) -> str:

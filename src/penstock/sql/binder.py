@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from penstock.errors import Place
 from penstock.logical.nodes import Node
+from penstock.logical.on_error import OnError, apply
 from penstock.sql.catalog import Catalog, ParamSpec
 from penstock.sql.coercion import Params, untyped
 from penstock.sql.complain import CHANGELOG_NAMES, reserved
@@ -28,17 +29,18 @@ class Bound:
     params: tuple[ParamSpec, ...]
 
 
-def bind(query: exp.Expr, catalog: Catalog) -> Bound:
+def bind(query: exp.Expr, catalog: Catalog, on_error: OnError = "fail") -> Bound:
     """The plan of a query over the relations of a catalog; output names are distinct."""
     parameters, lengths = _parameters(query)
     params = Params(_names(parameters, lengths))
-    node = QueryBinder(Context(catalog, params), {}).relation(query)
+    context = Context(catalog, params)
+    node = QueryBinder(context, {}).relation(query)
     for parameter in parameters:
         if parameter.name not in params.types:
             raise untyped(params.reference(parameter.name), parameter)
     specs = tuple(ParamSpec(n, params.types[n], params.units.get(n, 0)) for n in params.names)
     _refuse_reserved(query, node)
-    return Bound(_distinctly_named(node), specs)
+    return Bound(apply(_distinctly_named(node), on_error, context.views), specs)
 
 
 def _parameters(query: exp.Expr) -> tuple[list[exp.Parameter], list[Span]]:

@@ -16,7 +16,7 @@ from penstock.schema import Schema
 from penstock.sql.statements import CreateStream, CreateTable, Options
 from penstock.types import Kind, SqlType
 
-_SYNTAX = ("case", "cast", "exists", "extract", "if", "in", "interval")
+_SYNTAX = ("case", "cast", "exists", "extract", "if", "in", "interval", "try_cast")
 """Words that look like calls but have a syntax of their own."""
 
 

@@ -242,3 +242,16 @@ def cast(expr: Expr, to: SqlType, node: Where) -> Expr:
             remedy="use epoch(x) for the seconds of a time, or cast through STRING",
         )  # fmt: skip
     return Call(to, "cast", (expr,))
+
+
+def try_cast(expr: Expr, to: SqlType, node: Where) -> Expr:
+    """TRY_CAST(expr AS to): NULL where CAST fails."""
+    try:
+        made = cast(expr, to, node)
+    except TypeError_:
+        if isinstance(expr, Literal):
+            return Literal(to, None)
+        raise
+    if isinstance(made, Call) and made.fn == "cast" and made.args[0] is expr:
+        return Call(to, "try_cast", (expr,))
+    return made

@@ -311,6 +311,11 @@ def _cast(binder: Binder, node: Any) -> Expr:
     return coercion.cast(binder.partial(node.this), type_of(node), node)
 
 
+def _try_cast(binder: Binder, node: Any) -> Expr:
+    only(node, "this", "to", "_type", "safe", "requires_string")
+    return coercion.try_cast(binder.partial(node.this), type_of(node), node)
+
+
 def _function(binder: Binder, node: Any) -> Expr:
     name = node.this if isinstance(node.this, str) else node.this.name
     return bind_call(binder, name, node.expressions, node)
@@ -370,6 +375,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Binder, Any], Expr]] = {
     exp.Case: _case,
     exp.If: _if,
     exp.Cast: _cast,
+    exp.TryCast: _try_cast,
     exp.Extract: _extract,
     exp.Anonymous: _function,
     exp.Filter: _filtered,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.logical.expr import Call, Column, Expr, Literal, columns_of, params_of, remap
+from penstock.logical.failing import can_fail
 from penstock.logical.nodes import Band
 from penstock.types import Kind, SqlType
 
@@ -71,6 +72,17 @@ def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
     for condition, band in lows:  # a band that is there already takes no NaN
         result.narrow(condition, band if result.band else None)
     return result
+
+
+def is_for_pairs(condition: Expr, others: list[Expr], width: int) -> bool:
+    """Whether it can fail and is better tested on pairs of rows, where all others guard it.
+
+    A band cannot fail. An equality is the key of its join, if none of the others is.
+    """
+    if not can_fail(condition) or _band(condition, width) is not None:
+        return False
+    keys = [c for c in others if not can_fail(c) and _equality(c, width) is not None]
+    return bool(keys) or _equality(condition, width) is None
 
 
 def _equality(condition: Expr, width: int) -> tuple[Expr, Expr] | None:

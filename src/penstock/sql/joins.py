@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from penstock.errors import Place, UnsupportedError
 from penstock.logical.expr import Column, Expr, columns_of, conjunction, params_of, remap
 from penstock.logical.nodes import Filter, Join, JoinKind, Node, Project, TableScan
+from penstock.logical.on_error import KEY
 from penstock.sql.complain import NRR
-from penstock.sql.join_conditions import split
+from penstock.sql.join_conditions import is_for_pairs, split
 from penstock.sql.projections import columns, outputs
 
 ONE_SIDED = (JoinKind.SEMI, JoinKind.ANTI)
@@ -52,7 +53,8 @@ From = Leaf | Tree
 def absorb(tree: From, condition: Expr) -> bool:
     """Make a WHERE conjunct that spans two relations a join condition, where that is the same.
 
-    Conjuncts with parameters stay in WHERE: there they are matched against the queries.
+    Conjuncts with parameters stay in WHERE: there they are matched against the queries. So do those
+    that can fail, where all others guard them, if the join has a key without them.
     """
     if isinstance(tree, Leaf) or params_of(condition):
         return False
@@ -65,7 +67,7 @@ def absorb(tree: From, condition: Expr) -> bool:
     if min(columns) >= width:
         moved = remap(condition, lambda i: i - width)
         return kind in (JoinKind.INNER, JoinKind.RIGHT) and absorb(tree.right, moved)
-    if kind is JoinKind.INNER:
+    if kind is JoinKind.INNER and not is_for_pairs(condition, tree.conditions, width):
         tree.conditions.append(condition)
         return True
     return False
@@ -117,10 +119,10 @@ def _mirrored(left: Node, right: Node, kind: JoinKind, conditions: list[Expr]) -
 
 def _join(left: Node, right: Node, kind: JoinKind, conditions: list[Expr]) -> Node:
     above: list[Expr] = []
-    if kind is JoinKind.INNER:  # parameters are matched above the join
-        above = [c for c in conditions if params_of(c)]
-        conditions = [c for c in conditions if not params_of(c)]
     width, right_width = len(left.schema), len(right.schema)
+    if kind is JoinKind.INNER:  # parameters are matched above the join, and guard what can fail
+        above = [c for c in conditions if params_of(c) or is_for_pairs(c, conditions, width)]
+        conditions = [c for c in conditions if c not in above]
     parts = split(conditions, width, fixed_right=is_nrr(right))
     keyed_left, left_keys = _with_keys(left, [k for k, _ in parts.equi])
     keyed_right, right_keys = _with_keys(right, [k for _, k in parts.equi])
@@ -147,5 +149,5 @@ def _with_keys(node: Node, keys: list[Expr]) -> tuple[Node, list[int]]:
     if not computed:
         return node, indices
     exprs = (*outputs(node), *computed)
-    names = (*node.schema.names, *(f"_key{i}" for i in range(len(computed))))
+    names = (*node.schema.names, *(f"{KEY}{i}" for i in range(len(computed))))
     return Project(node, exprs, names), indices

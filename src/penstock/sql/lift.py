@@ -21,6 +21,7 @@ from penstock.logical.expr import (
     columns_of,
     params_of,
 )
+from penstock.logical.failing import OR_SKIP
 from penstock.logical.nodes import Filter, Node
 from penstock.schema import MAX_COLUMNS
 from penstock.sql.catalog import ParamSpec
@@ -62,7 +63,7 @@ class _Lifter:
         """A condition with its constants lifted, below AND, OR and NOT."""
         if not isinstance(expr, Call):
             return expr
-        if expr.fn in ("and", "or", "not"):
+        if expr.fn in ("and", "or", "not", OR_SKIP):
             args = tuple(self._condition(a) for a in expr.args)
             same = all(a is b for a, b in zip(args, expr.args, strict=True))
             return expr if same else replace(expr, args=args)

@@ -8,6 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.delta import Emission
 from penstock.errors import Place, SqlSyntaxError
+from penstock.logical.on_error import OnError
 from penstock.roomy import roomy
 from penstock.sql import alter, ddl, dml_syntax
 from penstock.sql.cursor import Cursor, Text
@@ -38,7 +39,10 @@ _CONTINUED = {
 """What may follow the first word of a statement."""
 
 _EMITS = ("EMIT CHANGES", "EMIT ON COMMIT")
-_TRAILERS = ("WITH HISTORY", *_EMITS, *(f"{emit} PER ROW" for emit in _EMITS))
+_ON_ERROR: dict[str, OnError] = {
+    "ON ERROR NULL": "null", "ON ERROR SKIP ROW": "skip", "ON ERROR FAIL": "fail",
+}  # fmt: skip
+_TRAILERS = ("WITH HISTORY", *_EMITS, *(f"{emit} PER ROW" for emit in _EMITS), *_ON_ERROR)
 """What may follow a SELECT."""
 _LAST_WORDS = tuple(words.split()[-1] for words in _TRAILERS)
 
@@ -115,7 +119,7 @@ def _plain_view(cursor: Cursor) -> Statement:
 
 
 def _select(cursor: Cursor) -> Select:
-    """SELECT … with the clauses that may follow it, in either order."""
+    """SELECT … with the clauses that may follow it, in any order."""
     place = cursor.place()
     tokens = cursor.rest()
     clauses, kept = _trailers(Cursor(tokens, cursor.text), len(tokens))
@@ -126,13 +130,14 @@ def _select(cursor: Cursor) -> Select:
         query=query,
         history="WITH" in clauses,
         emission=Emission("ON COMMIT" in emit, "PER ROW" in emit),
+        on_error=_ON_ERROR.get(clauses.get("ON", "")),
         place=place,
         source=source,
     )
 
 
 def _trailers(cursor: Cursor, end: int) -> tuple[dict[str, str], int]:
-    """Strip WITH HISTORY and EMIT … from the end: the clauses by first word, tokens left."""
+    """Strip the clauses that may follow a SELECT: by first word, and how many tokens are left."""
     found: dict[str, str] = {}
     while end and cursor.tokens[end - 1].text.upper().endswith(_LAST_WORDS):
         for words in _TRAILERS:
@@ -141,7 +146,9 @@ def _trailers(cursor: Cursor, end: int) -> tuple[dict[str, str], int]:
                 continue
             cursor.at = start
             if words.split()[0] in found:
-                cursor.fail("the end of the statement", "write WITH HISTORY and EMIT … once")
+                cursor.fail(
+                    "the end of the statement", "write WITH HISTORY, EMIT … and ON ERROR … once"
+                )
             found[words.split()[0]] = words
             end = start
             break

@@ -76,7 +76,9 @@ def named_relation(node: exp.Table, context: Context, ctes: dict[str, Node]) -> 
         everything = tuple(range(len(relation.schema)))
         return TableScan(relation.name, relation.schema, relation.nonretroactive, everything)
     if isinstance(relation, ViewDef):
-        return windowed(_view(relation, node), spec, context)
+        view = _view(relation, node)
+        context.views.append(view)
+        return windowed(view, spec, context)
     raise _unknown(node, catalog, ctes)
 
 

@@ -110,7 +110,8 @@ class Scope:
 
 @dataclass
 class Context:
-    """What one binding shares: the catalog and the query's parameters."""
+    """What one binding shares: the catalog, the query's parameters, the views it has met."""
 
     catalog: Catalog
     params: Params = field(default_factory=Params)
+    views: list[Node] = field(default_factory=list)

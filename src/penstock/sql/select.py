@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from penstock.errors import SqlSyntaxError
 from penstock.logical.expr import Column, Expr, conjunction, conjuncts, walk
+from penstock.logical.failing import can_fail
 from penstock.logical.nodes import Distinct, Filter, Node, SetKind, SetOp
 from penstock.sql import coercion
 from penstock.sql.aggregates import Grouping, Item, is_aggregated
@@ -155,17 +156,21 @@ class QueryBinder:
                 bound += conjuncts(binder.condition(part))
         correlation = [c for c in bound if any(isinstance(e, Outer) for e in walk(c))]
         local = [c for c in bound if c not in correlation]
-        kept = [c for c in local if not absorb(source.tree, c)]
+        kept = [c for c in sorted(local, key=can_fail) if not absorb(source.tree, c)]
         plan = build(source.tree)
         if is_nrr(plan):
             raise nrr_refusal(plan, place_of(node.args["from_"]))
-        condition = conjunction(kept)
-        if condition is not None:
-            plan = Filter(plan, condition)
+        late = [c for c in kept if can_fail(c)] if predicates else []  # the subqueries guard them
+        plan = _filtered(plan, [c for c in kept if c not in late])
         subqueries = SubqueryBinder(self, source.scope)
         for predicate in predicates:
             plan = subqueries.apply(plan, predicate)
-        return plan, correlation
+        return _filtered(plan, late), correlation
+
+
+def _filtered(plan: Node, parts: list[Expr]) -> Node:
+    condition = conjunction(parts)
+    return plan if condition is None else Filter(plan, condition)
 
 
 def _and_parts(node: exp.Expr) -> list[exp.Expr]:

@@ -13,6 +13,7 @@ from sqlglot import exp
 from penstock.delta import EVERY_CHANGE, Emission
 from penstock.errors import Place
 from penstock.logical.expr import Literal
+from penstock.logical.on_error import OnError
 from penstock.schema import Schema
 
 Options = tuple[tuple[str, str], ...]
@@ -89,6 +90,7 @@ class Select(Statement):
     query: exp.Query
     history: bool = False
     emission: Emission = EVERY_CHANGE
+    on_error: OnError | None = None  # None: it says nothing, which is "fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

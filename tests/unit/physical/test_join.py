@@ -54,7 +54,7 @@ class Residual:
     def __init__(self, poison: int | None = None) -> None:
         self.poison = poison
 
-    def mask(self, rows):
+    def mask(self, rows, params=None, hidden=None):
         bad = rows[3] == (self.poison if self.poison is not None else -99)
         if bad.any():
             raise EvaluationError(bad, "poisoned")

@@ -34,7 +34,7 @@ class Source(Operator):
 
 
 class Residual:
-    def mask(self, rows):
+    def mask(self, rows, params=None, hidden=None):
         bad = rows[2] == 3
         if bad.any():
             raise EvaluationError(bad, "three")

@@ -39,7 +39,9 @@ BANDS = (
 class Residual:
     """Third columns differ; it has no value where the left one is 3."""
 
-    def mask(self, rows: Any) -> Any:
+    expr = "third columns differ"
+
+    def mask(self, rows: Any, params: Any = None, hidden: Any = None) -> Any:
         if (rows[3] == 3).any():
             raise EvaluationError(rows[3] == 3, "three")
         return rows[3] != rows[-1]

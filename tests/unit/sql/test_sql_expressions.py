@@ -223,7 +223,6 @@ SELECT = "SELECT * FROM r [NOW] WHERE "
         ("name SIMILAR TO 'x'", "PS-SQL-024", "1:29"),
         ("name LIKE 'x' ESCAPE '!'", "PS-SQL-024", "1:29"),
         ("count(*) > 1", "PS-SQL-021", "1:29"),
-        ("TRY_CAST(name AS INT) = 1", "PS-SQL-024", "1:29"),
     ],
 )
 def test_refused_expressions(text: str, code: str, place: str) -> None:

@@ -12,7 +12,7 @@ from penstock.delta import Bool
 from penstock.physical.expressions import numbers as exact
 from penstock.physical.expressions.arithmetic import DAY_US, bounded, coerce
 from penstock.physical.expressions.guard import attempt
-from penstock.physical.expressions.vec import Vec, from_arrow, strict
+from penstock.physical.expressions.vec import Vec, from_arrow, hidden, strict
 from penstock.types import DOUBLE, STRING, TIMESTAMP, Kind, SqlType, arrow_type
 
 _TRUE = pa.array(["true", "t", "yes", "y", "1"])
@@ -38,6 +38,11 @@ def cast(type_: SqlType, args: list[Vec]) -> Vec:
     if a.type.is_float:
         return _from_float(a, type_)
     return _whole(a, type_)
+
+
+def try_cast(type_: SqlType, args: list[Vec]) -> Vec:
+    """TRY_CAST(x AS type_): what cannot be cast is NULL; where x has no value there is none."""
+    return hidden(cast(type_, args), args[0].error, args[0].reason)
 
 
 def _whole(a: Vec, type_: SqlType) -> Vec:

@@ -14,6 +14,7 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.delta import I64, Bool
 from penstock.state.convert import F64, Native, canonical, column_array, fill_column, native_array
@@ -121,6 +122,18 @@ def errors_of(args: Sequence[Vec]) -> tuple[Bool | None, str]:
         if arg.error is not None:
             error, reason = either(error, arg.error), reason or arg.reason
     return error, reason
+
+
+def hidden(vec: Vec, left: Bool | None = None, reason: str = "") -> Vec:
+    """`vec` with NULL where it has no value; rows `left` still have none, for `reason`."""
+    if vec.error is None:
+        return vec
+    null = fit(either(vec.null, vec.error), vec.length)
+    text = vec.text
+    if text is not None:
+        text = pc.if_else(pa.array(null), pa.scalar(None, text.type), text)
+    error = fit(left, vec.length)
+    return Vec(vec.type, vec.length, vec.strings, vec.values, null, error, reason, text)
 
 
 def strict(

@@ -1,0 +1,183 @@
+"""ON ERROR NULL and SKIP ROW as a rewrite of the plan: what is left cannot fail.
+
+NULL puts a hiding function over every call that can fail. SKIP ROW puts one over every condition,
+below every projection a filter for the rows on which all of it can be computed, and above every
+GROUP BY one for the groups whose sums can be shown. So the setting is part of the template, every
+rule of the optimiser keeps it, and a row is judged the same when it comes and when it leaves. A
+view that the query reads keeps its own setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Literal
+
+from penstock.logical.expr import (
+    COMPARISONS,
+    Agg,
+    Call,
+    Column,
+    Expr,
+    chained,
+    columns_of,
+    conjunction,
+    conjuncts,
+    transform,
+)
+from penstock.logical.expr import Literal as Constant
+from penstock.logical.failing import COMPUTES, OR_NULL, OR_SKIP, QUIET, can_fail, fails_itself
+from penstock.logical.nodes import Filter, GroupBy, Join, JoinKind, Node, Project
+from penstock.types import BIGINT, BOOLEAN, Kind
+
+OnError = Literal["fail", "null", "skip"]
+KEY = "_key"
+"""How the columns are named that the binder adds for computed keys of a join."""
+_STRICT = (*COMPARISONS, "in", "like", "ilike", "starts_with")
+_KEEP_UNMATCHED = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL, JoinKind.ANTI)
+
+
+def apply(node: Node, on_error: OnError, views: Collection[Node]) -> Node:
+    """The plan of a query with this setting; `views` are subplans that have their own."""
+    if on_error == "fail":
+        return node
+    rewrite = _null if on_error == "null" else _skip
+    done: dict[int, Node] = {id(view): view for view in views}
+
+    def visit(part: Node) -> Node:
+        if id(part) not in done:
+            done[id(part)] = _over(part, rewrite, visit)
+        return done[id(part)]
+
+    return visit(node)
+
+
+def _over(node: Node, rewrite: Callable[[Node], Node], visit: Callable[[Node], Node]) -> Node:
+    """`node` over rewritten inputs, rewritten; the same object where nothing changes."""
+    if isinstance(node, Join) and rewrite is _skip and node.kind in _KEEP_UNMATCHED:
+        node = _unmatched_keys(node)
+    inputs = [visit(child) for child in node.inputs]
+    if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+        node = node.with_inputs(*inputs)
+    return rewrite(node)
+
+
+# ---- ON ERROR NULL -------------------------------------------------------------------
+def _null(node: Node) -> Node:
+    match node:
+        case Filter():
+            predicate = or_null(node.predicate)
+            return node if predicate is node.predicate else replace(node, predicate=predicate)
+        case Project():
+            exprs = tuple(or_null(e) for e in node.exprs)
+            return node if exprs == node.exprs else replace(node, exprs=exprs)
+        case Join(residual=Expr() as residual):
+            return replace(node, residual=or_null(residual))
+        case GroupBy():
+            aggs = tuple(_settled(agg, "null") for agg in node.aggs)
+            return node if aggs == node.aggs else replace(node, aggs=aggs)
+        case _:
+            return node
+
+
+def or_null(expr: Expr) -> Expr:
+    """`expr` in which every call that fails is NULL."""
+    if not can_fail(expr):
+        return expr
+
+    def wrap(part: Expr) -> Expr:
+        fails = isinstance(part, Call) and fails_itself(part)
+        return Call(part.type, OR_NULL, (part,)) if fails else part
+
+    return transform(expr, wrap)
+
+
+# ---- ON ERROR SKIP ROW ---------------------------------------------------------------
+def _skip(node: Node) -> Node:
+    match node:
+        case Filter():
+            predicate = _skipping(node.predicate)
+            return node if predicate is node.predicate else replace(node, predicate=predicate)
+        case Project():
+            return _computed(node)
+        case Join(residual=Expr() as residual):
+            return replace(node, residual=_skipping(residual))
+        case GroupBy():
+            return _shown(node)
+        case _:
+            return node
+
+
+def _skipping(condition: Expr) -> Expr:
+    """A condition that does not hold where it fails, conjunct by conjunct."""
+    if not can_fail(condition):
+        return condition
+    made = conjunction([_or_skip(part) for part in conjuncts(condition)])
+    assert made is not None
+    return made
+
+
+def _or_skip(part: Expr) -> Expr:
+    """NULL is as good as FALSE here; a comparison with constants stays one, for the index."""
+    if not can_fail(part):
+        return part
+    if isinstance(part, Call) and part.fn in _STRICT and not fails_itself(part):
+        value, *constants = part.args
+        if not any(columns_of(c) or can_fail(c) for c in constants):
+            return replace(part, args=(Call(value.type, OR_SKIP, (value,)), *constants))
+    return Call(BOOLEAN, OR_SKIP, (part,))
+
+
+def _computed(node: Project) -> Node:
+    """The projection of the rows on which all of its expressions have a value."""
+    risky = tuple(e for e in node.exprs if can_fail(e))
+    if not risky:
+        return node
+    exprs = tuple(Call(e.type, QUIET, (e,)) if e in risky else e for e in node.exprs)
+    fine = Filter(node.input, Call(BOOLEAN, COMPUTES, tuple(dict.fromkeys(risky))))
+    return replace(node, input=fine, exprs=exprs)
+
+
+def _shown(node: GroupBy) -> Node:
+    """The groups all of whose sums can be shown: those that are not NULL, or of nothing."""
+    aggs = tuple(_settled(agg, "skip") for agg in node.aggs)
+    risky = [i for i, agg in enumerate(aggs) if agg.on_error != "fail"]
+    if not risky:
+        return node
+    counts = tuple(Agg("count", aggs[i].arg, False, aggs[i].filter, BIGINT) for i in risky)
+    names = tuple(f"_count{i}" for i in risky)
+    wide = GroupBy(node.input, node.keys, aggs + counts, node.names + names)
+    first, conditions = len(node.keys), []
+    for place, i in enumerate(risky):
+        total, count = (Column(f.type, at, f.name) for at, f in (
+            (first + i, wide.schema[first + i]),
+            (first + len(aggs) + place, wide.schema[first + len(aggs) + place]),
+        ))  # fmt: skip
+        there = Call(BOOLEAN, "is_not_null", (total,))
+        nothing = Call(BOOLEAN, "eq", (count, Constant(BIGINT, 0)))
+        conditions.append(chained("or", [there, nothing]))
+    columns = tuple(Column(f.type, at, f.name) for at, f in enumerate(node.schema))
+    return Project(Filter(wide, chained("and", conditions)), columns, node.schema.names)
+
+
+def _settled(agg: Agg, on_error: OnError) -> Agg:
+    """The aggregate with the setting, if it can fail: sums of INT stay far below the limit."""
+    exact = agg.arg is not None and agg.arg.type.kind in (Kind.BIGINT, Kind.DECIMAL)
+    return replace(agg, on_error=on_error) if agg.fn == "sum" and exact else agg
+
+
+def _unmatched_keys(join: Join) -> Join:
+    """Where rows without a match stay, a key that fails matches nothing: the row stays too."""
+    left, right = (_keys_or_null(side) for side in join.inputs)
+    return replace(join, left=left, right=right)
+
+
+def _keys_or_null(side: Node) -> Node:
+    if not isinstance(side, Project):
+        return side
+    pairs = zip(side.exprs, side.names, strict=True)
+    made = tuple(
+        Call(e.type, OR_SKIP, (e,)) if name.startswith(KEY) and can_fail(e) else e
+        for e, name in pairs
+    )
+    return side if made == side.exprs else replace(side, exprs=made)

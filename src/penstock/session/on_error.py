@@ -1,0 +1,28 @@
+"""The setting ON ERROR of a query, as its text and the caller's keyword give it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+from penstock.errors import SqlSyntaxError
+from penstock.logical.on_error import OnError
+from penstock.sql.statements import Select
+
+
+def with_setting(select: Select, on_error: OnError | None) -> Select:
+    """The SELECT with the setting that a caller gave; its text may not ask for another."""
+    if on_error is None:
+        return select
+    if on_error not in get_args(OnError):
+        raise SqlSyntaxError(
+            f"on_error={on_error!r} is no setting",
+            remedy='give on_error="null", "skip" or "fail"',
+        )
+    if select.on_error not in (None, on_error):
+        raise SqlSyntaxError(
+            f"the text says ON ERROR otherwise than on_error={on_error!r}",
+            place=select.place,
+            remedy="say it once",
+        )
+    return replace(select, on_error=on_error)
