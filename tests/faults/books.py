@@ -86,8 +86,10 @@ class Books:
             self.watermark = newest if mark is None else max(mark, newest)
 
     def failed(self, name: str) -> None:
-        """A query must have failed: whoever reads it is told why."""
+        """A query must have failed: it has taken back what it showed, and then says why."""
         assert self.ps[name].status == "failed"
+        self._fold(name)
+        assert not self.folds[name].held
         for read in (self.ps[name].changes, self.ps[name].view):
             with pytest.raises(PenstockError) as caught:
                 read()
