@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 
 import penstock
 from oracle.fold import Fold, Values, bag, changes_of, rows_of, same, show
@@ -85,10 +86,14 @@ class Books:
             self.watermark = newest if mark is None else max(mark, newest)
 
     def failed(self, name: str) -> None:
-        """A query must have failed: it says why, and has taken back what it showed."""
+        """A query must have failed: it has taken back what it showed, and then says why."""
         assert self.ps[name].status == "failed"
         self._fold(name)
         assert not self.folds[name].held
+        for read in (self.ps[name].changes, self.ps[name].view):
+            with pytest.raises(PenstockError) as caught:
+                read()
+            assert clear_stop(caught.value).code == "PS-RUN-001"
         del self.queries[name], self.folds[name]
 
     def check(self) -> None:
