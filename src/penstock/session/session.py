@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time as wall_clock
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from penstock.session import (
     explain,
     feed,
     names,
+    once,
     progress,
     registration,
     show,
@@ -125,12 +126,23 @@ class Session:
 
     # ---- statements ------------------------------------------------------------------
     def sql(self, text: str) -> Any:
-        """Run one or more statements; returns the result of the last one."""
+        """Run one or more statements; returns the result of the last one.
+
+        A SELECT over views and tables is evaluated once and gives a pyarrow Table.
+        """
         result: Any = None
         with self._open():
-            for statement in parse_script(text):
-                result = self._execute(self._vault.hide(statement))
+            statements = parse_script(text)
+        for statement in statements:
+            result = self._run_statement(statement)
         return result
+
+    def _run_statement(self, statement: st.Statement) -> Any:
+        with self._open():
+            if not once.is_once(self, statement):
+                return self._execute(self._vault.hide(statement))
+        assert isinstance(statement, st.Select)
+        return once.answer(self, statement)  # it may wait for a batch, which needs the session
 
     def _execute(self, statement: st.Statement) -> Any:
         return statements.execute(self, statement)
@@ -214,8 +226,7 @@ class Session:
 
     def _view(self, name: str) -> pa.Table:
         with self._look():
-            info, template = self._running(name)
-            _check_keeps(template, name)
+            info = self._readable(name)
         return self._read_rows(info)
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
@@ -225,6 +236,18 @@ class Session:
             schema = self._registry.templates[info.template].plan.schema
             columns = to_arrow(held.rows, schema, self._engine.strings)
             return pa.Table.from_arrays(columns, schema=schema.arrow())
+
+    def _read_at_once(self, views: list[str]) -> Callable[[], list[pa.Table]]:
+        """What gives the answers of queries as they are now, in one step."""
+        found = [self._readable(name) for name in views]
+        tables = [self._read_rows(info) for info in found]
+        return lambda: tables
+
+    def _readable(self, name: str) -> QueryInfo:
+        """A query whose answer can be read."""
+        info, template = self._running(name)
+        _check_keeps(template, name)
+        return info
 
     def _view_all(self, readers: Readers) -> pa.Table:
         with self._look():
