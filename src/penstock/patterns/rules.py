@@ -32,6 +32,7 @@ from penstock.logical.nodes import (
     SetOp,
     TableScan,
     Unbounded,
+    ViewScan,
     Window,
     Windowed,
 )
@@ -109,6 +110,11 @@ def _of_window(window: Window, unwindowed: Pattern) -> Pattern:
 def _table(_node: TableScan) -> Pattern:
     """Rows of a table leave when a statement says so; a join with an NRR does not look at this."""
     return Pattern.STR
+
+
+@_rule(ViewScan)
+def _view(_node: ViewScan) -> Pattern:
+    return Pattern.STR  # rows leave when the view says so
 
 
 @_rule(Received)

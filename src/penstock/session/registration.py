@@ -14,6 +14,7 @@ from penstock.engine import blocks as b
 from penstock.engine.admission import convert, read_stream
 from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
 from penstock.kernels.changes import INSERT
+from penstock.logical.reads import views_of
 from penstock.optimizer.emit import choose_emits
 from penstock.schema import Schema
 from penstock.session import compile as compiling
@@ -331,4 +332,5 @@ def new_template(session: Session, compiled: Compiled, emission: Emission) -> Te
         compiling.time_unit(template, session._catalog),
         compiling.is_monotonic(template),
         lengths_of(template),
+        tuple(sorted({view.view for view in views_of(template)})),
     )

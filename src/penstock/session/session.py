@@ -51,6 +51,7 @@ from penstock.session.progress import Listener
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, save, take
+from penstock.session.standing import Standing, check_readers
 from penstock.session.values import event_time, parse_type
 from penstock.session.vault import Vault
 from penstock.session.windows import Lengths, warming
@@ -62,6 +63,7 @@ from penstock.sql import statements as st
 from penstock.sql.catalog import (
     MemoryCatalog,
     StreamDef,
+    ViewDef,
 )
 from penstock.sql.parser import parse_script, parse_statement
 from penstock.state.convert import to_arrow, to_rows
@@ -85,6 +87,7 @@ class Session:
         self._registry = Registry()
         self._lengths = Lengths(lambda: self._registry)
         self._texts = KnownTexts(self._lengths)
+        self._followed: dict[str, ViewDef] = {}  # views whose changes queries follow
         self._changelogs: dict[int, Changelog] = {}
         self._readers: dict[int, Readers] = {}  # by group of queries
         self._meters: dict[str, StreamMeter] = {}
@@ -174,7 +177,7 @@ class Session:
     def query(self, text: str, history: bool = False) -> Query:
         """Register a standing SELECT and return its handle."""
         with self._open():
-            prepared = self._texts.prepare(text, self._catalog)
+            prepared = self._texts.prepare(text, self._standing())
             return registration.register(self, prepared, None, text, history)
 
     def query_many(self, text: str, params: Any, history: bool = False) -> Queries:
@@ -188,13 +191,21 @@ class Session:
                 raise SqlSyntaxError(
                     "query_many() takes a SELECT", remedy="use sql() for statements"
                 )
-            compiled = compile_select(statement, self._catalog, self._lengths)
+            compiled = compile_select(statement, self._standing(), self._lengths)
             table = registration.params_table(params)
             rows, names = registration.param_rows(self, compiled, table)
             wants = history or statement.history
             return registration.add_queries(
                 self, compiled, statement.emission, wants, rows, names, text
             )
+
+    def _standing(self) -> Standing:
+        """What names mean to a query that is registered now."""
+        return Standing(self, {})
+
+    def _has_rows(self, stream: str) -> bool:
+        """Whether a stream may have brought rows."""
+        return self._meters[stream].accepted > 0
 
     def _stats(self) -> Stats:
         return measured_stats(self._meters, self._engine)
@@ -306,6 +317,7 @@ class Session:
         with self._open():
             chosen = [(self._registry.groups[number], some) for number, some in places]
             dropping.check_sinks(self, chosen)
+            check_readers(self, chosen)
             for group, some in chosen:
                 group.dropped[some] = True
             running = [(group, group.running(some)) for group, some in chosen]

@@ -31,6 +31,7 @@ from penstock.session.portable import portable
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.session import Session
+from penstock.session.standing import Standing
 from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.changes import own_columns, whose
@@ -205,6 +206,10 @@ class ShardedSession(Session):
         with self._open():
             self._begin("advance", stream, ts)
             super().advance(stream, ts)
+
+    def _standing(self) -> Standing:
+        """A call that is repeated reads views as it did."""
+        return Standing(self, self._note(dict))
 
     def _new_template(
         self, known: TemplateInfo | None, compiled: Compiled, emission: Emission

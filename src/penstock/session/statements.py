@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
-from penstock.logical.nodes import Scan, TableScan, walk
+from penstock.logical.reads import streams_of, tables_of
 from penstock.session import explain, names, registration, show, tables
 from penstock.session.compile import Compiled, compile_bound, compile_select
 from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
 from penstock.session.query import Query
+from penstock.session.standing import Standing
 from penstock.sharing.registry import TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.binder import bind
@@ -67,7 +68,7 @@ def _do_delete(session: Session, statement: st.Delete) -> None:
 def _do_createview(session: Session, statement: st.CreateView) -> Query:
     if names.is_taken(session, statement.name, statement.if_not_exists):
         return session[statement.name]
-    bound = bind(statement.select.query, session._catalog)
+    bound = bind(statement.select.query, session._standing())
     compiled = compile_bound(bound, statement.select.emission, session._lengths)
     query = _register(session, statement.select, compiled, statement.name, statement.source)
     session._catalog.add(ViewDef(statement.name, bound.node))
@@ -75,7 +76,7 @@ def _do_createview(session: Session, statement: st.CreateView) -> Query:
 
 
 def _do_select(session: Session, statement: st.Select) -> Query:
-    compiled = compile_select(statement, session._catalog, session._lengths)
+    compiled = compile_select(statement, session._standing(), session._lengths)
     return _register(session, statement, compiled, None, statement.source)
 
 
@@ -158,16 +159,11 @@ def _do_describe(session: Session, statement: st.Describe) -> pa.Table:
 def _do_explain(session: Session, statement: st.Explain) -> str:
     if isinstance(statement.target, str):
         return session._explain_query(statement.target)
-    compiled = compile_select(statement.target, session._catalog, session._lengths.trial())
+    catalog, lengths = Standing(session, {}), session._lengths.trial()
+    compiled = compile_select(statement.target, catalog, lengths)
     return explain.explain_select(session, compiled, statement.target.emission)
 
 
 def _reads(info: TemplateInfo) -> set[str]:
     """Streams and tables of a template, as written (the plan may have lost some)."""
-    found = set()
-    for node in walk(info.template):
-        if isinstance(node, Scan):
-            found.add(node.stream)
-        elif isinstance(node, TableScan):
-            found.add(node.table)
-    return found
+    return {*streams_of(info.template), *tables_of(info.template)}

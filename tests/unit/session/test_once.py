@@ -48,7 +48,7 @@ def test_it_gives_the_views_rows_now(ps):
         ("SELECT name, n FROM v JOIN names USING (k) WHERE n > 1", [("one", 2)]),
         ("SELECT v.k FROM v JOIN w ON v.n = w.most", [(1,)]),
         ("SELECT n, count(*) AS c FROM v GROUP BY n HAVING count(*) > 1", [(1, 2)]),
-        ("WITH big AS (SELECT k FROM v WHERE total > 6) SELECT k FROM big ORDER BY k", [(1,), (2,)]),
+        ("WITH b AS (SELECT k FROM v WHERE total > 6) SELECT k FROM b ORDER BY k", [(1,), (2,)]),
         ("SELECT k FROM names EXCEPT SELECT k FROM v WHERE k < 3", [(3,)]),
         ("SELECT k FROM v WHERE NOT EXISTS (SELECT 1 FROM names m WHERE m.k = v.k)", []),
         ("SELECT rate FROM rates", [(0.5,)]),
