@@ -17,6 +17,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.template import Template
 from penstock.logical.expr import Param
 from penstock.logical.nodes import Node, Range, Scan, Windowed, walk
+from penstock.logical.reads import views_of
 from penstock.optimizer.cost import cost
 from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
@@ -120,8 +121,11 @@ def placement(plan: Distributed, session: Session) -> str:
         f"{r.stream} {_spread(r.spread, session._engine.sources[r.stream].schema.names)}"
         for r in plan.routes
     )
+    read = views_of(plan.view, *(send.node for send in plan.sends))
+    views = ", ".join(f"view {name} where it is" for name in sorted({v.view for v in read}))
+    routes = ", ".join(filter(None, (routes, views)))
     if not plan.sends:
-        return f"runs on: level 1, {where}; {routes or 'tables only'}"
+        return f"runs on: level {plan.levels}, {where}; {routes or 'tables only'}"
     sent = ", ".join(sorted({_spread(s.spread, s.node.schema.names) for s in plan.sends}))
     final = f"rows {sent}" if plan.home is None else f"final on {where}"
     return f"runs on: two levels; level 1, every shard: {routes}; level 2: {final}"
@@ -159,7 +163,7 @@ def explain_select(session: Session, compiled: Compiled, emission: Emission) -> 
     head = [f"parameters: {_parameters(compiled.params, constants, lengths)}"]
     if (deployed := _deployed(session)) is not None:
         shards = session._job.shards  # type: ignore[attr-defined]
-        head.append(placement(place(block, engine, shards, deployed.routes).plan, session))
+        head.append(placement(place(block, engine, shards, deployed).plan, session))
     shown = engine.templates[1]
     return "\n".join([*head, *tree(shown, session), *legend(shown)])
 

@@ -26,7 +26,7 @@ from penstock.errors import PenstockError
 from penstock.session import feed, inbox, progress, registration
 from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
-from penstock.session.placement import Deployed
+from penstock.session.placement import Deployed, place
 from penstock.session.portable import portable
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
@@ -215,10 +215,12 @@ class ShardedSession(Session):
         self, known: TemplateInfo | None, compiled: Compiled, emission: Emission
     ) -> TemplateInfo:
         del known  # a template whose queries failed may still be on its way out
-        return cast(
-            TemplateInfo,
-            self._note(lambda: registration.new_template(self, compiled, emission)),
-        )
+        found = self._note(lambda: registration.new_template(self, compiled, emission))
+        info = cast(TemplateInfo, found)
+        if info.views:  # refuse what cannot be placed before anything is changed
+            block = registration.template_block(info)
+            place(block, self._engine, self._job.shards, self._deployed)
+        return info
 
     def stats(self) -> dict[str, Any]:
         """What the session holds; flows, joins and SteMs are those of the shards."""

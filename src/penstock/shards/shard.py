@@ -42,6 +42,7 @@ class Shard(ABC):
         self.engine = Engine(arena, alone=False)
         self.engine.apply(list(self.spec.blocks()))
         self._subscribers = {key: self._open(made) for key, made in self.spec.templates.items()}
+        self.engine.views.row_of = self._row_of
         self._coming_or_going: set[int] = set()  # templates some of whose queries do, in this step
         self.changes_out = 0  # rows of changes since this object was made
         self._results: list[wire.Result] = []
@@ -124,6 +125,10 @@ class Shard(ABC):
     def _open(self, template: b.AddTemplate) -> Subscribers:
         scope = self.engine.arena.scope(f"subscribers/{template.key}")
         return Subscribers(scope, len(template.params))
+
+    def _row_of(self, template: int, query: int) -> int | None:
+        subscribers = self._subscribers.get(template)
+        return None if subscribers is None else subscribers.row_of(query)
 
     def _is_home(self, block: e.Deploy) -> bool:
         return block.plan.home is None or block.plan.home == self.index
