@@ -147,14 +147,14 @@ def explain_select(session: Session, compiled: Compiled, emission: Emission) -> 
     stats = session._stats()
     node = optimise(compiled.template, stats, session._off)
     emits = tuple(choose_emits(node, stats).items())
-    engine = Engine()
+    engine, key = Engine(), session._registry.next_template
     blocks: list[b.Block] = []
     for name, source in session._engine.sources.items():
         blocks.append(b.AddStream(name, source.schema, 0))
     for name, table in session._engine.tables.items():
         blocks.append(b.AddTable(name, table.schema))
     engine.ctx.udfs.update(session._engine.ctx.udfs)
-    block = b.AddTemplate(1, node, compiled.params, emission, emits)
+    block = b.AddTemplate(key, node, compiled.params, emission, emits)
     engine.apply([*blocks, block])
     row = literal_rows(compiled.literals, engine.strings)
     lifted = Schema(compiled.params.fields[compiled.explicit :])
@@ -164,7 +164,7 @@ def explain_select(session: Session, compiled: Compiled, emission: Emission) -> 
     if (deployed := _deployed(session)) is not None:
         shards = session._job.shards  # type: ignore[attr-defined]
         head.append(placement(place(block, engine, shards, deployed).plan, session))
-    shown = engine.templates[1]
+    shown = engine.templates[key]
     return "\n".join([*head, *tree(shown, session), *legend(shown)])
 
 
