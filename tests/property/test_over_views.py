@@ -64,7 +64,7 @@ def _registered(ps: penstock.Session, text: str) -> penstock.Query | None:
             ps.sql("CREATE MATERIALIZED VIEW up AS SELECT * FROM base")
         return ps.query(text)
     except penstock.PenstockError as error:
-        if error.code != "PS-PLAN-007":
+        if error.code != "PS-PLAN-008":
             raise
         tally["over views: on other shards"] += 1
         return None

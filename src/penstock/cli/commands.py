@@ -119,7 +119,9 @@ class Commands:
 
     # ---- output ----------------------------------------------------------------------
     def _view(self, name: str) -> None:
-        self.console.print(rich_table(self.session[name].view(), name))
+        view = self.session[name].view()
+        self.console.print(rich_table(view, name))
+        print_note(self.console, view)
 
     def _changes(self, name: str) -> None:
         self.console.print(rich_table(self.session[name].changes(), name, hidden=HIDDEN))

@@ -185,3 +185,10 @@ class ParquetWriter:
         """Close the sinks."""
         for sink in self.sinks.values():
             sink.close()
+
+
+def print_note(console: Console, answer: pa.Table) -> None:
+    """What is to be known of an answer, if it says so."""
+    said = (answer.schema.metadata or {}).get(NOTE)
+    if said:
+        console.print(said.decode(), style="dim", markup=False, highlight=False)

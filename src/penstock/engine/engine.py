@@ -117,6 +117,11 @@ class Engine:
         self._moved.add(block.name)  # it may be there already, in the arena
         return set()
 
+    def _take_setretain(self, block: b.SetRetain, output: b.Output) -> set[int]:
+        self.sources[block.stream].retain = block.retain
+        self._moved.add(block.stream)
+        return set()
+
     def _take_addtable(self, block: b.AddTable, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"tables/{block.name}")
         self.tables[block.name] = TableStore(scope, block.schema)

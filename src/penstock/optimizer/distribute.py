@@ -92,7 +92,7 @@ def _spread_view(plan: Node) -> PlanError:
     view = views_of(plan)[0].view
     return PlanError(
         f"the answer of view {view} lies on several shards, and this query needs it elsewhere",
-        code="PS-PLAN-007",
+        code="PS-PLAN-008",
         remedy="register the query before the streams of the view bring rows: both are then "
         f"planned together; or write the definition of {view} into the query, WITH HISTORY",
     )

@@ -24,6 +24,7 @@ from penstock.optimizer.emit import choose_emits
 from penstock.patterns.edge import Pattern
 from penstock.physical.operator import Operator
 from penstock.schema import Schema
+from penstock.session import history
 from penstock.session.compile import Compiled, optimise
 from penstock.session.placement import Deployed, place
 from penstock.session.values import literal_rows
@@ -54,6 +55,8 @@ def explain_query(session: Session, info: QueryInfo) -> str:
         f"query {info.name}: template {info.template}, parameters: {params}",
         f"shared by: {shown}",
     ]
+    if (note := history.note(session, info)) is not None:
+        head.append(note)
     deployed = _deployed(session)
     if deployed is not None:
         head.append(placement(deployed[info.template].plan, session))

@@ -32,6 +32,8 @@ class StreamMeter:
         self.last_tick = self.last_push
         self.first_ts: int | None = None
         self.last_ts: int | None = None
+        self.retained_from: int | None = None  # rows before were discarded under another RETAIN
+        self.retained_at: int | None = None  # the entry that set RETAIN, until it has been run
         self._late: list[pa.Table] = []
         self._quarantine: list[pa.Table] = []
         self._sample: I64 = np.empty((1 + len(stream.schema), 0), np.int64)

@@ -19,7 +19,7 @@ from penstock.delta import BEGINNING, Level
 from penstock.errors import DataError, StateError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
-from penstock.session import delivery, feed, image, names
+from penstock.session import delivery, feed, history, image, names
 from penstock.session.kept_out import KeptOut
 from penstock.session.session import _DAY_US
 from penstock.session.sharded import ShardedSession
@@ -100,6 +100,13 @@ class OnSpark(ShardedSession):
     def _is_external(self, stream: str) -> bool:
         found = self._catalog.relation(stream)
         return isinstance(found, StreamDef) and found.format is not None
+
+    def _has_rows(self, stream: str) -> bool:
+        """Rows of a batch that runs are not counted yet."""
+        return super()._has_rows(stream) or self._unseen(stream) is not None
+
+    def _unseen(self, stream: str) -> int | None:
+        return self._number if self._is_external(stream) and self._spark_job.running else None
 
     def _declare(self, stream: StreamDef) -> None:
         if stream.format is None:
@@ -229,6 +236,7 @@ class OnSpark(ShardedSession):
         self._take_status(batch)
         super()._take_batch(batch)
         self._serve(batch)
+        history.settle(self, batch.entry)
         self._retired = [(at, d) for at, d in self._retired if at > batch.entry]
 
     # ---- views -----------------------------------------------------------------------

@@ -20,6 +20,7 @@ from penstock.engine.engine import Engine
 from penstock.errors import QueryFailed, SqlSyntaxError
 from penstock.optimizer.emit import choose_emits
 from penstock.optimizer.stats import Stats, TableStats
+from penstock.session import history
 from penstock.session.compile import Compiled, compile_select, optimise
 from penstock.session.ordering import take_off
 from penstock.session.values import literal_rows
@@ -62,9 +63,11 @@ def answer(session: Session, select: st.Select) -> pa.Table:
         compiled = compile_select(replace(select, query=query), catalog)
         _check_parameters(compiled)
         views = [name for name in sorted(names) if name not in tables]
+        notes = (history.note(session, session._query_info(name)) for name in views)
+        said = next(filter(None, notes), None)
         read = session._read_at_once(views)
     rows = tables | dict(zip(views, read(), strict=True))
-    return ordering.apply(_evaluate(compiled, catalog, rows))
+    return history.labelled(ordering.apply(_evaluate(compiled, catalog, rows)), said)
 
 
 def _as_tables(session: Session, names: set[str]) -> tuple[MemoryCatalog, Contents]:

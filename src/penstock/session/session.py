@@ -36,6 +36,7 @@ from penstock.session import (
     dropping,
     explain,
     feed,
+    history,
     names,
     once,
     progress,
@@ -207,6 +208,15 @@ class Session:
         """Whether a stream may have brought rows."""
         return self._meters[stream].accepted > 0
 
+    def _unseen(self, stream: str) -> int | None:
+        """The entry until whose batch is run the time of a stream is not known here."""
+        return None
+
+    @property
+    def _is_repeating(self) -> bool:
+        """Whether a call of a former process is repeated, which was judged then."""
+        return False
+
     def _stats(self) -> Stats:
         return measured_stats(self._meters, self._engine)
 
@@ -238,7 +248,8 @@ class Session:
     def _view(self, name: str) -> pa.Table:
         with self._look():
             info = self._readable(name)
-        return self._read_rows(info)
+            said = history.note(self, info)
+        return history.labelled(self._read_rows(info), said)
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
         """The answer of a query at its clock."""

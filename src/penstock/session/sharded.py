@@ -147,6 +147,10 @@ class ShardedSession(Session):
         """The number of the entry that the present call becomes."""
         return self._repeated or self._job.next_entry
 
+    @property
+    def _is_repeating(self) -> bool:
+        return self._replayed is not None
+
     def _replay(self, number: int, call: Call) -> None:
         """Repeat a call of a former process, entry `number`, on this session's own state."""
         self._replayed, self._repeated = list(call.notes), number

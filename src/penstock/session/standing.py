@@ -79,6 +79,6 @@ def check_readers(session: Session, chosen: Chosen) -> None:
                 for reader in registry.some_names(template, 1):
                     raise NameError_(
                         f"{name} is read by {reader}",
-                        code="PS-NAME-003",
+                        code="PS-NAME-009",
                         remedy=f"drop {reader} first",
                     )

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
 from penstock.logical.reads import streams_of, tables_of
-from penstock.session import explain, names, registration, show, tables
+from penstock.session import explain, history, names, registration, show, tables
 from penstock.session.compile import Compiled, compile_bound, compile_select
 from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
@@ -18,6 +18,7 @@ from penstock.session.query import Query
 from penstock.session.standing import Standing
 from penstock.sharing.registry import TemplateInfo
 from penstock.sql import statements as st
+from penstock.sql.alter import SetRetain
 from penstock.sql.binder import bind
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
 
@@ -41,6 +42,10 @@ def add_stream(session: Session, stream: StreamDef) -> None:
     session._catalog.add(stream)
     session._meters[stream.name] = StreamMeter(stream)
     session._apply([b.AddStream(stream.name, stream.schema, stream.retain or 0)])
+
+
+def _do_setretain(session: Session, statement: SetRetain) -> None:
+    history.set_retain(session, statement)
 
 
 def _do_createtable(session: Session, statement: st.CreateTable) -> None:

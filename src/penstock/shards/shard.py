@@ -8,6 +8,7 @@ output. State is the engine's arena and the `spec`, which builds the same operat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,8 @@ class Shard(ABC):
                 self.spec.routing = block.routing
             case b.AddStream():
                 self.spec.streams[block.name] = block
+            case b.SetRetain():
+                return self._set_retain(block)
             case b.AddTable():
                 self.spec.tables[block.name] = block
             case b.AddUdf():
@@ -89,6 +92,13 @@ class Shard(ABC):
             case e.Read():
                 return []
         return [block]
+
+    def _set_retain(self, block: b.SetRetain) -> list[b.Block]:
+        """The stream's log and those of its routes keep as much."""
+        made = self.spec.streams[block.stream]
+        self.spec.streams[block.stream] = replace(made, retain=block.retain)
+        routes = [n for n, route in self.spec.routes.items() if route.stream == block.stream]
+        return [b.SetRetain(name, block.retain) for name in (block.stream, *routes)]
 
     def _add_queries(self, block: e.AddQueries) -> list[b.Block]:
         template = self.spec.templates.get(block.template)

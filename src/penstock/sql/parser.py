@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.delta import Emission
 from penstock.errors import Place, SqlSyntaxError
 from penstock.sql import ddl, dml_syntax
+from penstock.sql.alter import alter_stream
 from penstock.sql.cursor import Cursor, Text
 from penstock.sql.dialect import parse_query, tokenize
 from penstock.sql.statements import (
@@ -22,11 +23,12 @@ from penstock.sql.statements import (
 
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "SINKS")
 _HELP = (
-    "a statement starts with CREATE, DROP, INSERT, UPDATE, DELETE, SELECT, WITH, SHOW, "
+    "a statement starts with CREATE, ALTER, DROP, INSERT, UPDATE, DELETE, SELECT, WITH, SHOW, "
     "DESCRIBE or EXPLAIN"
 )
 
 _CONTINUED = {
+    "ALTER": "STREAM",
     "CREATE": "STREAM, TABLE, MATERIALIZED VIEW or SINK",
     "INSERT": "INTO",
     "DELETE": "FROM",
@@ -174,6 +176,7 @@ _READERS: tuple[tuple[str, Callable[[Cursor], Statement]], ...] = (
     ("CREATE MATERIALIZED VIEW", _if_not_exists(_view)),
     ("CREATE VIEW", _plain_view),
     ("DROP", ddl.drop),
+    ("ALTER STREAM", alter_stream),
     ("INSERT INTO", dml_syntax.insert),
     ("UPDATE", dml_syntax.update),
     ("DELETE FROM", dml_syntax.delete),

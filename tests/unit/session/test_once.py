@@ -81,7 +81,7 @@ def test_the_last_statement_of_a_script_counts(ps):
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("SELECT * FROM passed", "PS-PLAN-004"),
+        ("SELECT * FROM passed", "PS-VIEW-005"),
         ("SELECT * FROM v ORDER BY n + 1", "PS-SQL-010"),
         ("SELECT * FROM v ORDER BY x", "PS-NAME-002"),
         ("SELECT * FROM v ORDER BY 9", "PS-NAME-002"),

@@ -130,7 +130,7 @@ def test_a_view_that_others_follow_is_dropped_after_them(ps):
     q = ps.query("SELECT * FROM v")
     with pytest.raises(penstock.PenstockError, match="v is read by q1") as error:
         ps.sql("DROP VIEW v")
-    assert error.value.code == "PS-NAME-003"
+    assert error.value.code == "PS-NAME-009"
     assert rows(q) == [(1, 1)]
     q.drop()
     assert q.changes().column("_change_type").to_pylist() == ["insert", "delete"]
@@ -163,7 +163,8 @@ def test_who_follows_a_view_that_fails_fails_with_it(ps):
 
 def test_a_view_that_shows_rows_with_their_queries(ps):
     ps.sql(
-        "CREATE MATERIALIZED VIEW v AS SELECT k, a FROM r [RANGE 5] WHERE a > 1 EMIT CHANGES PER ROW"
+        "CREATE MATERIALIZED VIEW v AS SELECT k, a FROM r [RANGE 5] WHERE a > 1 "
+        "EMIT CHANGES PER ROW"
     )
     push(ps, "r", (1, 5, 1), (1, 1, 1))
     q = ps.query("SELECT k, a FROM v")
@@ -215,7 +216,8 @@ def test_it_goes_on_after_a_restart(tmp_path):
 
 def test_what_shards_would_have_to_move_is_refused_with_the_remedy():
     with connected(2) as ps:
-        text = "SELECT x.a, count(*) AS n FROM r [RANGE 9] x JOIN s [RANGE 9] y ON x.k = y.k GROUP BY x.a"
+        joined = "r [RANGE 9] x JOIN s [RANGE 9] y ON x.k = y.k"
+        text = f"SELECT x.a, count(*) AS n FROM {joined} GROUP BY x.a"
         ps.sql(f"CREATE MATERIALIZED VIEW v AS {text}")
         push(ps, "r", (1, 5, 1), (2, 6, 1))
         push(ps, "s", (1, 5, 1), (2, 6, 1))
@@ -223,6 +225,6 @@ def test_what_shards_would_have_to_move_is_refused_with_the_remedy():
         before = ps.stats()["templates"]
         with pytest.raises(penstock.PenstockError, match="several shards") as error:
             ps.query("SELECT max(n) AS n FROM v")
-        assert error.value.code == "PS-PLAN-007"
+        assert error.value.code == "PS-PLAN-008"
         assert ps.stats()["templates"] == before
         assert ps.sql("SELECT max(n) AS n FROM v").to_pylist() == [{"n": 1}]

@@ -1,0 +1,40 @@
+"""ALTER STREAM name …: what can be changed of a stream that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.sql.cursor import Cursor
+from penstock.sql.ddl import origin
+from penstock.sql.statements import Statement
+from penstock.sql.units import Span
+
+Read = Callable[[Cursor, str], Statement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRetain(Statement):
+    """ALTER STREAM name SET RETAIN length | NONE: how much history it keeps from now on."""
+
+    name: str
+    length: Span | None
+
+
+def alter_stream(cursor: Cursor) -> Statement:
+    """Read what follows ALTER STREAM."""
+    name = cursor.name("the stream's name")
+    for words, read in _CHANGES.items():
+        if cursor.accept(words):
+            return read(cursor, name)
+    told = " or ".join(_CHANGES)
+    cursor.fail(told, f"write ALTER STREAM {name} {told} …")
+
+
+def _retain(cursor: Cursor, name: str) -> SetRetain:
+    place, source = origin(cursor)
+    length = None if cursor.accept("NONE") else cursor.span()
+    return SetRetain(name=name, length=length, place=place, source=source)
+
+
+_CHANGES: dict[str, Read] = {"SET RETAIN": _retain}
