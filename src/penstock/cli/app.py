@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from rich.console import Console
 
 from penstock.cli.feed import Input, declared_input, parse_input
@@ -94,9 +95,9 @@ class App:
             with located(self.plan.script, piece):
                 result = self.session.sql(text)
             match statement:
-                case CreateView() | Select():
+                case CreateView() | Select() if not isinstance(result, pa.Table):
                     self.queries.append(result)
-                case Show() | Describe():
+                case Show() | Describe() | Select():
                     console.print(rich_table(result))
                 case Explain():
                     console.print(result, markup=False, highlight=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.panel import Panel
 
 from penstock.cli.feed import parse_input
-from penstock.cli.output import HIDDEN, counted, rich_table
+from penstock.cli.output import HIDDEN, counted, print_note, rich_table
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:

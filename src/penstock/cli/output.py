@@ -17,6 +17,7 @@ from rich.text import Text
 
 from penstock.errors import PenstockError
 from penstock.inprocess.sinks import Sink, file_name, json_lines, open_sink
+from penstock.session.history import NOTE
 
 STYLES = {
     "insert": ("+", "green"),

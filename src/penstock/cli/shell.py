@@ -18,11 +18,12 @@ from rich.console import Console
 
 import penstock
 from penstock.cli.commands import Commands
-from penstock.cli.output import rich_table
+from penstock.cli.output import print_note, rich_table
 from penstock.cli.report import print_error
 from penstock.cli.runner import open_session, runner_options
 from penstock.cli.script import Piece, Script, ScriptError, located
 from penstock.errors import PenstockError
+from penstock.session.once import is_once
 from penstock.sql.parser import parse_statement
 from penstock.sql.statements import CreateView, Select
 
@@ -132,7 +133,7 @@ class Shell:
 
     def _statement(self, piece: Piece) -> None:
         statement = parse_statement(piece.text)
-        if isinstance(statement, Select):
+        if isinstance(statement, Select) and not is_once(self.session, statement):
             name = self.session.query(piece.text).name
             self.console.print(f"query [bold]{name}[/] is standing; \\watch {name} shows it")
             return
@@ -143,5 +144,6 @@ class Shell:
             self.console.print(result, markup=False, highlight=False, soft_wrap=True)
         elif isinstance(result, pa.Table):
             self.console.print(rich_table(result))
+            print_note(self.console, result)
         else:
             self.console.print("ok", style="dim")

@@ -78,7 +78,7 @@ class ViewScanOp(Operator):
         n = int(np.searchsorted(self._times(), clock.now, "right"))
         left = int(self._regs[_COUNT]) - n
         words = self.scope["waiting"]
-        taken = words[:n].copy()
+        taken = cast(I64, words[:n].copy())
         words[:left] = words[n : n + left].copy()
         self._regs[_COUNT] = left
         ts = np.full(n, clock.now) if clock.at_commit else np.maximum(taken[:, _TS], clock.before)

@@ -199,4 +199,4 @@ def filled_at(session: Session, group: Group, places: I64) -> I64:
         return full
     template = session._engine.templates[group.template]
     own = started + longest(info.windows, template.queries.params_of(group.qids[places]))
-    return np.maximum(full, np.where(template.clock < own, own, BEGINNING))
+    return np.asarray(np.maximum(full, np.where(template.clock < own, own, BEGINNING)))
