@@ -14,7 +14,7 @@ MANY  := -n logical --dist worksteal -q
 # for what runs on Spark: the Java that was found; empty when there is none
 JAVA  := JAVA_HOME="$$(tools/find-java 2>/dev/null || true)"
 
-.PHONY: help setup demo test check lint types unit golden property spark kill kafka bench docs clean
+.PHONY: help setup demo test check lint types unit golden property few spark kill faults kafka bench docs clean
 
 help: ## list the targets
 	@echo "Penstock: very many standing SQL queries, exact over live streams"
@@ -39,13 +39,13 @@ $(STAMP): pyproject.toml constraints.txt tools/find-python tools/find-java
 	fi
 	@touch $@
 
-demo: setup ## 200,000 rows of network traffic, 1,005 standing queries, on Spark
+demo: setup ## 10 million rows of network traffic, 1,005 standing queries, on Spark
 	@$(JAVA) $(BIN)/penstock demo
 
 test: setup ## everything CI runs: ruff, mypy, unit, golden, property, Spark tests, documentation
 	@$(MAKE) check
 
-check: lint types unit golden property spark docs ## the checks of `make test`
+check: lint types unit golden property few spark docs ## the checks of `make test`
 
 lint: setup ## ruff
 	@echo "==> ruff"
@@ -69,13 +69,21 @@ property: setup ## random plans and streams against DuckDB (PROFILE=ci|nightly)
 	@echo "==> property tests"
 	@if [[ -d tests/property ]]; then PENSTOCK_PROFILE=$(or $(PROFILE),ci) $(PYTEST) $(MANY) tests/property; else echo "none yet"; fi
 
+few: setup ## a few faults without Spark: damaged files, full disks, broken functions, odd rows
+	@echo "==> faults"
+	@$(PYTEST) $(MANY) tests/faults $(addprefix --ignore=,$(wildcard tests/faults/test_spark_*.py))
+
 spark: setup ## tests on a real, local Spark (needs Java)
 	@echo "==> Spark tests"
-	@$(JAVA) $(PYTEST) $(if $(PYTEST_ARGS),,-n 2 --dist loadfile --no-loadscope-reorder) tests/spark
+	@$(JAVA) $(PYTEST) $(if $(PYTEST_ARGS),,-n 2 --dist loadfile --no-loadscope-reorder) tests/spark tests/faults/test_spark_*.py
 
 kill: setup ## kill drivers and workers at every point, for long (make spark takes a few points)
 	@echo "==> kill tests"
 	@$(JAVA) PENSTOCK_KILL=all $(PYTEST) tests/spark/test_kill.py
+
+faults: setup ## every fault, for long: kills, damaged files, full disks, floods (make test takes a few)
+	@echo "==> faults"
+	@$(JAVA) PENSTOCK_FAULTS=all $(PYTEST) tests/faults
 
 kafka: setup ## sources and sinks in Kafka, on a broker of the tests' own (needs Java and Maven)
 	@echo "==> Kafka and Spark's connector, into .kafka"

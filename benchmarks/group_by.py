@@ -1,4 +1,7 @@
-"""GROUP BY: sliding count, sum and max by 1,000 keys over a minute, exact per row or per batch."""
+"""GROUP BY: sliding count, sum and max by 1,000 keys over a minute, exact per row or per batch.
+
+The second query adds up amounts in doubles.
+"""
 
 from __future__ import annotations
 
@@ -11,5 +14,10 @@ SQL = (
 )  # fmt: skip
 
 
+DOUBLES = SQL.replace("sum(a)", "sum(a / 100)")
+
+
 def run(scale: float = 1.0) -> Result:
-    return throughput(SQL, cut({"r": stream(int(ROWS * scale), KEYS, SECONDS, seed=1)}))
+    batches = cut({"r": stream(int(ROWS * scale), KEYS, SECONDS, seed=1)})
+    doubles = throughput(DOUBLES, batches)
+    return throughput(SQL, batches) | {f"doubles, {name}": doubles[name] for name in doubles}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.console import Console
 
 import penstock
 from penstock.cli import demo
@@ -49,6 +50,7 @@ _QUERIES = (
     "SELECT k FROM r [PARTITION BY k ROWS 2] INTERSECT SELECT k FROM s [RANGE 3]",
     "SELECT k FROM r [RANGE 5] WHERE k NOT IN (SELECT k FROM s [RANGE 4])",
     "SELECT count(*) AS n, sum(a) AS s, max(x) AS m, min(name) AS f FROM r [RANGE 9 SLIDE 3]",
+    "SELECT sum(x) AS s, avg(a) AS m FROM r [RANGE 9]",
     "SELECT k, avg(x) AS m, stddev(x) AS d, median(a) AS e, count(DISTINCT name) AS c, max(a) AS g"
     " FROM r [RANGE 5] GROUP BY k HAVING count(*) > 1",
     "SELECT r.k, max(s.a) AS m, min(s.x) AS f FROM r [RANGE 5] JOIN s [RANGE 5] ON r.k = s.k"
@@ -124,11 +126,12 @@ def compile_kernels() -> None:
             _run(session, "kernels" if shards is None else "kernels of shards")
             _renew_texts(session)
     with penstock.connect(runner="inprocess", shards=2) as session:
-        tallies = demo.register(session, 1_000, dict.fromkeys(LINKS, ""))
-        for link, rows in Traffic(rows=24_000).batches(12_000):
+        traffic = Traffic(rows=24_000)
+        shows = demo.Demo(session, traffic, Console(quiet=True))
+        demo.register(shows, 1_000, dict.fromkeys(LINKS, ""))
+        for link, rows in traffic.batches(12_000):
             session.push(link, rows)
-        for tally in tallies:
-            tally.read()
+        shows.read()
     if sys.stderr.isatty():
         print(file=sys.stderr)
 

@@ -6,8 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from oracle.fold import Values, bag, rows_of
 from penstock.errors import PenstockError
+from penstock.session.asking import Question
+from penstock.session.sharded import ShardedSession
 
 
 def views(session: Any, queries: Iterable[Any]) -> dict[Any, Counter[Values]]:
@@ -21,15 +25,16 @@ def views(session: Any, queries: Iterable[Any]) -> dict[Any, Counter[Values]]:
             continue
         if template.monotonic or session[query.name] != query:
             continue
-        if hasattr(session, "_ask"):
-            asked.append((query, session._ask(info), info))
+        if isinstance(session, ShardedSession):
+            question = Question(template, info)
+            session._pose(question, np.array([info.qid]))
+            asked.append((query, question))
         else:
             found[query] = bag(rows_of(query.view()))
     if asked:
         session.flush()
-    for query, request, info in asked:
-        found[query] = bag(rows_of(session._answer_of(request, info)))
-    return found
+        session._questions.clear()
+    return found | {query: bag(rows_of(question.rows())) for query, question in asked}
 
 
 def counts(session: Any, stream: str) -> dict[str, int]:

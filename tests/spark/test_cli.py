@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +26,7 @@ CREATE STREAM IF NOT EXISTS s (k INT, ts BIGINT) TIMESTAMP BY ts FROM json OPTIO
 CREATE MATERIALIZED VIEW IF NOT EXISTS n AS SELECT k, count(*) AS n FROM r [RANGE 100] GROUP BY k;
 CREATE MATERIALIZED VIEW IF NOT EXISTS both AS
   SELECT r.a FROM r [RANGE 100], s [RANGE 100] WHERE r.k = s.k;
+CREATE SINK IF NOT EXISTS o FROM n INTO json OPTIONS (path 'out');
 """
 PATIENCE = 600  # seconds: machines that test are busy
 
@@ -102,7 +105,13 @@ def test_ctrl_c_prints_the_answers_and_the_next_run_continues(app: Path) -> None
     os.killpg(first.pid, signal.SIGINT)  # as a terminal does: Spark's processes get it too
     _, errors = first.communicate(timeout=PATIENCE)
     assert first.returncode == 0, errors
-    assert "rows" in errors
+    stopped, rows, kept, changed, sink = errors.splitlines()  # and no noise
+    assert stopped.startswith("stopped")
+    assert re.fullmatch(r"r: \d+ rows", rows)
+    assert kept == "s: 2 rows"
+    assert re.fullmatch(r"\d+ changes of 2 queries in \d+ batch(es)?", changed)
+    files = len(list((app / "out").glob("part-*.json")))
+    assert sink == f"sink o: {files} file{'s' * (files > 1)} of json in out"
     add_file(app, 3)
     rest = subprocess.run(
         [*arguments, "--out", "changes.jsonl", "--available-now"],
@@ -117,6 +126,27 @@ def test_ctrl_c_prints_the_answers_and_the_next_run_continues(app: Path) -> None
         if change["_change_type"] in ("insert", "update_postimage"):
             held[change["k"]] = change["n"]
     assert held == {0: 19, 1: 19}  # the clock is 37: DELAY holds the last rows back
+
+
+def test_the_shell_reads_from_and_shows_what_was_kept_out(
+    app: Path,
+    run_here: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del run_here  # it has replaced what connects
+    with (app / "in" / "2.json").open("a") as file:  # the newest, and so the last to be read
+        file.write('{"k": "oops", "a": 1, "ts": 29}\n')
+    stream = APP.replace("path 'in'", f"path '{app}/in'").split(";")[0]
+    view = "CREATE MATERIALIZED VIEW n AS SELECT k FROM r [RANGE 100]"
+    lines = f"{stream};\n{view};\nview n\nSHOW QUARANTINE r;\nwatch n;\nquit\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    with pytest.raises(SystemExit) as left:
+        main(["sql", "--runner", "spark", "--shards", "2"])
+    said = capsys.readouterr()
+    assert not left.value.code, said.err
+    assert "28 rows" in said.out  # DELAY holds the last two back
+    assert "oops" in said.out
 
 
 def inserted(app: Path) -> bool:

@@ -15,7 +15,10 @@ import penstock
 from penstock.session import Session
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^<!-- needs Spark -->\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^<!-- needs Spark -->\n```python\n(.*?)^```(?:\n\nIt prints:\n\n```text\n(.*?)^```)?",
+    re.MULTILINE | re.DOTALL,
+)
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -44,8 +47,9 @@ def test_blocks_run(
         for block in BLOCK.finditer(text):
             line = text.count("\n", 0, block.start(1))
             code = compile("\n" * line + block.group(1), page.name, "exec")
-            with redirect_stdout(io.StringIO()):
+            with redirect_stdout(io.StringIO()) as printed:
                 exec(code, namespace)
+            assert block.group(2) in (None, printed.getvalue())
     finally:
         for session in opened:
             session.close()
@@ -53,5 +57,6 @@ def test_blocks_run(
 
 
 def test_the_readme_starts_on_spark() -> None:
-    (example,) = BLOCK.findall((ROOT / "README.md").read_text())
+    ((example, answers),) = BLOCK.findall((ROOT / "README.md").read_text())
     assert "penstock.connect()" in example
+    assert answers

@@ -43,8 +43,8 @@ def many(seed: int = 5) -> list[list[tuple[str, int]]]:
     return [group + workers[n : n + 1] for n, group in enumerate(groups)]
 
 
-def start(directory: Path, fault: tuple[str, int] | None, n: int) -> int:
-    """Run the application, to its end or to its death."""
+def start(directory: Path, fault: tuple[str, int] | None, n: int, **settings: str) -> int:
+    """Run the application, to its end or to its death; settings are of the environment."""
     environment = dict(os.environ)
     environment.pop("PENSTOCK_FAULT", None)
     paths = [HERE / "faults", HERE.parent, *environment.get("PYTHONPATH", "").split(os.pathsep)]
@@ -54,6 +54,7 @@ def start(directory: Path, fault: tuple[str, int] | None, n: int) -> int:
     environment |= {"TMPDIR": str(rubbish), "SPARK_LOCAL_DIRS": str(rubbish)}
     if fault is not None:
         environment["PENSTOCK_FAULT"] = f"{fault[0]}:{fault[1]}:{directory / f'count-{n}'}"
+    environment |= settings
     environment["PENSTOCK_LATE"] = str(directory / "late")  # a process, once
     with (directory / f"output-{n}").open("wb") as output:
         return subprocess.run(

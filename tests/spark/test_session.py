@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import penstock
 from oracle.fold import bag, rows_of
-from penstock.errors import DataError, PenstockError, QueryFailed, StateError
+from penstock.errors import DataError, NameError_, PenstockError, QueryFailed, StateError
 from property.crowds import seen, shown
 from spark.goldens import net
 from spark.ledger import SCHEMAS, make_input
@@ -76,7 +76,7 @@ def test_external_streams_are_as_in_process(
     queries = [[session.query(text) for text in texts] for session in (ps, one)]
     with pytest.raises(DataError, match="PS-DATA-010"):
         ps.push("r", [])
-    with pytest.raises(StateError, match="PS-STATE-008"):
+    with pytest.raises(NameError_, match="PS-NAME-009"):
         ps.sql("DROP STREAM f")
 
     ps.flush()

@@ -12,7 +12,7 @@ import penstock
 
 ROOT = Path(penstock.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("secret", "errors", "frozen", "types", "schema", "delta"),
+    ("secret", "errors", "frozen", "types", "schema", "delta", "roomy"),
     ("kernels",),
     ("state",),
     ("logical",),

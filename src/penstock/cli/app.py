@@ -16,19 +16,12 @@ from penstock.cli.feed import Input, declared_input, parse_input
 from penstock.cli.output import rich_table
 from penstock.cli.script import Piece, Script, located, parse
 from penstock.errors import NameError_, PenstockError
+from penstock.session import Query
 from penstock.sql.catalog import StreamDef, stream_def
-from penstock.sql.statements import (
-    CreateStream,
-    CreateView,
-    Describe,
-    Explain,
-    Select,
-    Show,
-    Statement,
-)
+from penstock.sql.statements import CreateSink, CreateStream, Select, Statement
 
 if TYPE_CHECKING:
-    from penstock.session import Query, Session
+    from penstock.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +86,30 @@ class App:
             if isinstance(statement, CreateStream) and statement.name in self.plan.inputs:
                 text = without_source(statement)
             with located(self.plan.script, piece):
-                result = self.session.sql(text)
-            match statement:
-                case CreateView() | Select() if not isinstance(result, pa.Table):
+                # a SELECT of a script stands until the end, also one that reads views only
+                run = self.session.query if isinstance(statement, Select) else self.session.sql
+                result = run(text)
+            match result:
+                case Query():
                     self.queries.append(result)
-                case Show() | Describe() | Select():
+                case pa.Table():
                     console.print(rich_table(result))
-                case Explain():
+                case str():
                     console.print(result, markup=False, highlight=False, soft_wrap=True)
 
     def pushed(self) -> list[Input]:
         """What --input gives."""
         return list(self.plan.inputs.values())
 
-    def all_inputs(self) -> list[Input]:
-        """What --input and FROM give."""
-        return list(_sources(self.plan).values())
+    def read_here(self) -> list[Input]:
+        """What is not for the session to read: what --input gives, and standard input."""
+        found = _sources(self.plan).values()
+        return [i for i in found if i.stream in self.plan.inputs or i.options.get("path") == "-"]
+
+    @property
+    def sinks(self) -> list[CreateSink]:
+        """The sinks that the script makes."""
+        return [s for _, s in self.plan.statements if isinstance(s, CreateSink)]
 
     @property
     def reads_sources(self) -> bool:

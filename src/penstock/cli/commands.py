@@ -1,4 +1,4 @@
-r"""The backslash commands of the shell: pushing rows, moving time, watching views."""
+r"""The commands of the shell that are no SQL: pushing rows, moving time, watching views."""
 
 from __future__ import annotations
 
@@ -12,37 +12,56 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 
-from penstock.cli.feed import parse_input
+from penstock.cli.feed import Interrupt, parse_input
+from penstock.cli.live import Sources, show_live
 from penstock.cli.output import HIDDEN, counted, print_note, rich_table
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.session import Session
 
-HELP = r"""Statements end with a semicolon:
-  CREATE STREAM name (column TYPE, …) TIMESTAMP BY column [DELAY 5 SECONDS]
+HELP = r"""Statements end with a semicolon and may span lines:
+  CREATE STREAM name (column TYPE, …) TIMESTAMP BY column [DELAY 5 SECONDS] [FROM …]
   CREATE TABLE, INSERT, UPDATE, DELETE, CREATE MATERIALIZED VIEW name AS SELECT …
   SELECT …                     a standing query without a name
-  EXPLAIN SELECT …, SHOW STREAMS | TABLES | QUERIES, DESCRIBE name, DROP …
-Commands:
-  \push STREAM {"k": 1, …}     push a row, or a JSON list of rows
-  \advance STREAM TIME         event time of the stream has reached TIME (* is all streams)
-  \feed STREAM=FILE [ROWS/S]   push a file (.parquet .csv .jsonl) while watched views show live
-  \view NAME                   the answer now
-  \changes NAME                what changed since last asked
-  \watch NAME                  show the view whenever it changes; again to stop
-  \stats                       rows and bytes of state
-  \help, \quit"""
+  SHOW STREAMS | TABLES | QUERIES | SINKS, DESCRIBE name, EXPLAIN SELECT …, DROP …
+  SHOW LATE stream | QUARANTINE stream     rows that were kept out, and why
+Commands are a line each, with or without \ before and ; behind:
+  watch NAME …                 show views as they change: redrawn until Ctrl-C while streams
+                               with FROM bring rows, else after each line; unwatch NAME ends it
+  view NAME                    the answer now
+  changes NAME                 what changed since last asked
+  push STREAM {"k": 1, …}      push a row, or a JSON list of rows
+  advance STREAM TIME          event time of the stream has reached TIME (* is all streams)
+  feed STREAM=FILE [ROWS/S]    push a file (.parquet .csv .jsonl) while watched views show live
+  stats                        rows and bytes of state
+  help, quit                   also \?, exit, \q, Ctrl-D
+A stream's FROM is read from the first view, changes or watch on. Tab completes names and words;
+Ctrl-C drops the line."""
 ROWS_SHOWN = 15
+QUIT = ("quit", "exit", "q")
+WORDS = ("push", "advance", "feed", "view", "changes", "watch", "unwatch", "stats", "help", *QUIT)
+"""They start no statement, so that they need no backslash."""
+
+
+def as_command(line: str) -> str | None:
+    """The command that a line is, without its backslash and semicolon; None for SQL."""
+    text = line.strip().rstrip(";").rstrip()
+    if text[:1] in ("\\", ".", "?"):
+        return text.lstrip("\\.").strip() or "help"
+    word = text.partition(" ")[0].lower()
+    return text if word in WORDS else None
 
 
 class Commands:
     """Runs commands on one session and remembers what is watched."""
 
-    def __init__(self, session: Session, console: Console) -> None:
+    def __init__(self, session: Session, console: Console, on_spark: bool = False) -> None:
         self.session = session
         self.console = console
+        self.sources = Sources(session, on_spark)
         self.watched: list[str] = []
+        self._recent: dict[str, pa.Table] = {}  # last changes of what is drawn again and again
         self._commands: dict[str, Callable[[str], None]] = {
             "push": self._push,
             "advance": self._advance,
@@ -50,20 +69,25 @@ class Commands:
             "view": self._view,
             "changes": self._changes,
             "watch": self._watch,
+            "unwatch": self._unwatch,
             "stats": self._stats,
-            "help": lambda _: self.console.print(HELP, markup=False, highlight=False),
+            "d": self._describe,
+            **dict.fromkeys(
+                ("help", "?", "h"),
+                lambda _: self.console.print(HELP, markup=False, highlight=False, soft_wrap=True),
+            ),
         }
 
     def run(self, line: str) -> bool:
         """Run one command; False when it was quit."""
-        word, _, rest = line[1:].partition(" ")
-        if word in ("quit", "q", "exit"):
+        word, _, rest = line.partition(" ")
+        if word.lower() in QUIT:
             return False
-        if word not in self._commands:
+        if word.lower() not in self._commands:
             raise PenstockError(
-                f"unknown command \\{word}", code="PS-CLI-004", remedy="\\help lists them"
+                f"unknown command \\{word}", code="PS-CLI-004", remedy="help lists them"
             )
-        self._commands[word](rest.strip())
+        self._commands[word.lower()](rest.strip())
         return True
 
     def show_watched(self) -> None:
@@ -72,6 +96,11 @@ class Commands:
             changes = self.session[name].changes()
             if changes.num_rows:
                 self.console.print(self._panel(name, changes))
+
+    def read_sources(self) -> None:
+        """Bring what streams with FROM have into the answers."""
+        with Interrupt().listening() as interrupt:
+            self.sources.read(interrupt)
 
     # ---- input -----------------------------------------------------------------------
     def _push(self, rest: str) -> None:
@@ -82,24 +111,28 @@ class Commands:
             raise PenstockError(
                 f"that is not JSON: {error}",
                 code="PS-CLI-004",
-                remedy='\\push STREAM {"column": value, …}',
+                remedy='push STREAM {"column": value, …}',
             ) from error
         self.session.push(stream, rows if isinstance(rows, list) else [rows])
-        self.session.flush()
-        self.show_watched()
+        self._settle()
 
     def _advance(self, rest: str) -> None:
         stream, _, text = rest.partition(" ")
         when = text.strip().strip("'\"")
         if not when:
             raise PenstockError(
-                "\\advance needs a stream and a time",
+                "advance needs a stream and a time",
                 code="PS-CLI-004",
-                remedy="\\advance STREAM 2024-01-01 12:00:00, or \\advance * 100",
+                remedy="advance STREAM 2024-01-01 12:00:00, or advance * 100",
             )
         time_ = int(when) if when.lstrip("-").isdigit() else when
         self.session.advance(None if stream == "*" else stream, time_)
-        self.session.flush()
+        self._settle()
+
+    def _settle(self) -> None:
+        """What was pushed is in the answers; show those that are watched."""
+        if self.sources.on_spark:
+            self.session.flush()
         self.show_watched()
 
     def _feed(self, rest: str) -> None:
@@ -108,8 +141,10 @@ class Commands:
         source = parse_input(text)
         rows = int(min(1_000, max(1, per_second / 4))) if per_second else 1_000
         pushed = 0
-        with Live(console=self.console, refresh_per_second=8) as live:
+        with Interrupt().listening() as interrupt, Live(console=self.console) as live:
             for table in source.tables(self.session, rows):
+                if interrupt.pressed:
+                    break
                 self.session.push(source.stream, table)
                 self.session.flush()
                 pushed += table.num_rows
@@ -119,21 +154,41 @@ class Commands:
 
     # ---- output ----------------------------------------------------------------------
     def _view(self, name: str) -> None:
-        view = self.session[name].view()
+        query = self.session[_named("view", name)]
+        self.read_sources()
+        view = query.view()
         self.console.print(rich_table(view, name))
         print_note(self.console, view)
 
     def _changes(self, name: str) -> None:
-        self.console.print(rich_table(self.session[name].changes(), name, hidden=HIDDEN))
+        query = self.session[_named("changes", name)]
+        self.read_sources()
+        self.console.print(rich_table(query.changes(), name, hidden=HIDDEN))
 
-    def _watch(self, name: str) -> None:
-        if name in self.watched:
-            self.watched.remove(name)
-            self.console.print(f"no longer watching {name}")
+    def _watch(self, rest: str) -> None:
+        names = _named("watch", rest).replace(",", " ").split()
+        for name in names:
+            self.session[name].changes()
+        self.watched += [name for name in names if name not in self.watched]
+        if self.sources and self.console.is_terminal:
+            show_live(self.sources, lambda: self._board("Ctrl-C ends this"), self.console)
             return
-        self.session[name].changes()
-        self.watched.append(name)
-        self.console.print(self._panel(name, None))
+        self.read_sources()
+        for name in names:
+            self.console.print(self._panel(name, self.session[name].changes()))
+
+    def _unwatch(self, rest: str) -> None:
+        gone = rest.replace(",", " ").split() or list(self.watched)
+        self.watched = [name for name in self.watched if name not in gone]
+
+    def _describe(self, name: str) -> None:
+        if name:
+            self.console.print(rich_table(self.session.sql(f'DESCRIBE "{name}"'), name))
+            return
+        for what in ("STREAMS", "TABLES", "QUERIES", "SINKS"):
+            found = self.session.sql(f"SHOW {what}")
+            if found.num_rows:
+                self.console.print(rich_table(found, what.lower()))
 
     def _stats(self, _: str) -> None:
         stats = self.session.stats()
@@ -143,12 +198,15 @@ class Commands:
         self.console.print(f"{stats['queries']:,} queries, {stats['bytes']:,} bytes of state")
 
     def _board(self, title: str) -> RenderableType:
-        panels = [self._panel(name, self.session[name].changes()) for name in self.watched]
-        return Group(title, *panels)
+        for name in self.watched:
+            changes = self.session[name].changes()
+            if changes.num_rows or name not in self._recent:
+                self._recent[name] = changes
+        return Group(title, *(self._panel(name, self._recent[name]) for name in self.watched))
 
-    def _panel(self, name: str, changes: pa.Table | None) -> Panel:
+    def _panel(self, name: str, changes: pa.Table) -> Panel:
         parts: list[RenderableType] = []
-        if changes is not None and changes.num_rows:
+        if changes.num_rows:
             last = changes.slice(max(0, changes.num_rows - ROWS_SHOWN))
             parts.append(rich_table(last, "last changes", hidden=HIDDEN))
         try:
@@ -159,6 +217,17 @@ class Commands:
         return Panel(Group(*parts), title=name, title_align="left", expand=False)
 
 
+def _named(command: str, name: str) -> str:
+    """The name that a command is given."""
+    if not name:
+        raise PenstockError(
+            f"{command} needs the name of a view or query",
+            code="PS-CLI-004",
+            remedy=f"{command} NAME; SHOW QUERIES lists them",
+        )
+    return name
+
+
 def _rate(text: str) -> float:
     """Rows per second; 0 is as fast as it goes."""
     try:
@@ -167,5 +236,5 @@ def _rate(text: str) -> float:
         raise PenstockError(
             f"{text!r} is not a number of rows per second",
             code="PS-CLI-004",
-            remedy="\\feed STREAM=FILE 100",
+            remedy="feed STREAM=FILE 100",
         ) from error

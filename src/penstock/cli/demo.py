@@ -9,62 +9,62 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import pyarrow as pa
-from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
+from rich.syntax import Syntax
 
+import penstock
+from penstock.cli.demo_board import Story, Tally, board
 from penstock.cli.demo_files import SOURCE, batch_rows, write_files
-from penstock.cli.demo_queries import ALERTS, QUERIES, STREAM, alert_params
+from penstock.cli.demo_queries import ALERTS, QUERIES, STREAM
 from penstock.cli.feed import Interrupt
-from penstock.cli.follow import Follower, views
-from penstock.cli.output import rich_table
+from penstock.cli.follow import Follower
 from penstock.cli.progress import Tracker
 from penstock.cli.runner import open_session, runner_options
-from penstock.errors import PenstockError
 from penstock.inprocess.demo_traffic import LINKS, Traffic
+from penstock.session.outline import runs_on
 
 if TYPE_CHECKING:
-    from penstock.session import Queries, Query, Session
+    from penstock.session import Session
 
-NEXT = """
-Look further:
-  penstock sql                 try it by hand (\\help inside)
+NEXT = """Look further:
+  penstock sql                 try it by hand (help inside)
   penstock run --help          your own script over your own files
   docs/getting-started.md      the Python interface, step by step"""
 
 
 @dataclass(slots=True)
-class Tally:
-    """Changes seen so far of one query, or of all alerts of one kind."""
+class Demo:
+    """A session with its queries, and where what it does is shown."""
 
-    name: str
-    about: str
-    source: Query | Queries
-    queries: int = 1
-    inserted: int = 0
-    deleted: int = 0
-    updated: int = 0
+    session: Session
+    traffic: Traffic
+    console: Console
+    tallies: list[Tally] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)  # of the batches that brought rows
 
     def read(self) -> None:
-        """Count what has changed since the last time."""
-        kinds = self.source.changes()["_change_type"].cast(pa.string()).value_counts().to_pylist()
-        seen = {kind["values"]: kind["counts"] for kind in kinds}
-        self.inserted += seen.get("insert", 0)
-        self.deleted += seen.get("delete", 0)
-        self.updated += seen.get("update_postimage", 0)
+        """Count the changes of all queries."""
+        for tally in self.tallies:
+            tally.read()
+
+    def shown(self) -> Group:
+        """Counts of all queries, and the story of an alert."""
+        told = [line for tally in self.tallies if tally.story for line in tally.story.lines()]
+        return Group(board(self.tallies), *(f"  {line}" for line in told))
 
 
 @click.command()
-@click.option("--rows", default=200_000, show_default=True, help="Connections to generate.")
-@click.option("--alerts", default=1_000, show_default=True, help="Alert queries to register.")
+@click.option("--rows", default=Traffic().rows, show_default=True, type=click.IntRange(len(LINKS)),
+              help="Connections to generate.")  # fmt: skip
+@click.option("--alerts", default=1_000, show_default=True, type=click.IntRange(0),
+              help="Alert queries to register.")  # fmt: skip
 @runner_options("spark")
 def demo(rows: int, alerts: int, runner: str, master: str | None, shards: int | None) -> None:
     """Watch 1,005 standing queries over generated network traffic.
@@ -73,125 +73,119 @@ def demo(rows: int, alerts: int, runner: str, master: str | None, shards: int | 
     and subtract links; a thousand alerts of four kinds watch hosts, payloads and protocols.
     Runs in an embedded Spark (needs Java), or without one with --runner inprocess.
     """
-    console = Console()
-    traffic = Traffic(rows=rows)
+    begun = time.perf_counter()
+    console, traffic = Console(highlight=False), Traffic(rows=rows)
+    console.print(f"[bold]Penstock {penstock.__version__}[/]: standing queries over traffic")
     with ExitStack() as stack:
         sources = dict.fromkeys(LINKS, "")
         if runner == "spark":
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-demo-")))
-            files = write_files(traffic, folder)
-            console.print(f"{rows:,} connections on {len(LINKS)} links in {files} Parquet files")
+            write_files(traffic, folder, console)
             sources = {link: SOURCE.format(path=folder / link) for link in LINKS}
-        session = open_session(runner, master, shards, None, quiet=False)
-        stack.enter_context(session)
-        console.print(f"registering {len(QUERIES)} queries and {alerts:,} alerts …")
-        tallies = register(session, alerts, sources)
+        session = stack.enter_context(open_session(runner, master, shards, None, quiet=False))
+        shows = Demo(session, traffic, console)
+        _introduce(shows, alerts, runner)
+        register(shows, alerts, sources)
         if runner == "spark":
-            seconds = watch(session, traffic, tallies, console)
+            watch(shows)
         else:
-            seconds = feed(session, traffic, tallies, console)
-        for tally in tallies:
-            tally.read()
-        _finish(session, tallies, seconds, console)
+            feed(shows)
+        shows.read()
+        _finish(shows, time.perf_counter() - begun)
 
 
-def register(session: Session, alerts: int, sources: dict[str, str]) -> list[Tally]:
+def _introduce(shows: Demo, alerts: int, runner: str) -> None:
+    """What runs where, on what, and some of the SQL."""
+    traffic, each = shows.traffic, batch_rows(shows.traffic)
+    hours, minutes = divmod(traffic.seconds // 60, 60)
+    how = "read by Spark from Parquet files" if runner == "spark" else "pushed"
+    shows.console.print(
+        f"  where    {runs_on(shows.session)}\n"
+        f"  input    {traffic.rows:,} connections on {len(LINKS)} links, {hours} h {minutes} min of"
+        f" traffic\n           {how}, {each:,} in a batch\n"
+        f"  queries  {len(QUERIES)}, and {alerts:,} alerts of {len(ALERTS)} kinds; two of them:\n"
+    )
+    for name, text in (("suspects", QUERIES["suspects"][1]), (ALERTS[0].name, ALERTS[0].text)):
+        title = f"-- {name}" + (", with 250 rows of constants" if name == ALERTS[0].name else "")
+        shows.console.print(Syntax(f"{title}\n{text}\n", "sql", background_color="default"))
+
+
+def register(shows: Demo, alerts: int, sources: dict[str, str]) -> None:
     """Declare the links, the five queries and the alerts."""
+    session = shows.session
     for link, source in sources.items():
         session.sql(STREAM.format(link=link) + source)
-    tallies = []
     for name, (about, text) in QUERIES.items():
         query = session.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}")
-        tallies.append(Tally(name, about, query))
-    for number, (kind, (text, _)) in enumerate(ALERTS.items()):
-        count = (alerts + number) // len(ALERTS)
-        if count:
-            handles = session.query_many(text, alert_params(kind, count))
-            tallies.append(Tally(f"{count} alerts", kind, handles, count))
-    return tallies
+        shows.tallies.append(Tally(name, about, query))
+    for number, alert in enumerate(ALERTS):
+        params = alert.params((alerts + number) // len(ALERTS))
+        if params.num_rows:
+            handles = session.query_many(alert.text, params)
+            story = Story({row["qid"]: row for row in params.to_pylist()}) if not number else None
+            tally = Tally(alert.name, alert.about, handles, params.num_rows, story)
+            shows.tallies.append(tally)
 
 
-def watch(session: Session, traffic: Traffic, tallies: list[Tally], console: Console) -> float:
-    """Let Spark read the traffic under a live display; the seconds its batches took."""
-    tracker = Tracker(session)
-    bar = Progress(BarColumn(), MofNCompleteColumn(), console=console)
-    task = bar.add_task("", total=traffic.rows)
-    single = [tally for tally in tallies if tally.queries == 1]
+def watch(shows: Demo) -> None:
+    """Let Spark read the traffic under a live display."""
+    tracker = Tracker(shows.session)
+    bar = Progress(BarColumn(), MofNCompleteColumn(), console=shows.console)
+    task = bar.add_task("", total=shows.traffic.rows)
     shown = 0
 
-    def board() -> Group:
+    def look() -> Group:
         nonlocal shown
         line = tracker.render()
         bar.update(task, completed=tracker.rows)
         if tracker.batch > shown:
             shown = tracker.batch
-            for tally in single:
-                tally.read()
-        return Group(line, bar, _changes_table(single))
+            shows.read()
+        return Group(line, bar, shows.shown())
 
     with (
         Interrupt().listening() as interrupt,
-        Live(get_renderable=board, console=console, refresh_per_second=4, transient=True),
-        Follower(session) as follower,
+        Live(get_renderable=look, console=shows.console, refresh_per_second=4, transient=True),
+        Follower(shows.session) as follower,
     ):
         follower.wait(interrupt, once=True)
-    tracker.update()
-    return tracker.seconds
+    records = shows.session.progress()
+    shows.seconds += [record["seconds"] for record in records if record["rows_in"]]
 
 
-def feed(session: Session, traffic: Traffic, tallies: list[Tally], console: Console) -> float:
-    """In process: push the traffic under a live display; the seconds the engine worked."""
-    bar = Progress(
-        TextColumn("event time {task.fields[clock]}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        console=console,
-    )
-    task = bar.add_task("", total=traffic.rows, clock="--:--:--", speed="")
-    single = [tally for tally in tallies if tally.queries == 1]
-    busy = 0.0
+def feed(shows: Demo) -> None:
+    """In process: push the traffic under a live display."""
+    columns = (TextColumn("{task.fields[speed]}"), BarColumn(), MofNCompleteColumn())
+    bar = Progress(*columns, console=shows.console)
+    task = bar.add_task("", total=shows.traffic.rows, speed="")
     pushed = 0
-    with Live(Group(bar), console=console, refresh_per_second=8, transient=True) as live:
-        for link, rows in traffic.batches(batch_rows(traffic)):
+    with Live(bar, console=shows.console, refresh_per_second=8, transient=True) as live:
+        for link, rows in shows.traffic.batches(batch_rows(shows.traffic)):
             start = time.perf_counter()
-            session.push(link, rows)
-            busy += time.perf_counter() - start
+            shows.session.push(link, rows)
+            shows.seconds.append(time.perf_counter() - start)
             pushed += rows.num_rows
-            clock = str(rows["ts"][-1].as_py())[11:19]
-            bar.update(task, advance=rows.num_rows, clock=clock, speed=f"{pushed / busy:,.0f}/s")
+            speed = f"{pushed / sum(shows.seconds):,.0f} rows/s"
+            bar.update(task, advance=rows.num_rows, speed=speed)
             if link == LINKS[-1]:
-                for tally in single:
-                    tally.read()
-                live.update(Group(bar, _changes_table(single)))
-    return busy
+                shows.read()
+                live.update(Group(bar, shows.shown()))
 
 
-def _changes_table(tallies: list[Tally]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("query", "what it watches"):
-        table.add_column(heading)
-    for heading in ("inserted", "deleted", "updated"):
-        table.add_column(heading, justify="right")
-    for tally in tallies:
-        counts = (tally.inserted, tally.deleted, tally.updated)
-        table.add_row(tally.name, tally.about, *(f"{count:,}" for count in counts))
-    return table
-
-
-def _finish(session: Session, tallies: list[Tally], seconds: float, console: Console) -> None:
-    queries = sum(tally.queries for tally in tallies)
-    changes = sum(tally.inserted + tally.deleted + tally.updated for tally in tallies)
-    stats = session.stats()
+def _finish(shows: Demo, whole: float) -> None:
+    """Counts and figures, in one screen."""
+    stats = shows.session.stats()
     rows = sum(stream["received"] for stream in stats["streams"].values())
-    console.print(_changes_table(tallies))
-    shown = [session["suspects"], session["on_both"]]
-    for query, view in zip(shown, views(shown), strict=True):
-        if isinstance(view, PenstockError):
-            raise view
-        console.print(rich_table(view, f"{query.name}, {view.num_rows:,} rows now", limit=5))
-    console.print(
-        f"[bold]{rows:,} rows, {queries:,} queries as {stats['templates']} plans, "
-        f"{changes:,} changes in {seconds:.1f} s[/] ({rows / seconds:,.0f} rows/s)"
+    shows.console.print(shows.shown())
+    if not shows.seconds:
+        shows.console.print("stopped before the first batch")
+        return
+    busy, first, count = sum(shows.seconds), shows.seconds[0], len(shows.seconds)
+    warm = rows * (count - 1) / count / max(1e-9, busy - first)
+    shows.console.print(
+        f"\n[bold]{rows:,} rows, {stats['queries']:,} queries as {stats['templates']} plans: "
+        f"{rows / busy:,.0f} rows/s[/]\n"
+        f"  {count} batches in {busy:.1f} s; the first (cold) took {first:.1f} s, then "
+        f"{warm:,.0f} rows/s\n  {whole:.0f} s with generating the traffic and starting\n"
     )
-    console.print(NEXT, markup=False, highlight=False)
+    shows.console.print(NEXT, markup=False)

@@ -3,75 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from penstock.inprocess.demo_traffic import PROTOCOLS, SHARES
+from penstock.inprocess.demo_traffic import HOSTS, PROTOCOLS
 
 Columns = dict[str, object]
 
 WINDOW = "[RANGE 60 SECONDS]"
+WINDOW_ROWS = 15_000  # of a link
 STREAM = """CREATE STREAM {link} (src BIGINT, dst BIGINT, protocol STRING, payload BIGINT,
   duration DOUBLE, ts TIMESTAMP) TIMESTAMP BY ts DELAY 2 SECONDS"""
 QUERIES: dict[str, tuple[str, str]] = {
     "ftp_on_both": (
-        "sources with ftp on link0 and link1 (join)",
+        "ftp on link0 and link1",
         f"""SELECT a.src, a.dst AS dst0, b.dst AS dst1
-            FROM link0 {WINDOW} a JOIN link1 {WINDOW} b ON a.src = b.src
-            WHERE a.protocol = 'ftp' AND b.protocol = 'ftp'""",
+  FROM link0 {WINDOW} a JOIN link1 {WINDOW} b ON a.src = b.src
+  WHERE a.protocol = 'ftp' AND b.protocol = 'ftp'""",
     ),
     "sources": (
-        "sources active on link0 (distinct)",
+        "active on link0",
         f"SELECT DISTINCT src FROM link0 {WINDOW}",
     ),
-    "only_on_link0": (
-        "connections by sources of link0 beyond those on link1 (negation)",
+    "beyond_link1": (
+        "on link0 beyond link1",
         f"SELECT src FROM link0 {WINDOW} EXCEPT ALL SELECT src FROM link1 {WINDOW}",
     ),
     "on_both": (
-        "sources active on both links (distinct, then join)",
+        "active on both links",
         f"""SELECT a.src FROM (SELECT DISTINCT src FROM link0 {WINDOW}) a
-            JOIN (SELECT DISTINCT src FROM link1 {WINDOW}) b ON a.src = b.src""",
+  JOIN (SELECT DISTINCT src FROM link1 {WINDOW}) b ON a.src = b.src""",
     ),
     "suspects": (
-        "sources of link0 unseen on link1 that use ftp on link2 (negation, then join)",
+        "ftp on link2, not on 1",
         f"""SELECT n.src, c.dst, c.payload
-            FROM (SELECT src FROM link0 {WINDOW} EXCEPT SELECT src FROM link1 {WINDOW}) n
-            JOIN link2 {WINDOW} c ON n.src = c.src WHERE c.protocol = 'ftp'""",
+  FROM (SELECT src FROM link0 {WINDOW}
+        EXCEPT SELECT src FROM link1 {WINDOW}) n
+  JOIN link2 {WINDOW} c ON n.src = c.src WHERE c.protocol = 'ftp'""",
     ),
 }
-ALERTS: dict[str, tuple[str, Callable[[np.random.Generator, int], Columns]]] = {
-    "a source sends much": (
-        f"SELECT src, dst, payload FROM link0 {WINDOW} WHERE src = $s AND payload > $p",
-        lambda g, n: {"s": g.integers(0, 400, n), "p": g.integers(500, 20_000, n)},
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A kind of alert: queries that differ in constants, and how those are drawn."""
+
+    name: str
+    about: str
+    text: str
+    draw: Callable[[np.random.Generator, int], Columns]
+
+    def params(self, count: int) -> pa.Table:
+        """Names and constants of `count` alerts, the same on every run."""
+        names = [f"{self.name}_{n}" for n in range(1, count + 1)]
+        drawn = self.draw(np.random.default_rng(len(self.about)), count)
+        return pa.table({"qid": names, **drawn})
+
+
+def _ranks(g: np.random.Generator, count: int) -> NDArray[np.int64]:
+    """Hosts by how busy they are; few alerts watch one that is hardly ever seen."""
+    return g.integers(0, HOSTS // 10, count)
+
+
+def _source(rank: NDArray[np.int64], link: int) -> NDArray[np.int64]:
+    return (rank + link * HOSTS // 16) % HOSTS
+
+
+def _payloads(g: np.random.Generator, count: int) -> Columns:
+    low = g.integers(2_000, 50_000, count)
+    return {"p": g.choice(PROTOCOLS, count), "lo": low, "hi": low + g.integers(100, 2_000, count)}
+
+
+def _usual(g: np.random.Generator, count: int) -> Columns:
+    """Somewhat more connections than a source of its rank usually has in a window."""
+    rank = _ranks(g, count)
+    usual = 0.15 * WINDOW_ROWS * (rank + 1.0) ** -1.1
+    return {"s": _source(rank, 2), "n": (usual * g.uniform(1.0, 1.2, count)).astype(np.int64) + 3}
+
+
+def _floods(g: np.random.Generator, count: int) -> Columns:
+    rank = _ranks(g, count)
+    much = 5e6 * (rank + 1.0) ** -1.1 * g.uniform(0.2, 2.0, count)
+    return {"d": (rank * 7 + 3) % HOSTS, "b": much.astype(np.int64)}
+
+
+ALERTS = (
+    Alert(
+        "sends_much",
+        "source sends much",
+        f"""SELECT src, dst, payload FROM link0 {WINDOW}
+  WHERE src = $s AND payload > $p""",
+        lambda g, n: {"s": _source(_ranks(g, n), 0), "p": g.integers(5_000, 50_000, n)},
     ),
-    "odd payload of a protocol": (
+    Alert(
+        "payload",
+        "odd for its protocol",
         f"""SELECT src, payload FROM link1 {WINDOW}
-            WHERE protocol = $p AND payload BETWEEN $lo AND $hi""",
-        lambda g, n: {
-            "p": g.choice(PROTOCOLS, n),
-            "lo": (low := g.integers(2_000, 50_000, n)),
-            "hi": low + g.integers(100, 2_000, n),
-        },
+  WHERE protocol = $p AND payload BETWEEN $lo AND $hi""",
+        _payloads,
     ),
-    "a protocol is busier than usual": (
-        f"""SELECT protocol FROM link2 {WINDOW}
-            WHERE protocol = $p GROUP BY protocol HAVING count(*) > $n""",
-        lambda g, n: {
-            "p": np.array(PROTOCOLS)[(kind := g.integers(0, len(PROTOCOLS), n))],
-            "n": (15_000 * np.array(SHARES)[kind] * g.uniform(0.95, 1.05, n)).astype(np.int64),
-        },
+    Alert(
+        "busy",
+        "busier than usual",
+        f"SELECT src FROM link2 {WINDOW} WHERE src = $s GROUP BY src HAVING count(*) > $n",
+        _usual,
     ),
-    "a host is flooded": (
-        f"""SELECT dst, sum(payload) AS bytes FROM link3 {WINDOW}
-            WHERE dst = $d GROUP BY dst HAVING sum(payload) > $b""",
-        lambda g, n: {"d": (g.integers(0, 400, n) * 7 + 3) % 4_000, "b": g.integers(0, 50_000, n)},
+    Alert(
+        "flooded",
+        "host is flooded",
+        f"SELECT dst FROM link3 {WINDOW} WHERE dst = $d GROUP BY dst HAVING sum(payload) > $b",
+        _floods,
     ),
-}
-
-
-def alert_params(kind: str, count: int) -> pa.Table:
-    """Parameter rows for `count` alerts of one kind, the same on every run."""
-    _, columns = ALERTS[kind]
-    return pa.table(columns(np.random.default_rng(len(kind)), count))
+)

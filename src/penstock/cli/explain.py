@@ -6,7 +6,9 @@ import click
 from rich.console import Console
 
 import penstock
+from penstock.cli.app import without_source
 from penstock.cli.script import Script, located, parse, read_script
+from penstock.sql.source_options import check_options
 from penstock.sql.statements import (
     CreateSink,
     CreateStream,
@@ -46,6 +48,9 @@ def explain_script(script: Script, console: Console, shards: int | None = None) 
         for number, (piece, statement) in enumerate(parse(script), 1):
             with located(script, piece):
                 match statement:
+                    case CreateStream(format=str(format_)):
+                        check_options(format_, dict(statement.options), f"stream {statement.name}")
+                        session.sql(without_source(statement))
                     case CreateStream() | CreateTable():
                         session.sql(piece.text)
                     case CreateView():

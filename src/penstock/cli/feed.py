@@ -25,6 +25,8 @@ from penstock.types import SqlType
 if TYPE_CHECKING:
     from penstock.session import Session
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -84,7 +86,7 @@ def _type(text: str) -> SqlType:
 
 @dataclass(slots=True)
 class Interrupt:
-    """Ctrl-C as a flag; it breaks off only a wait for input, which then has ended."""
+    """Ctrl-C and SIGTERM as a flag; they break off only a wait for input, which then has ended."""
 
     asked: bool = False
     pressed: bool = False  # also while waiting
@@ -92,12 +94,13 @@ class Interrupt:
 
     @contextmanager
     def listening(self) -> Iterator[Interrupt]:
-        """Take over Ctrl-C while inside."""
-        before = signal.signal(signal.SIGINT, self._handle)
+        """Take over Ctrl-C and SIGTERM while inside."""
+        before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
         try:
             yield self
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def wait(self, get: Callable[[], pa.Table | None]) -> pa.Table | None:
         """What `get` returns, or None when Ctrl-C came first."""

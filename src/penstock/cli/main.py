@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import click
@@ -62,21 +63,36 @@ def _main(arguments: list[str] | None) -> int:
     try:
         code = cli.main(args=arguments, prog_name="penstock", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except (PenstockError, ScriptError) as error:
-        print_error(errors, error)
+    except (PenstockError, ScriptError, BrokenPipeError, SystemExit) as error:
+        if _is_reader_gone(error):
+            return _leave_quietly()
+        if isinstance(error, PenstockError | ScriptError):
+            print_error(errors, error)
+        else:
+            raise
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except BrokenPipeError:
-        # the reader has seen enough; keep the interpreter from flushing into the closed pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
         if os.environ.get(TRACE):
             raise
         print_error(errors, _internal(error))
     return 1
+
+
+def _is_reader_gone(error: BaseException | None) -> bool:
+    """Whether an error comes of a closed standard output: the reader has seen enough."""
+    while error is not None and not isinstance(error, BrokenPipeError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _leave_quietly() -> int:
+    """The exit code of a program that SIGPIPE ends; nothing is flushed into the closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
 
 
 def _internal(error: Exception) -> PenstockError:

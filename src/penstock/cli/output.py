@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.errors import PenstockError
-from penstock.inprocess.sinks import Sink, file_name, json_lines, open_sink
+from penstock.inprocess.sinks import PipedConsole, Sink, file_name, json_lines, open_sink
 from penstock.session.history import NOTE
 
 STYLES = {
@@ -51,7 +51,12 @@ def rich_table(
 
 def counted(rows: pa.Table) -> str:
     """How many rows, in words."""
-    return f"{rows.num_rows:,} row{'s' * (rows.num_rows != 1)}"
+    return plural(rows.num_rows, "row")
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """A number and what it counts."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _cell(value: object) -> str:
@@ -118,7 +123,7 @@ class TableWriter:
     console: Console = field(init=False)
 
     def __post_init__(self) -> None:
-        self.console = Console(file=self.file)
+        self.console = PipedConsole(file=self.file)
 
     def changes(self, query: str, rows: pa.Table, batch: int) -> None:
         """A table per query and batch."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import click
@@ -18,8 +19,10 @@ from penstock.cli.follow import follow, views
 from penstock.cli.output import Writer, open_text, open_writer
 from penstock.cli.runner import open_session, runner_options
 from penstock.cli.script import read_script
+from penstock.cli.summary import Summary, tell_if_possible
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.session import Query
+from penstock.session.feed import read_sources
 
 
 @click.command()
@@ -94,7 +97,9 @@ def run(
         session = open_session(runner, master, shards, checkpoint, quiet)
         if log is not None:
             session.on_progress(lambda record: print(json.dumps(record), file=log, flush=True))
-        app = App(stack.enter_context(session), plan)
+        app, summary = App(stack.enter_context(session), plan), Summary()
+        session.on_progress(summary.count)
+        summary.look(app.sinks)
         # what SHOW and EXPLAIN print must not end up among JSON lines
         app.execute(Console(stderr=format_ != "table"))
         if output == "changes":
@@ -105,15 +110,17 @@ def run(
         if runner == "spark":
             ended = follow(app, batch_rows, available_now, show)
         else:
-            ended = _feed(app, app.all_inputs(), batch_rows, show)
+            ended = _feed(app, app.read_here(), batch_rows, show)
         if ended and not checkpoint:
             finish(session, app.streams)
             if runner == "spark":
                 session.flush()
-        if output == "view":
-            _write_views(app, writer)
-        if not quiet:
-            _summary(app, Console(stderr=True))
+        try:
+            if output == "view":
+                _write_views(app, writer)
+        finally:
+            if not quiet:
+                tell_if_possible(summary, app, Console(stderr=True), stopped=not ended)
 
 
 def _write_changes(app: App, writer: Writer) -> None:
@@ -165,18 +172,20 @@ def _feed(app: App, sources: list[Input], batch_rows: int, show: bool) -> bool:
         done = dict.fromkeys(tasks, 0)
 
         def pushed(stream: str, rows: int) -> None:
+            if stream not in tasks:
+                tasks[stream], done[stream] = bar.add_task(stream, total=None, speed=""), 0
             done[stream] += rows
             rate = done[stream] / max(1e-9, time.perf_counter() - start)
             bar.update(tasks[stream], advance=rows, speed=f"{rate:,.0f} rows/s")
 
-        return feed(app.session, sources, batch_rows, interrupt, pushed)
+        ended = feed(app.session, sources, batch_rows, interrupt, pushed)
+        return ended and _read_sources(app, interrupt, pushed)
 
 
-def _summary(app: App, console: Console) -> None:
-    for stream, row in app.session.stats()["streams"].items():
-        kept_out = row["late"] + row["quarantined"]
-        note = f" ({row['late']:,} late, {row['quarantined']:,} quarantined)" if kept_out else ""
-        console.print(f"{stream}: {row['received']:,} rows{note}", style="dim", highlight=False)
-    for query in app.queries:
-        if query.status == "failed":
-            console.print(f"{query.name}: failed", style="red")
+def _read_sources(app: App, interrupt: Interrupt, pushed: Callable[[str, int], None]) -> bool:
+    """Have the session read what FROM says; False when Ctrl-C ended it between two batches."""
+    for stream, rows in read_sources(app.session, {i.stream for i in app.read_here()}):
+        pushed(stream, rows)
+        if interrupt.asked:
+            return False
+    return True

@@ -1,31 +1,35 @@
 """`penstock sql`: a shell for trying statements and watching views change.
 
-Statements may span lines and end with a semicolon; commands start with a backslash. With
-standard input piped in, it runs the same lines without prompts and stops at the first error.
+Statements may span lines and end with a semicolon; commands are a line each. With standard
+input piped in, it runs the same lines without prompts and stops at the first error.
 """
 
 from __future__ import annotations
 
-import contextlib
+import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 import pyarrow as pa
 from rich.console import Console
+from sqlglot import exp
 
 import penstock
-from penstock.cli.commands import Commands
+from penstock.cli.commands import QUIT, WORDS, Commands, as_command
+from penstock.cli.line_editor import Completer, LineEditor
 from penstock.cli.output import print_note, rich_table
 from penstock.cli.report import print_error
 from penstock.cli.runner import open_session, runner_options
 from penstock.cli.script import Piece, Script, ScriptError, located
 from penstock.errors import PenstockError
-from penstock.session.once import is_once
+from penstock.session import Query
+from penstock.session.outline import streams, typed_words
 from penstock.sql.parser import parse_statement
-from penstock.sql.statements import CreateView, Select
+from penstock.sql.statements import CreateView, Select, Show, Statement
 
 if TYPE_CHECKING:
     from penstock.session import Session
@@ -39,20 +43,22 @@ PROMPT, MORE = "penstock> ", "     ...> "
 def sql(checkpoint: str | None, runner: str, master: str | None, shards: int | None) -> None:
     """Type statements, push rows and watch views change.
 
-    Statements end with a semicolon; \\help lists the commands. Input can be piped in. Runs in
+    Statements end with a semicolon; help lists the commands. Input can be piped in. Runs in
     this process unless --runner spark is given: answers come at once, not a batch later.
 
     \b
     Example:
       penstock> CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts;
       penstock> CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM s [RANGE 10] GROUP BY k;
-      penstock> \\watch v
-      penstock> \\push s {"k": 1, "ts": 5}
-      penstock> \\advance s 15
+      penstock> watch v
+      penstock> push s {"k": 1, "ts": 5}
+      penstock> advance s 15
     """  # noqa: D301
     console = Console()
     with open_session(runner, master, shards, checkpoint, quiet=False) as session:
-        shell = Shell(session, console)
+        # Spark cancels all jobs at Ctrl-C; here it drops a line
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        shell = Shell(session, console, runner == "spark")
         if sys.stdin.isatty():
             shell.run_typed()
         else:
@@ -70,8 +76,9 @@ class Gatherer:
 
     def add(self, line: str) -> list[Action]:
         """What is complete with this line: a command, or statements whose semicolon has come."""
-        if not self.held and line.lstrip().startswith("\\"):
-            return [line.strip()]
+        command = as_command(line)
+        if command is not None and (not self.held or command.lower() in QUIT):
+            return [command]
         script = Script("<input>", self.held + line.rstrip("\n") + "\n")
         pieces = list(script.pieces())
         rest = [piece for piece in pieces if not piece.closed]
@@ -84,14 +91,24 @@ class Gatherer:
         self.held = ""
         return [(script, piece) for piece in script.pieces()]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is held is a statement but for its semicolon."""
+        try:
+            parse_statement(self.held)
+        except PenstockError:
+            return False
+        return True
+
 
 class Shell:
     """Runs commands and statements and shows what they return."""
 
-    def __init__(self, session: Session, console: Console) -> None:
+    def __init__(self, session: Session, console: Console, on_spark: bool = False) -> None:
         self.session = session
         self.console = console
-        self.commands = Commands(session, console)
+        self.commands = Commands(session, console, on_spark)
+        self._hinted = False  # that a semicolon is missing
 
     def run_lines(self, lines: Iterable[str]) -> None:
         """Take lines until they end or quit; the first error ends it."""
@@ -104,22 +121,41 @@ class Shell:
 
     def run_typed(self) -> None:
         """Prompt for lines; an error is shown and the next line asked for."""
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401  (gives input() history and editing)
-        self.console.print(f"penstock {penstock.__version__}", r"\help for help, \quit to leave")
+        words = partial(typed_words, self.session)
+        editor = LineEditor(Completer(words, sorted(WORDS)))
+        self.console.print(f"penstock {penstock.__version__}; help for help, quit to leave")
         gatherer = Gatherer()
-        while True:
-            try:
-                line = input(MORE if gatherer.held else PROMPT)
-                if not all(self.do(action) for action in gatherer.add(line)):
-                    return
-            except EOFError:
-                return
-            except KeyboardInterrupt:
-                gatherer.held = ""
-                self.console.print()
-            except (PenstockError, ScriptError) as error:
-                print_error(self.console, error)
+        try:
+            while self._take(editor, gatherer):
+                pass
+        finally:
+            editor.save()
+
+    def _take(self, editor: LineEditor, gatherer: Gatherer) -> bool:
+        """Read one line and do what it completes; False at the end."""
+        try:
+            line = editor.read(MORE if gatherer.held else PROMPT)
+            if not all(self.do(action) for action in gatherer.add(line)):
+                return False
+            self._hint(gatherer, line)
+        except EOFError:
+            left = "; the last statement had no semicolon and was not run" if gatherer.held else ""
+            self.console.print(left, highlight=False)
+            return False
+        except KeyboardInterrupt:
+            gatherer.held = ""
+            self.console.print()
+        except (PenstockError, ScriptError) as error:
+            print_error(self.console, error)
+        return True
+
+    def _hint(self, gatherer: Gatherer, line: str) -> None:
+        """Say what is waited for: at an empty line, and once when only the semicolon is missing."""
+        if gatherer.held and (not line.strip() or (not self._hinted and gatherer.is_whole)):
+            self._hinted = True
+            self.console.print(
+                "the statement runs when it ends with ;  (Ctrl-C drops it)", style="dim"
+            )
 
     def do(self, action: Action) -> bool:
         """Run one command or statement; False when it was quit."""
@@ -131,15 +167,24 @@ class Shell:
         self.commands.show_watched()
         return True
 
+    def _asks(self, statement: Statement) -> bool:
+        """Whether a statement asks for what has come; a query of its own sees what comes later."""
+        if isinstance(statement, Show):
+            return statement.of != "" and len(self.session.sql("SHOW QUERIES")) > 0
+        if not isinstance(statement, Select):
+            return False
+        read = {table.name.lower() for table in statement.query.find_all(exp.Table)}
+        return not read & {stream.name.lower() for stream in streams(self.session)}
+
     def _statement(self, piece: Piece) -> None:
         statement = parse_statement(piece.text)
-        if isinstance(statement, Select) and not is_once(self.session, statement):
-            name = self.session.query(piece.text).name
-            self.console.print(f"query [bold]{name}[/] is standing; \\watch {name} shows it")
-            return
+        if self._asks(statement):
+            self.commands.read_sources()
         result = self.session.sql(piece.text)
-        if isinstance(statement, CreateView):
-            self.console.print(f"view [bold]{statement.name}[/] is standing")
+        if isinstance(result, Query):
+            kind = "view" if isinstance(statement, CreateView) else "query"
+            name = result.name
+            self.console.print(f"{kind} [bold]{name}[/] is standing; watch {name} shows it")
         elif isinstance(result, str):
             self.console.print(result, markup=False, highlight=False, soft_wrap=True)
         elif isinstance(result, pa.Table):

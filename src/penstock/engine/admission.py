@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.delta import BEGINNING, I64, Bool
+from penstock.engine.encodings import decoded, widened
+from penstock.engine.reasons import Reasons, note_unfit
 from penstock.errors import DataError
 from penstock.schema import Field, Schema
 from penstock.types import arrow_type
@@ -46,23 +48,6 @@ class Admitted:
     received: int
 
 
-class Reasons:
-    """Why each row is kept out: a code per row, 0 when it is not; the first reason stays."""
-
-    def __init__(self, n: int) -> None:
-        self.code = np.zeros(n, np.int16)
-        self.texts = [""]
-
-    def note(self, bad: Bool | None, text: str) -> None:
-        """Rows marked `bad` (None: no row) are kept out because of `text`."""
-        if bad is not None and bad.any():
-            self.code[bad & (self.code == 0)] = len(self.texts)
-            self.texts.append(text)
-
-    def __bool__(self) -> bool:
-        return len(self.texts) > 1
-
-
 def admit(
     data: Any,
     schema: Schema,
@@ -80,9 +65,10 @@ def admit(
         reasons.note(_present(raw[MALFORMED]), "malformed row")
     arrays = []
     for column in schema:
-        values, bad = convert(raw.get(column.name), column, n)
-        if bad is not None:
-            reasons.note(bad, f"{column.name} is not a valid {column.type}")
+        given = raw.get(column.name)
+        values, bad = convert(given, column, n)
+        if bad is not None and bad.any():
+            note_unfit(reasons, bad, given, column)
         arrays.append(values)
     batch = pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
     ts, low, high = _judge_times(arrays[schema.names.index(time)], time, reasons)
@@ -104,6 +90,21 @@ def admit(
         _late_table(batch, is_late, watermark),
         _quarantine_table(raw, reasons),
         n,
+    )
+
+
+def merged(parts: list[Admitted]) -> Admitted:
+    """Batches that were judged against one watermark as one."""
+    if len(parts) == 1:
+        return parts[0]
+    accepted = pa.Table.from_batches([part.accepted for part in parts]).combine_chunks()
+    return Admitted(
+        accepted.to_batches()[0] if accepted.num_rows else parts[0].accepted,
+        np.concatenate([part.ts for part in parts]),
+        max(part.watermark for part in parts),
+        pa.concat_tables([part.late for part in parts]),
+        pa.concat_tables([part.quarantined for part in parts]),
+        sum(part.received for part in parts),
     )
 
 
@@ -133,7 +134,7 @@ def as_columns(data: Any, schema: Schema) -> dict[str, Any]:
     if isinstance(data, pa.RecordBatch | pa.Table):
         names = data.column_names
         _check_names(names, schema)
-        return {name: data.column(i) for i, name in enumerate(names)}
+        return {name: decoded(data.column(i)) for i, name in enumerate(names)}
     if hasattr(data, "__arrow_c_stream__"):  # Polars and others
         return as_columns(read_stream(data), schema)
     if isinstance(data, dict):
@@ -190,6 +191,7 @@ def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool | None]:
         values = pa.array(values, pa.float64())
     if isinstance(values, list):
         return _convert_python(values, target)
+    values = decoded(values)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
     if pa.types.is_dictionary(values.type):
@@ -201,9 +203,6 @@ def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool | None]:
 
 def _of_dictionary(values: pa.DictionaryArray, target: pa.DataType) -> pa.Array:
     """Dictionary-encoded values: as they are if these are strings for strings, else plain."""
-    words = values.dictionary
-    if words.type == pa.string_view():  # Arrow cannot take from it
-        values = pa.DictionaryArray.from_arrays(values.indices, words.cast(pa.string()))
     return values if values.type.value_type == target else values.dictionary_decode()
 
 
@@ -234,13 +233,15 @@ def _narrows_floats(target: pa.DataType) -> bool:
 def _is_exact(values: list[Any], target: pa.DataType) -> bool:
     """Whether pyarrow converts without changing values.
 
-    It cuts floats and times of day, makes infinities, and takes bools as ints.
+    It cuts floats and times of day, makes infinities, and takes bools as ints, ints as times.
     """
     kinds = {type(v) for v in values} - {type(None)}
     if bool in kinds and not pa.types.is_boolean(target):
         return False
     if pa.types.is_date(target):
-        return kinds <= {dt.date, int}
+        return kinds <= {dt.date}
+    if pa.types.is_timestamp(target) and any(issubclass(k, int | np.integer) for k in kinds):
+        return False
     return not (kinds - {int} and (pa.types.is_integer(target) or pa.types.is_float32(target)))
 
 
@@ -258,14 +259,11 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
     n = len(values)
     if values.type == target:
         return values, np.zeros(n, np.bool_)
+    if _differ(values.type, target):
+        return pa.nulls(n, target), _numpy(values.is_valid())
+    values = widened(values)
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         values = values.cast(pa.timestamp(values.type.unit))  # the same instant, in UTC
-    if pa.types.is_boolean(values.type) != pa.types.is_boolean(target) and not pa.types.is_null(
-        values.type
-    ):
-        known = values.is_valid()
-        if not pa.types.is_string(values.type):
-            return pa.nulls(n, target), _numpy(known)
     try:
         if pa.types.is_timestamp(target) and pa.types.is_string(values.type):
             return _read_times(values), np.zeros(n, np.bool_)
@@ -273,14 +271,33 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
             values = values.cast(pa.decimal128(38, target.scale))  # where every integer has room
         if pa.types.is_timestamp(target) and values.type == pa.timestamp("ns"):
             return _in_us(values), np.zeros(n, np.bool_)
+        if pa.types.is_decimal(values.type) and pa.types.is_floating(target):
+            values = values.cast(pa.string()).cast(pa.float64())  # the nearest; Arrow's is not
         return values.cast(target), _changes_by(values, target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowNotImplementedError:  # no value of this type has a meaning there
+        return pa.nulls(n, target), _numpy(values.is_valid())
+    except pa.ArrowInvalid:
         if n <= 1:
-            return pa.nulls(n, target), np.ones(n, np.bool_)
+            return pa.nulls(n, target), _numpy(values.is_valid())
     half = n // 2
     first = _cast_leniently(values[:half], target)
     second = _cast_leniently(values[half:], target)
     return pa.concat_arrays([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _differ(given: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values of one type are never meant as the other: truths, numbers and times."""
+    if any(map(pa.types.is_null, (given, target))) or _is_text(given):
+        return False
+    if pa.types.is_boolean(given) != pa.types.is_boolean(target):
+        return True
+    numbers = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in (given, target)]
+    times = [pa.types.is_temporal(t) for t in (given, target)]
+    return bool((numbers[0] and times[1]) or (times[0] and numbers[1]))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _changes_by(values: pa.Array, target: pa.DataType) -> Bool:

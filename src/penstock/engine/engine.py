@@ -19,6 +19,7 @@ from penstock.errors import QueryFailed
 from penstock.kernels.changes import INSERT
 from penstock.physical.changes import Changes
 from penstock.physical.context import Context, Failures
+from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.sharing.eddy import Routing
 from penstock.sharing.flows import Flows
@@ -63,6 +64,7 @@ class Engine:
         """Number of the last step that brought rows; a query sees rows of later epochs."""
         return int(self.arena.scope("engine")["regs"][1])
 
+    @roomy
     def apply(self, blocks: list[b.Block]) -> b.Output:
         """Take one step."""
         regs = self.arena.scope("engine")["regs"]
@@ -317,6 +319,7 @@ class Engine:
                     mark(array[..., list(place.columns)] if place.columns else array)  # type: ignore[arg-type]
         return marks
 
+    @roomy
     def answers(self, key: int, qids: I64, kind: int = INSERT) -> Changes:
         """What queries of a template hold, as changes of one kind at the clock."""
         self.ctx.failures.drain()

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 LINKS = ("link0", "link1", "link2", "link3")
+HOSTS = 4_000
 DELAY_US = 2_000_000
 START_US = 1_704_067_200_000_000  # 2024-01-01 00:00:00
 PROTOCOLS = ("http", "dns", "smtp", "telnet", "nntp", "ftp", "ssh", "finger")
@@ -25,11 +26,16 @@ SHARES = (0.40, 0.22, 0.12, 0.10, 0.07, 0.04, 0.03, 0.02)
 class Traffic:
     """How much traffic and how it is spread; equal settings give equal rows."""
 
-    rows: int = 200_000
+    rows: int = 10_000_000
     rows_per_second: int = 250  # on each link
-    hosts: int = 4_000
+    hosts: int = HOSTS
     skew: float = 1.1
     seed: int = 7
+
+    @property
+    def seconds(self) -> int:
+        """How long the traffic takes in event time."""
+        return self.rows // len(LINKS) // self.rows_per_second
 
     def batches(self, batch_rows: int = 10_000) -> Iterator[tuple[str, pa.Table]]:
         """(link, rows) pairs: all links of a stretch of time, then the next stretch."""

@@ -1,16 +1,19 @@
 """File and console sinks for the changes of a query.
 
 A file sink is a directory with one file per batch, written beside its place and renamed
-into it, so a reader never sees half a batch and a batch delivered twice is there once.
+into it, so a reader never sees half a batch and a batch delivered twice is there once. Names of
+files tell their writer (session and sink), so that writers who share a directory never meet.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,10 +25,10 @@ from rich.table import Table
 
 from penstock.errors import DataError
 
-__all__ = ["FORMATS", "Sink", "file_name", "json_lines", "open_sink"]
+__all__ = ["FORMATS", "PipedConsole", "Sink", "file_name", "json_lines", "open_sink"]
 
 FORMATS = ("parquet", "json", "csv", "console")
-_BATCH_FILE = re.compile(r"part-\d{12}\.(parquet|json|csv)")
+_BATCH_FILE = re.compile(r"part-\d{12}(-[0-9a-f]+-\d+)?\.(parquet|json|csv)")
 _AWAY = re.compile(r"[/\\%\0]|^\.")
 """What would make a name a path, and the sign that stands for it."""
 _SIGNS = {"insert": "+", "delete": "-", "update_preimage": "<", "update_postimage": ">"}
@@ -41,9 +44,10 @@ class Sink(Protocol):
         """Deliver nothing more."""
 
 
-def open_sink(format: str, options: Mapping[str, str], name: str) -> Sink:
+def open_sink(format: str, options: Mapping[str, str], name: str, writer: str = "") -> Sink:
     """A sink called `name`; options are `path` and `mode` for files, `rows` for the console.
 
+    Files of one `writer` (a sink of a session) replace each other, batch by batch, and no others.
     Mode `append` (the default) goes on in the directory; `overwrite` first removes the batch
     files in it; `error` refuses a directory that already has some.
     """
@@ -64,7 +68,7 @@ def open_sink(format: str, options: Mapping[str, str], name: str) -> Sink:
         )
     if kind == "console":
         return _console(name, given.get("rows", "20"))
-    return _directory(kind, given, name)
+    return _directory(kind, given, name, writer)
 
 
 def file_name(name: str) -> str:
@@ -73,7 +77,7 @@ def file_name(name: str) -> str:
 
 
 # ---- directories ---------------------------------------------------------------------
-def _directory(kind: str, options: Mapping[str, str], name: str) -> Sink:
+def _directory(kind: str, options: Mapping[str, str], name: str, writer: str) -> Sink:
     path, mode = options.get("path", ""), options.get("mode", "append").lower()
     if not path:
         raise DataError(
@@ -105,25 +109,34 @@ def _directory(kind: str, options: Mapping[str, str], name: str) -> Sink:
             code="PS-SINK-003",
             remedy="name a directory that can be written",
         ) from error
-    return _DirectorySink(path, kind, _WRITERS[kind])
+    tag = f"-{hashlib.sha256(writer.encode()).hexdigest()[:8]}-0" if writer else ""
+    return _DirectorySink(path, f"{tag}.{kind}", _WRITERS[kind])
 
 
 @dataclass(frozen=True, slots=True)
 class _DirectorySink:
     path: str
-    extension: str
+    ending: str  # of names: the writer and the format
     save: Callable[[pa.Table, str], None]
 
     def write(self, changes: pa.Table, batch: int) -> None:
         if not changes.num_rows:
             return
-        final = os.path.join(self.path, f"part-{batch:012d}.{self.extension}")
-        staged = os.path.join(self.path, f".part-{batch:012d}.{self.extension}.{os.getpid()}")
+        final = os.path.join(self.path, f"part-{batch:012d}{self.ending}")
+        staged = os.path.join(self.path, f".part-{batch:012d}{self.ending}.{os.getpid()}")
         try:
+            os.makedirs(self.path, exist_ok=True)
             self.save(changes, staged)
             os.replace(staged, final)
         except OSError as error:
-            raise DataError(f"cannot write {final}: {error}", code="PS-SINK-003") from error
+            with suppress(OSError):
+                os.remove(staged)
+            raise DataError(
+                f"cannot write {final}: {error}",
+                code="PS-SINK-003",
+                remedy="make room, or let the directory be written: the changes wait, and are "
+                "written with the next batch, flush() or close()",
+            ) from error
 
     def close(self) -> None:
         """Every batch is already in its place."""
@@ -151,7 +164,9 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column with values that JSON can hold."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        texts = [None if v is None else v.isoformat() for v in column.to_pylist()]
+        texts = [
+            None if v is None else v.isoformat(timespec="microseconds") for v in column.to_pylist()
+        ]
         return pa.chunked_array([pa.array(texts, pa.string())])
     if pa.types.is_date(kind) or pa.types.is_decimal(kind):
         return column.cast(pa.string())
@@ -163,6 +178,14 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 # ---- console -------------------------------------------------------------------------
+class PipedConsole(Console):
+    """Raises when its reader has gone; rich would end the thread that happens to write."""
+
+    def on_broken_pipe(self) -> None:
+        """Called where the error is handled."""
+        raise
+
+
 def _console(name: str, rows: str) -> Sink:
     if not rows.isdigit() or not int(rows):
         raise DataError(
@@ -175,11 +198,20 @@ def _console(name: str, rows: str) -> Sink:
 class _ConsoleSink:
     name: str
     rows: int
-    console: Console = field(default_factory=Console)
+    console: Console = field(default_factory=PipedConsole)
 
     def write(self, changes: pa.Table, batch: int) -> None:
-        if not changes.num_rows:
-            return
+        try:
+            if changes.num_rows:
+                self._print(changes, batch)
+        except OSError as error:
+            raise DataError(
+                f"sink {self.name} cannot print: {error.strerror}",
+                code="PS-SINK-003",
+                remedy="keep standard output open, or use another format",
+            ) from error
+
+    def _print(self, changes: pa.Table, batch: int) -> None:
         self.console.print(f"[bold]{self.name}, batch {batch}[/]", highlight=False)
         table = Table()
         for column in changes.column_names:

@@ -1,40 +1,38 @@
 """File sources: Parquet, CSV and JSON lines as a stream of Arrow tables.
 
-A source never judges values: what does not fit its column's type is handed on as text, and
-a record that cannot be taken apart is a row of NULLs with its text in `_malformed`, so that
-admission quarantines it with a reason and nothing is lost. Files of a glob are read in the
-order of their names; `-` is standard input, handed on as it arrives.
+A source never judges values (`inprocess/files.py`): admission quarantines what does not fit, with
+a reason, and nothing is lost. Files of a glob are read in the order of their names; `-` is
+standard input, handed on as it arrives.
 """
 
 from __future__ import annotations
 
-import glob
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError
-from penstock.inprocess.text import (
-    MALFORMED,
-    csv_header,
-    csv_tables,
-    json_tables,
-    record_chunks,
-    refuse_unknown,
+from penstock.inprocess.files import (
+    FORMATS,
+    LISTING,
+    FileFormat,
+    check_delimiter,
+    file_format,
 )
+from penstock.inprocess.listing import Listing
+from penstock.inprocess.text import MALFORMED
 from penstock.schema import Schema
+from penstock.sql.source_options import CODE, SOURCES, check_options, unknown
 
-__all__ = ["FORMATS", "MALFORMED", "format_of", "open_source", "total_rows"]
+__all__ = ["FORMATS", "MALFORMED", "FileSource", "check_source", "format_of", "open_source",
+           "total_rows"]  # fmt: skip
 
 STDIN = "-"
-FORMATS = ("parquet", "csv", "json")
-_OPTIONS = {"parquet": {"path"}, "csv": {"path", "header", "delimiter"}, "json": {"path"}}
 _EXTENSIONS = {
     "parquet": "parquet",
     "csv": "csv",
@@ -46,13 +44,25 @@ _COUNT_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
-    """Options of one source, checked."""
+class FileSource:
+    """FROM format OPTIONS (…), checked: where files are, and how they are read."""
 
-    format: str
-    paths: tuple[str, ...]
-    header: bool
-    delimiter: str
+    format: FileFormat
+    listing: Listing
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether rows come from standard input."""
+        return self.listing.path == STDIN
+
+    def read(self, path: str, schema: Schema) -> Iterator[pa.Table]:
+        """The rows of a file."""
+        if path == STDIN:
+            # read1 returns what has arrived, so a live pipe is not held back to fill a block
+            yield from self.format.tables(_read_arrived, schema)
+            return
+        for part in self.format.parts(path, 0, 1, schema):
+            yield part.read(None)
 
 
 def open_source(
@@ -64,8 +74,8 @@ def open_source(
     """
     if batch_rows < 1:
         raise DataError("a batch needs at least one row", code="PS-SRC-003")
-    settings = _check(format, options)
-    return _tables(settings, schema, batch_rows)
+    source = check_source(format, options)
+    return _tables(source, _paths(source), schema, batch_rows)
 
 
 def total_rows(format: str, options: Mapping[str, str]) -> int | None:
@@ -73,13 +83,14 @@ def total_rows(format: str, options: Mapping[str, str]) -> int | None:
 
     Text is counted in lines, so blank lines and line breaks inside quotes count too.
     """
-    settings = _check(format, options)
-    if settings.format == "parquet":
-        return sum(int(pq.read_metadata(path).num_rows) for path in settings.paths)
-    if any(path == STDIN or path.endswith((".gz", ".bz2", ".zst")) for path in settings.paths):
+    source = check_source(format, options)
+    paths = _paths(source)
+    if source.format.kind == "parquet":
+        return sum(int(pq.read_metadata(path).num_rows) for path in paths)
+    if any(path == STDIN or path.endswith((".gz", ".bz2", ".zst")) for path in paths):
         return None
-    header = settings.format == "csv" and settings.header
-    return sum(max(0, _count_lines(path) - header) for path in settings.paths)
+    header = source.format.kind == "csv" and source.format.header
+    return sum(max(0, _count_lines(path) - header) for path in paths)
 
 
 def format_of(path: str) -> str:
@@ -97,140 +108,78 @@ def format_of(path: str) -> str:
 
 
 # ---- options -------------------------------------------------------------------------
-def _check(format: str, options: Mapping[str, str]) -> _Settings:
-    name = format.lower()
-    if name not in FORMATS:
+def check_source(format: str, options: Mapping[str, str], what: str = "the source") -> FileSource:
+    """A source of this process, or an error that says what to write instead."""
+    kind = format.lower()
+    if kind not in FORMATS:
+        on_spark = kind in SOURCES
         raise DataError(
-            f"unknown source format {format!r}",
+            f"{what}: there is no source {format!r}" + (" in process" if on_spark else ""),
             code="PS-SRC-001",
-            remedy=f"one of {', '.join(FORMATS)}",
+            remedy=f"one of {', '.join(FORMATS)}" + ("; or run on Spark" if on_spark else ""),
         )
+    check_options(kind, options, what)
     given = {key.lower(): value for key, value in options.items()}
-    if unknown := sorted(set(given) - _OPTIONS[name]):
-        raise DataError(
-            f"unknown option {unknown[0]!r} for format {name}",
-            code="PS-SRC-002",
-            remedy=f"options of {name}: {', '.join(sorted(_OPTIONS[name]))}",
-        )
-    delimiter = given.get("delimiter", ",").replace("\\t", "\t")
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise DataError(
-            f"delimiter {delimiter!r} is not one character",
-            code="PS-SRC-002",
-            remedy=r"give one character, such as ',' or '\t'",
-        )
-    header = _boolean("header", given.get("header", "true"))
-    return _Settings(name, _expand(name, given.get("path", "")), header, delimiter)
+    check_delimiter(given, what)
+    made = file_format(kind, given)
+    if isinstance(made, str):
+        raise _only_on_spark(made, given[made], kind, what)
+    return FileSource(made, Listing.of(_path(kind, given.get("path", ""), what), given, what))
 
 
-def _boolean(option: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise DataError(
-            f"option {option} is {text!r}", code="PS-SRC-002", remedy="say 'true' or 'false'"
-        )
-    return text.lower() == "true"
+def _only_on_spark(name: str, value: str, kind: str, what: str) -> DataError:
+    if name not in {option.lower() for option in SOURCES[kind]}:
+        return unknown(kind, name, SOURCES[kind], what)
+    ours = sorted({*LISTING, *(("header", "sep") if kind == "csv" else ())})
+    return DataError(
+        f"{what}: option {name} {value!r} needs Spark's reader",
+        code=CODE,
+        remedy=f"run it on Spark, or leave it out; in process {kind} has {', '.join(ours)}",
+    )
 
 
-def _expand(format: str, path: str) -> tuple[str, ...]:
+def _path(kind: str, path: str, what: str) -> str:
     if not path:
         raise DataError(
-            f"format {format} needs a path",
-            code="PS-SRC-002",
-            remedy="add OPTIONS (path 'dir/*." + format + "')",
+            f"{what}: format {kind} needs a path",
+            code=CODE,
+            remedy=f"add OPTIONS (path 'dir/*.{kind}')",
         )
-    if path == STDIN:
-        if format == "parquet":
-            raise DataError(
-                "Parquet cannot be read from standard input",
-                code="PS-SRC-002",
-                remedy="name a file, or pipe csv or json",
-            )
+    if path == STDIN and kind == "parquet":
+        raise DataError(
+            f"{what}: Parquet cannot be read from standard input",
+            code=CODE,
+            remedy="name a file, or pipe csv or json",
+        )
+    return path
+
+
+def _paths(source: FileSource) -> tuple[str, ...]:
+    """All files, in the order of their names."""
+    if source.is_stdin:
         return (STDIN,)
-    pattern = os.path.join(path, "*." + format) if os.path.isdir(path) else path
-    found = sorted(p for p in glob.glob(pattern, recursive=True) if os.path.isfile(p))
+    found = tuple(sorted(file.path for file in source.listing.files()))
     if not found:
         raise DataError(
-            f"no file matches {path!r}",
+            f"no file matches {source.listing.path!r}",
             code="PS-SRC-004",
             remedy="check the path; a glob such as 'in/*.csv' is relative to the working directory",
         )
-    return tuple(found)
+    return found
 
 
 # ---- reading -------------------------------------------------------------------------
-def _tables(settings: _Settings, schema: Schema, batch_rows: int) -> Iterator[pa.Table]:
-    for path in settings.paths:
-        if settings.format == "parquet":
-            yield from _read_parquet(path, schema, batch_rows)
-        else:
-            yield from _read_text(settings, path, schema, batch_rows)
-
-
-def _read_parquet(path: str, schema: Schema, batch_rows: int) -> Iterator[pa.Table]:
-    try:
-        with pq.ParquetFile(path) as file:
-            _require(path, schema, file.schema_arrow.names)
-            for batch in file.iter_batches(batch_rows, columns=list(schema.names)):
-                yield pa.Table.from_batches([batch]).select(list(schema.names))
-    except pa.ArrowInvalid as error:
-        raise DataError(
-            f"{path} is not a readable Parquet file: {error}", code="PS-SRC-005"
-        ) from error
-
-
-def _read_text(
-    settings: _Settings, path: str, schema: Schema, batch_rows: int
+def _tables(
+    source: FileSource, paths: Iterable[str], schema: Schema, batch_rows: int
 ) -> Iterator[pa.Table]:
-    if path == STDIN:
-        # read1 returns what has arrived, so a live pipe is not held back to fill a block
-        yield from _split(_parse(settings, path, _read_arrived, schema), batch_rows)
-        return
-    with _open(path) as file:
-        yield from _fill(_parse(settings, path, file.read, schema), batch_rows)
+    for path in paths:
+        cut = _split if source.is_stdin else _fill
+        yield from cut(source.read(path, schema), batch_rows)
 
 
 def _read_arrived(size: int) -> bytes:
     buffer = sys.stdin.buffer
     return buffer.read1(size) if isinstance(buffer, io.BufferedReader) else buffer.read(size)
-
-
-def _open(path: str) -> IO[bytes]:
-    stream: IO[bytes] = pa.input_stream(path, compression="detect")
-    return stream
-
-
-def _parse(
-    settings: _Settings, path: str, read: Callable[[int], bytes], schema: Schema
-) -> Iterator[pa.Table]:
-    if settings.format == "json":
-        yield from json_tables(record_chunks(read, quoted=False), schema)
-        return
-    chunks = record_chunks(read, quoted=True)
-    names: tuple[str, ...] = schema.names
-    if settings.header:
-        first = next(chunks, b"")
-        names, rest = csv_header(first, settings.delimiter)
-        if first:
-            _require(path, schema, names)
-        chunks = _prepend(rest, chunks)
-    yield from csv_tables(chunks, names, settings.delimiter, schema)
-
-
-def _prepend(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-    yield from rest
-
-
-def _require(path: str, schema: Schema, present: Iterable[str]) -> None:
-    names = list(present)
-    if missing := [name for name in schema.names if name not in names]:
-        raise DataError(
-            f"{path} has no column {missing[0]!r}",
-            code="PS-SRC-005",
-            remedy=f"its columns are {', '.join(names)}",
-        )
-    refuse_unknown(schema, names)
 
 
 # ---- batch sizes ---------------------------------------------------------------------

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 
-from penstock.errors import DataError
 from penstock.schema import Field, Schema
 from penstock.types import Kind, arrow_type
 
@@ -26,18 +25,16 @@ MALFORMED = "_malformed"
 _READ_BYTES = 1 << 20
 _MAX_RECORD_BYTES = 1 << 25
 _JSON_AS_TEXT = {Kind.TIMESTAMP, Kind.DATE, Kind.DECIMAL}
+_NONE = type(None)
+_JSON_TYPES: dict[Kind, set[type]] = {
+    Kind.BOOLEAN: {bool, _NONE},
+    Kind.INT: {int, _NONE},
+    Kind.BIGINT: {int, _NONE},
+    Kind.FLOAT: {int, float, _NONE},
+    Kind.DOUBLE: {int, float, _NONE},
+}
+"""Values that pyarrow takes as they are: it would cut 1.5 to an INT."""
 _BOM = b"\xef\xbb\xbf"
-
-
-def refuse_unknown(schema: Schema, names: Iterable[str]) -> None:
-    """A column that the stream does not have is an error, as in push()."""
-    for name in names:
-        if name not in schema.names:
-            raise DataError(
-                f"unknown column {name}",
-                code="PS-DATA-003",
-                remedy=f"the columns are {', '.join(schema.names)}; declare it or take it out",
-            )
 
 
 def record_chunks(read: Callable[[int], bytes], quoted: bool) -> Iterator[bytes]:
@@ -103,6 +100,7 @@ def _csv_table(chunk: bytes, names: tuple[str, ...], delimiter: str, schema: Sch
         return "skip"
 
     data = chunk.decode("utf-8", "replace").encode()  # bytes that are no text must not end the run
+    present = [name for name in schema.names if name in names]
     table = pa_csv.read_csv(
         pa.BufferReader(data),
         read_options=pa_csv.ReadOptions(
@@ -113,13 +111,22 @@ def _csv_table(chunk: bytes, names: tuple[str, ...], delimiter: str, schema: Sch
         ),
         convert_options=pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in names},
-            include_columns=list(schema.names),
+            include_columns=present,
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),
     )
+    if len(present) < len(schema):
+        table = _with_absent(table, schema)
     return _with_malformed(table, malformed)
+
+
+def _with_absent(table: pa.Table, schema: Schema) -> pa.Table:
+    """A column that the text does not have is NULL."""
+    there = {name: table[name] for name in table.column_names}
+    absent = pa.nulls(table.num_rows, pa.string())
+    return pa.table({name: there.get(name, absent) for name in schema.names})
 
 
 # ---- JSON lines ----------------------------------------------------------------------
@@ -133,9 +140,11 @@ def json_tables(chunks: Iterable[bytes], schema: Schema) -> Iterator[pa.Table]:
 def _json_fast(chunk: bytes, schema: Schema) -> pa.Table | None:
     options = pa_json.ParseOptions(
         explicit_schema=pa.schema([(f.name, _json_type(f)) for f in schema]),
-        unexpected_field_behavior="error",
+        unexpected_field_behavior="ignore",
     )
     reading = pa_json.ReadOptions(use_threads=False, block_size=len(chunk) + 1)
+    if _text(chunk) is None:
+        return None
     try:
         table = pa_json.read_json(pa.BufferReader(chunk), reading, options)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -145,6 +154,14 @@ def _json_fast(chunk: bytes, schema: Schema) -> pa.Table | None:
     return table.select(list(schema.names)) if table.num_rows == lines else None
 
 
+def _text(data: bytes) -> str | None:
+    """None when the bytes are no text: a value of it would be another."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def _json_type(field: Field) -> pa.DataType:
     return pa.string() if field.type.kind in _JSON_AS_TEXT else arrow_type(field.type)
 
@@ -152,24 +169,23 @@ def _json_type(field: Field) -> pa.DataType:
 def _json_slow(chunk: bytes, schema: Schema) -> pa.Table:
     rows: list[dict[str, object]] = []
     malformed: list[str] = []
-    for line in chunk.decode("utf-8", "replace").split("\n"):
+    for line in chunk.split(b"\n"):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(_text(line) or "")
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
-            refuse_unknown(schema, row)
             rows.append(row)
         else:
-            malformed.append(line)
+            malformed.append(line.decode("utf-8", "replace"))
     columns = {f.name: _json_column([r.get(f.name) for r in rows], f) for f in schema}
     return _with_malformed(pa.table(columns), malformed)
 
 
 def _json_column(values: list[object], field: Field) -> pa.Array:
-    if not field.type.is_string:
+    if {type(value) for value in values} <= _JSON_TYPES.get(field.type.kind, set()):
         try:
             return pa.array(values, _json_type(field))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

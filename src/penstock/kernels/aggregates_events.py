@@ -22,6 +22,11 @@ row is in the answer; NULL bits and (from SHOWN on) aggregates of that row; then
 GROUP, VALID, ARGS = range(3)
 """Words of an entry: group id; bit a set: the row counts for aggregate a; then arguments."""
 
+INSTANT, EVENT, TOUCH = range(3)
+"""Words of a cursor: where a pass stopped, and goes on."""
+DONE, AT_EVENT, AT_TOUCH = range(3)
+"""Why it stopped."""
+
 
 class Events(NamedTuple):
     """Events and touches of a step; instant m ends before event_ends[m] and touch_ends[m].

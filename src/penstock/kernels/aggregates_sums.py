@@ -1,24 +1,31 @@
-"""Aggregates that are sums: count, sum, avg and stddev, each one pass over the events.
+"""Aggregates that are sums: count, sum and avg, each one pass over the events.
 
-Accumulator words: count n · wide n, low, high · float finite, NaN, +Inf, −Inf, head, tail ·
-spread n, odd, Σx in two words, Σx² in three.
+Accumulator words: count n · wide n, low, high · float finite, NaN, +Inf, −Inf, exact sum in two.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from penstock.delta import I64
-from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, ask_group, show_null
-from penstock.kernels.jit import kernel
+from penstock.kernels.aggregates_events import (
+    AT_EVENT,
+    AT_TOUCH,
+    DONE,
+    EVENT,
+    GROUP,
+    INSTANT,
+    TOUCH,
+    VALID,
+    Events,
+    Place,
+    ask_group,
+    show_null,
+)
+from penstock.kernels.exact_sums import add_digits, add_pair, is_wide, read_digits
+from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.sums import (
-    add_double,
-    add_triple,
     add_wide,
-    product_error,
-    sample_variance,
     subtract_wide,
     to_bits,
     to_float,
@@ -26,9 +33,7 @@ from penstock.kernels.sums import (
     wide_float,
 )
 
-COUNT_WORDS, WIDE_WORDS, FLOAT_WORDS, SPREAD_WORDS = 1, 3, 6, 7
-_HUGE = 1e140
-"""Beyond this the square of a sum may overflow: such values are counted apart."""
+COUNT_WORDS, WIDE_WORDS, FLOAT_WORDS = 1, 3, 6
 
 
 @kernel
@@ -89,98 +94,93 @@ def wide_pass(
     return n_failed
 
 
-@kernel
-def update_float(state: I64, g: int, at: int, value: float, step: int) -> None:
-    """Add (step 1) or take back (−1) a value of a float sum; NaN and infinities apart."""
+@inlined
+def odd_word(value: float) -> int:
+    """Which word counts a value: finite, NaN, +Inf, −Inf."""
     if value - value == 0.0:
-        state[g, at] += step
-        if state[g, at] == 0:
-            state[g, at + 4] = 0
-            state[g, at + 5] = 0
-        else:
-            add_double(state, g, at + 4, step * value)
-    elif value != value:
-        state[g, at + 1] += step
-    elif value > 0:
-        state[g, at + 2] += step
-    else:
-        state[g, at + 3] += step
+        return 0
+    if value != value:
+        return 1
+    return 2 if value > 0 else 3
 
 
-@kernel
-def float_total(state: I64, g: int, at: int) -> float:
+@inlined
+def shown_total(finite: float, nan: int, up: int, down: int) -> float:
     """The sum: NaN over both infinities over one over the finite sum."""
-    nan, up, down = state[g, at + 1], state[g, at + 2], state[g, at + 3]
     if nan + up + down == 0:
-        return to_float(state[g, at + 4])
+        return finite
     if nan > 0 or (up > 0 and down > 0):
         return math.nan
     return math.inf if up > 0 else -math.inf
 
 
+@inlined
+def show_float(
+    state: I64, g: int, at: int, finite: float, average: bool, shown: I64, t: int, agg: int
+) -> None:
+    """Show a sum or average."""
+    nan, up, down = state[g, at + 1], state[g, at + 2], state[g, at + 3]
+    n = state[g, at] + nan + up + down
+    if n == 0:
+        show_null(shown, t, agg)
+    else:
+        total = shown_total(finite, nan, up, down)
+        shown[t, 1 + agg] = to_bits(total / n if average else total)
+
+
 @kernel
-def float_pass(ev: Events, place: Place, state: I64, average: bool) -> None:
-    """Sum or average of floats."""
+def _pairs_pass(ev: Events, place: Place, state: I64, average: bool, cursor: I64) -> int:
+    """Sums that are pairs, from `cursor` to the first event or touch of one that is not.
+
+    A call that takes arrays costs more than the addition, so this loop has none.
+    """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
     event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
-    e = t = 0
-    for m in range(event_ends.shape[0]):
+    e, t = cursor[EVENT], cursor[TOUCH]
+    m, stop = cursor[INSTANT], DONE
+    while stop == DONE and m < event_ends.shape[0]:
         while e < event_ends[m]:
             ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
-                update_float(state, words[e, GROUP], at, to_float(words[e, slot]), steps[e])
+                g, value = words[e, GROUP], to_float(words[e, slot])
+                word = odd_word(value)
+                if word == 0 and not add_pair(state, g, at + 4, steps[e] * value):
+                    stop = AT_EVENT
+                    break
+                state[g, at + word] += steps[e]
             e += 1
-        while t < touch_ends[m]:
+        while stop == DONE and t < touch_ends[m]:
             g = groups[t]
-            n = state[g, at] + state[g, at + 1] + state[g, at + 2] + state[g, at + 3]
-            if n == 0:
-                show_null(shown, t, agg)
-            else:
-                total = float_total(state, g, at)
-                shown[t, 1 + agg] = to_bits(total / n if average else total)
+            if is_wide(state, g, at + 4):
+                stop = AT_TOUCH
+                break
+            show_float(state, g, at, to_float(state[g, at + 4]), average, shown, t, agg)
             t += 1
+        m += stop == DONE
+    cursor[INSTANT], cursor[EVENT], cursor[TOUCH] = m, e, t
+    return stop
 
 
 @kernel
-def update_spread(state: I64, g: int, at: int, value: float, step: int) -> None:
-    """Add or take back a value of Σx and Σx²."""
-    state[g, at] += step
-    if not abs(value) < _HUGE:
-        state[g, at + 1] += step
-    elif state[g, at] != state[g, at + 1]:
-        square = value * value
-        add_double(state, g, at + 2, step * value)
-        add_triple(state, g, at + 4, step * square)
-        add_triple(state, g, at + 4, step * product_error(value, value, square))
-    if state[g, at] == state[g, at + 1]:
-        for word in range(2, SPREAD_WORDS):
-            state[g, at + word] = 0
-
-
-@kernel
-def spread_pass(ev: Events, place: Place, state: I64, floats: bool, scale: float) -> None:
-    """Sample standard deviation: NULL for fewer than two values, NaN when one is not finite."""
-    words, steps, shown = ev.words, ev.steps, ev.shown
-    agg, slot, at = place.agg, place.slot, place.at
-    event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
-    e = t = 0
-    for m in range(event_ends.shape[0]):
-        while e < event_ends[m]:
-            ask_group(words, e, state, at)
-            if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
-                bits = words[e, slot]
-                value = to_float(bits) if floats else float(bits)
-                update_spread(state, words[e, GROUP], at, value, steps[e])
-            e += 1
-        while t < touch_ends[m]:
-            g = groups[t]
-            n = state[g, at]
-            if n < 2:
-                show_null(shown, t, agg)
-            elif state[g, at + 1] > 0:
-                shown[t, 1 + agg] = to_bits(np.nan)
-            else:
-                spread = math.sqrt(sample_variance(state, g, at + 2, at + 4, n))
-                shown[t, 1 + agg] = to_bits(spread / scale)
-            t += 1
+def float_pass(
+    ev: Events, place: Place, state: I64, average: bool, pool: I64, cursor: I64
+) -> bool:  # fmt: skip
+    """Sum or average of floats, from `cursor` on; False: the pool is full there."""
+    agg, at = place.agg, place.at
+    while True:
+        stop = _pairs_pass(ev, place, state, average, cursor)
+        if stop == DONE:
+            return True
+        if stop == AT_EVENT:
+            e = cursor[EVENT]
+            g, value = ev.words[e, GROUP], to_float(ev.words[e, place.slot])
+            if not add_digits(state, g, at + 4, ev.steps[e] * value, pool):
+                return False
+            state[g, at] += ev.steps[e]
+            cursor[EVENT] += 1
+        else:
+            g = ev.touch_groups[cursor[TOUCH]]
+            finite = read_digits(state, g, at + 4, pool)
+            show_float(state, g, at, finite, average, ev.shown, cursor[TOUCH], agg)
+            cursor[TOUCH] += 1

@@ -1,8 +1,7 @@
-"""Sums that can be undone: 128-bit integers, and floats in two or three doubles.
+"""Sums that can be undone: 128-bit integers; and what exact sums of floats are made of.
 
-They live in adjacent int64 words of a state row, so that what leaves a window leaves the sum
-(DESIGN §3). An integer sum is exact. A float sum is the unevaluated sum of its doubles,
-accurate to about 2⁻¹⁰⁴ (two) or 2⁻¹⁵⁶ (three) of the largest partial sum.
+A sum lives in adjacent int64 words of a state row, so that what leaves a window leaves the sum
+(DESIGN §3). Two-sum and Dekker's product give what a rounded sum or product has lost.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def wide_float(state: I64, g: int, at: int) -> float:
     return float(state[g, at + HIGH]) * 18446744073709551616.0 + float(np.uint64(low))
 
 
-# ---- floats in two or three doubles ----------------------------------------------------
+# ---- floats ------------------------------------------------------------------------------
 @kernel
 def sum_error(a: float, b: float, total: float) -> float:
     """What rounding took from a + b = total (Knuth's two-sum)."""
@@ -94,37 +93,6 @@ def put_float(state: I64, g: int, at: int, value: float) -> None:
 
 
 @kernel
-def add_double(state: I64, g: int, at: int, value: float) -> None:
-    """Add `value` (finite) to the double-double at state[g, at : at + 2]."""
-    head = to_float(state[g, at])
-    total = head + value
-    tail = to_float(state[g, at + 1]) + sum_error(head, value, total)
-    result = total + tail
-    put_float(state, g, at, result)
-    put_float(state, g, at + 1, tail - (result - total))
-
-
-@kernel
-def add_triple(state: I64, g: int, at: int, value: float) -> None:
-    """Add `value` (finite) to the sum of three doubles at state[g, at : at + 3].
-
-    Squares need it: one outlier x moves Σx² by x², and must not take the rest along when it
-    leaves.
-    """
-    a, b, c = to_float(state[g, at]), to_float(state[g, at + 1]), to_float(state[g, at + 2])
-    first = a + value
-    error = sum_error(a, value, first)
-    second = b + error
-    third = c + sum_error(b, error, second)
-    head = first + second
-    second -= head - first
-    middle = second + third
-    put_float(state, g, at, head)
-    put_float(state, g, at + 1, middle)
-    put_float(state, g, at + 2, third - (middle - second))
-
-
-@kernel
 def product_error(a: float, b: float, product: float) -> float:
     """What rounding took from a·b = product (Dekker's product)."""
     wide = SPLIT * a
@@ -134,18 +102,3 @@ def product_error(a: float, b: float, product: float) -> float:
     b_high = wide - (wide - b)
     b_low = b - b_high
     return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
-@kernel
-def sample_variance(state: I64, g: int, sums: int, squares: int, n: int) -> float:
-    """(n·Σx² − (Σx)²) / (n·(n − 1)) of a double and a triple sum, not negative."""
-    count = float(n)
-    total, total_tail = to_float(state[g, sums]), to_float(state[g, sums + 1])
-    square = to_float(state[g, squares])
-    square_tail = to_float(state[g, squares + 1]) + to_float(state[g, squares + 2])
-    left = count * square
-    left_tail = product_error(count, square, left) + count * square_tail
-    right = total * total
-    right_tail = product_error(total, total, right) + 2.0 * total * total_tail
-    scatter = (left - right) + (left_tail - right_tail)
-    return max(scatter, 0.0) / (count * (count - 1.0))

@@ -92,6 +92,10 @@ def _operators() -> list[Signature]:
             note="condition 1, value 1, …, else: always an odd number of arguments",
         ),
         Signature("cast", (Arg.ANY,), nth(0), operator=True, note="to the type of the call"),
+        Signature(
+            "magnitude", (Arg.REAL,), fixed(BIGINT), operator=True,
+            note="a number for 64 binary orders of magnitude; shards add up each apart",
+        ),
         *(
             Signature(
                 n, (Arg.STRING, Arg.STRING), fixed(BOOLEAN), operator=True,
@@ -192,6 +196,10 @@ ALIASES = {
 """Other spellings."""
 
 AGGREGATES = ("count", "sum", "avg", "min", "max", "stddev", "median")
+SUM_PARTS = ("sum_high", "sum_middle", "sum_low", "sum_shift")
+"""What shards show of a sum of doubles, in this order (`kernels/aggregates_parts.py`)."""
+SUM_OF_PARTS = "sum_of_parts"
+"""Their sum: the argument is the first of four columns that follow one another."""
 AGGREGATE_ALIASES = {"stddev_samp": "stddev", "mean": "avg"}
 VOLATILE = frozenset({
     "random", "rand", "uuid", "gen_random_uuid", "now", "current_timestamp", "current_date",

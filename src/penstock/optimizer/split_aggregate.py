@@ -1,16 +1,19 @@
 """Split an aggregate without GROUP BY into partial ones, one per shard, and a final one.
 
 Counts add up, sums of sums are sums, the least of minima is the minimum, and an average is a sum
-over a count. What has no such form (DISTINCT, stddev, median) or no exact one (averages of
-DECIMAL, whose partial sums overflow long before the average does) is not split.
+over a count. Sums of doubles travel in parts that say them exactly: for that, shards group the rows
+by the magnitude of the values. What has no such form (DISTINCT, stddev, median) or no exact one
+(averages of DECIMAL, whose partial sums overflow long before the average does) is not split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from penstock.logical.expr import Agg, Call, Column, Expr, Literal
+from penstock.logical.functions import SUM_OF_PARTS, SUM_PARTS
 from penstock.logical.nodes import GroupBy, Node, Project
 from penstock.schema import MAX_COLUMNS
 from penstock.types import BIGINT, DOUBLE, Kind
@@ -25,16 +28,12 @@ def split(node: GroupBy) -> tuple[GroupBy, Final] | None:
         return None
     parts = _Parts()
     exprs = tuple(parts.value_of(agg) for agg in node.aggs)
-    partial = _partial(node.input, list(parts.found))
+    partial = _partial(node.input, parts)
     if partial is None:
         return None
 
     def finish(received: Node) -> Node:
-        names = tuple(f.name for f in received.schema)
-        merged = tuple(
-            Agg(fn, Column(f.type, i, f.name), False, None, f.type)
-            for i, (fn, f) in enumerate(zip(parts.found.values(), received.schema, strict=True))
-        )
+        merged, names = parts.merged(received), tuple(map(_name, parts.found, count()))
         return Project(GroupBy(received, (), merged, names), exprs, node.names)
 
     return partial, finish
@@ -61,13 +60,43 @@ class _Parts:
         if agg.fn != "avg":
             return self._part(agg, agg.fn)
         total = self._part(_total(agg), "sum")
-        count = self._part(replace(agg, fn="count", type=BIGINT), "sum")
-        return Call(DOUBLE, "div", (_double(total), _double(count)))
+        values = self._part(replace(agg, fn="count", type=BIGINT), "sum")
+        return Call(DOUBLE, "div", (_double(total), _double(values)))
 
     def _part(self, agg: Agg, merge: str) -> Column:
-        self.found.setdefault(agg, merge)
+        self.found.setdefault(agg, SUM_OF_PARTS if _is_exact(agg) else merge)
         at = list(self.found).index(agg)
         return Column(agg.type, at, _name(agg, at))
+
+    @property
+    def keys(self) -> list[Expr]:
+        """Magnitudes of what is added up in doubles."""
+        exact = [a.arg for a in self.found if _is_exact(a) and a.arg is not None]
+        return list(dict.fromkeys(Call(BIGINT, "magnitude", (_double(arg),)) for arg in exact))
+
+    def shown(self) -> Iterator[Agg]:
+        """What a shard shows, by column."""
+        for agg in self.found:
+            if _is_exact(agg):
+                types = (DOUBLE, DOUBLE, DOUBLE, BIGINT)
+                pairs = zip(SUM_PARTS, types, strict=True)
+                yield from (replace(agg, fn=fn, type=type_) for fn, type_ in pairs)
+            else:
+                yield agg
+
+    def merged(self, received: Node) -> tuple[Agg, ...]:
+        """The aggregates over what shards show."""
+        at, found = len(self.keys), []
+        for fn in self.found.values():
+            field_ = received.schema[at]
+            found.append(Agg(fn, Column(field_.type, at, field_.name), False, None, field_.type))
+            at += len(SUM_PARTS) if fn == SUM_OF_PARTS else 1
+        return tuple(found)
+
+
+def _is_exact(agg: Agg) -> bool:
+    """Whether a part is a sum of doubles."""
+    return agg.fn == "sum" and agg.type.is_float
 
 
 def _total(agg: Agg) -> Agg:
@@ -87,16 +116,17 @@ def _name(agg: Agg, at: int) -> str:
     return f"{agg.fn}_{at}"
 
 
-def _partial(rows: Node, parts: list[Agg]) -> GroupBy | None:
+def _partial(rows: Node, parts: _Parts) -> GroupBy | None:
     """`parts` over `rows`, None when they need too many columns.
 
-    Operators take columns only, so computed arguments become columns below.
+    Operators take columns only, so computed arguments and keys become columns below.
     """
-    read = [e for part in parts for e in (part.arg, part.filter) if e is not None]
+    aggs, keys = list(parts.shown()), parts.keys
+    read = [e for agg in aggs for e in (agg.arg, agg.filter) if e is not None] + keys
+    computed = list(dict.fromkeys(read))
+    if max(len(computed), len(keys) + len(aggs)) > MAX_COLUMNS:
+        return None
     if not all(isinstance(e, Column) for e in read):
-        computed = list(dict.fromkeys(read))
-        if len(computed) > MAX_COLUMNS:
-            return None
         names = tuple(
             e.name if isinstance(e, Column) else f"_arg{i}" for i, e in enumerate(computed)
         )
@@ -108,7 +138,6 @@ def _partial(rows: Node, parts: list[Agg]) -> GroupBy | None:
             at = computed.index(expr)
             return Column(expr.type, at, names[at])
 
-        parts = [replace(p, arg=moved(p.arg), filter=moved(p.filter)) for p in parts]
-    if len(parts) > MAX_COLUMNS:
-        return None
-    return GroupBy(rows, (), tuple(parts), tuple(_name(p, i) for i, p in enumerate(parts)))
+        aggs = [replace(a, arg=moved(a.arg), filter=moved(a.filter)) for a in aggs]
+    places = tuple(computed.index(key) for key in keys)
+    return GroupBy(rows, places, tuple(aggs), tuple(map(_name, aggs, count())))

@@ -9,6 +9,7 @@ of MON and expiring rows is WK, because rows that never leave stand between rows
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import TypeVar
 
 from penstock.errors import PlanError
@@ -41,8 +42,10 @@ from penstock.patterns.edge import Pattern
 N = TypeVar("N", bound=Node)
 
 _RULES: dict[type[Node], Callable[..., Pattern]] = {}
+_REMEMBERED = 4096  # nodes: every node above asks those below it
 
 
+@lru_cache(_REMEMBERED)
 def pattern_of(node: Node) -> Pattern:
     """The update pattern on the output edge of `node`."""
     return _RULES[type(node)](node)
@@ -189,6 +192,7 @@ def _merge(node: SetOp) -> Pattern:
     return Pattern.WK
 
 
+@lru_cache(_REMEMBERED)
 def _span(node: Node) -> Window | None:
     """The one window by which all rows of a WKS edge expire, None when there are several."""
     if isinstance(node, Scan | Windowed) and not isinstance(node.window, Unbounded):

@@ -1,22 +1,25 @@
 """The accumulators of a GROUP BY: runs the pass of each aggregate over the events of a step.
 
-Sums live in the groups' state rows; deques and multisets have pools of nodes (strings apart
-from numbers, so that the collector of strings finds them); values of DISTINCT aggregates have
-ids and counts. An id lives exactly as long as its count is not 0.
+Sums live in the groups' state rows, those of doubles also in pools of digits; deques and multisets
+have pools of nodes (strings apart from numbers, so that the collector of strings finds them);
+values of DISTINCT aggregates have ids and counts. An id lives as long as its count is not 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 
 from penstock.delta import I64, Level
 from penstock.kernels import aggregates_order as order
+from penstock.kernels import aggregates_parts as parts
+from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
-from penstock.kernels import deque, multiset
-from penstock.kernels.aggregates_events import GROUP, VALID, Events, gate_distinct
-from penstock.physical.aggregates import AggPlan, GroupPlan, Keep
+from penstock.kernels import deque, exact_spread, exact_sums, multiset, wides
+from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, gate_distinct
+from penstock.physical.aggregates import EXACT, AggPlan, GroupPlan, Keep
 from penstock.physical.context import Context
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
@@ -29,6 +32,12 @@ _POOLS = (
     ("trees", Keep.TREE, False, multiset.WORDS),
     ("text_trees", Keep.TREE, True, multiset.WORDS),
 )
+_WIDES = (
+    *(("sums", keep, wides.SUM_WORDS) for keep in (*EXACT, Keep.SPREAD)),
+    ("squares", Keep.SPREAD, wides.SQUARE_WORDS),
+)
+"""Pools of the rows of digits that sums of doubles move to when two doubles are too few."""
+FloatPass = Callable[[Events, Place, I64, bool, I64, I64], bool]
 
 
 class Accumulators:
@@ -44,6 +53,10 @@ class Accumulators:
         for name, _, _, words in _POOLS:
             if name in self._users:
                 scope.array(name, (16, words))
+        self._wides = {w[0] for w in _WIDES if plan.users(w[1], False)}
+        for name, _, words in _WIDES:
+            if name in self._wides:
+                scope.array(name, (1, words))
         self._distinct = tuple(a for a in plan.aggs if a.distinct)
         if self._distinct:
             self._values = KeyTable(scope.scope("distinct"), 4)
@@ -72,7 +85,7 @@ class Accumulators:
         for a in self._plan.aggs:
             if a.keep is Keep.ROWS:
                 events.shown[:, 1 + a.place.agg] = counts[: events.shown.shape[0]]
-            elif not a.distinct:
+            elif not a.distinct and a.keep is not Keep.PART:
                 self._pass(a, events, lins)
         if gone:
             ids = np.unique(np.concatenate(gone))
@@ -97,9 +110,11 @@ class Accumulators:
             if n:
                 self._fail(a, lins[failed[:n]])
         elif a.keep is Keep.FLOAT:
-            sums.float_pass(events, place, state, average)
+            self._float_pass(sums.float_pass, events, place, average)
+        elif a.keep in (Keep.PARTS, Keep.MERGED):
+            self._float_pass(parts.parts_pass, events, place, a.keep is Keep.MERGED)
         elif a.keep is Keep.SPREAD:
-            sums.spread_pass(events, place, state, a.floats, a.scale)
+            self._spread_pass(a, events, place)
         elif a.keep is Keep.BEST:
             texts = self._ctx.strings.arrays()
             order.best_pass(events, place, state, a.floats, a.text, flip, *texts)
@@ -110,6 +125,30 @@ class Accumulators:
             order.deque_pass(events, place, state, self._arr("deques"), a.floats, flip)
         else:
             self._tree_pass(a, events)
+
+    def _float_pass(self, run: FloatPass, events: Events, place: Place, flag: bool) -> None:
+        cursor, state = np.zeros(3, np.int64), self._arr("state")
+        while not run(events, place, state, flag, self._arr("sums"), cursor):
+            self._widen("sums")
+
+    def _spread_pass(self, a: AggPlan, events: Events, place: Place) -> None:
+        cursor, state = np.zeros(3, np.int64), self._arr("state")
+        while not spread.spread_pass(
+            events, place, state, a.floats, a.scale, self._spread_pools(), cursor
+        ):
+            self._widen("sums")
+            self._widen("squares")
+
+    def _spread_pools(self) -> exact_spread.Pools:
+        scratch = np.zeros((1, wides.SQUARE_WORDS), np.int64)
+        wides.make_empty(scratch, 0)
+        return exact_spread.Pools(self._arr("sums"), self._arr("squares"), scratch)
+
+    def _widen(self, name: str) -> None:
+        """Make room for one more row of digits at least."""
+        pool = self._arr(name)
+        if pool[0, wides.FREE] == 0:
+            self._scope.reserve(name, 2 + int(pool[0, wides.USED]))
 
     def _tree_pass(self, a: AggPlan, events: Events) -> None:
         want = {"min": order.LEAST, "max": order.GREATEST, "median": order.MEDIAN}[a.agg.fn]
@@ -143,6 +182,10 @@ class Accumulators:
                     deque.clear_deques(self._arr(name), state, groups, a.place.at)
                 else:
                     multiset.clear_multisets(self._arr(name), state, groups, a.place.at)
+        for a in (a for keep in EXACT for a in self._plan.users(keep, False)):
+            exact_sums.clear_sums(self._arr("sums"), state, groups, a.place.at + 4)
+        for a in self._plan.users(Keep.SPREAD, False):
+            exact_spread.clear_spreads(self._spread_pools(), state, groups, a.place.at + 2)
 
     def purge(self, groups: I64) -> None:
         """Forget the distinct values of `groups`."""

@@ -14,10 +14,12 @@ import numpy as np
 from penstock.delta import I64
 from penstock.errors import PlanError
 from penstock.kernels import aggregates_order as order
+from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
 from penstock.kernels import deque
 from penstock.kernels.aggregates_events import ARGS, SHOWN, Place
 from penstock.logical.expr import Agg, Column, Expr
+from penstock.logical.functions import SUM_OF_PARTS, SUM_PARTS
 from penstock.patterns.edge import Edge
 from penstock.types import Kind
 
@@ -30,8 +32,11 @@ class Keep(enum.Enum):
     ROWS = "row count"
     COUNT = "count"
     WIDE = "128-bit sum"
-    FLOAT = "double-double sum"
-    SPREAD = "sums of x and x²"
+    FLOAT = "exact sum of doubles"
+    PARTS = "exact sum of doubles, shown in parts"
+    PART = "part shown by the aggregate before"
+    MERGED = "exact sum of sums in parts"
+    SPREAD = "exact sums of x and x²"
     BEST = "best value"
     DEQUE = "monotonic deque"
     TREE = "ordered multiset"
@@ -42,11 +47,19 @@ _WORDS = {
     Keep.COUNT: sums.COUNT_WORDS,
     Keep.WIDE: sums.WIDE_WORDS,
     Keep.FLOAT: sums.FLOAT_WORDS,
-    Keep.SPREAD: sums.SPREAD_WORDS,
+    Keep.PARTS: sums.FLOAT_WORDS,
+    Keep.PART: 0,
+    Keep.MERGED: sums.FLOAT_WORDS,
+    Keep.SPREAD: spread.SPREAD_WORDS,
     Keep.BEST: order.BEST_WORDS,
     Keep.DEQUE: deque.STATE_WORDS,
     Keep.TREE: order.TREE_WORDS,
 }
+EXACT = (Keep.FLOAT, Keep.PARTS, Keep.MERGED)
+"""Kept as counts of the finite and other values, and an exact sum."""
+_OF_PARTS = {
+    SUM_PARTS[0]: Keep.PARTS, **dict.fromkeys(SUM_PARTS[1:], Keep.PART), SUM_OF_PARTS: Keep.MERGED,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +102,8 @@ def plan_aggregates(aggs: tuple[Agg, ...], edge: Edge) -> GroupPlan:
     columns = [_column(a.arg) for a in aggs]
     filters = [_column(a.filter) for a in aggs]
     plain = {c for a, c in zip(aggs, columns, strict=True) if c >= 0 and not _is_distinct(a)}
-    arguments = sorted(plain)
+    parts = [c for a, c in zip(aggs, columns, strict=True) if a.fn == SUM_OF_PARTS]
+    arguments = sorted(plain.union(c + i for c in parts for i in range(len(SUM_PARTS))))
     word, at = ARGS + len(arguments), SHOWN + len(aggs)
     planned: list[AggPlan] = []
     for i, agg in enumerate(aggs):
@@ -146,6 +160,8 @@ def _keep(agg: Agg, edge: Edge) -> Keep:
         return Keep.DEQUE if in_order else Keep.TREE
     if not agg.arg.type.is_numeric:
         raise PlanError(f"{agg} needs a numeric argument, not {agg.arg.type}")
+    if agg.fn in _OF_PARTS:
+        return _OF_PARTS[agg.fn]
     if agg.fn in ("sum", "avg"):
         return Keep.FLOAT if agg.arg.type.is_float else Keep.WIDE
     if agg.fn == "stddev":

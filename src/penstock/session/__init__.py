@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import StateError, UnsupportedError
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
+from penstock.session.directory import open_directory
 from penstock.session.query import Queries, Query
 from penstock.session.session import Session
 from penstock.session.sharded import ShardedSession
@@ -17,6 +18,19 @@ from penstock.shards.job import LocalJob
 from penstock.sharing.eddy import ROUTINGS, Routing
 
 __all__ = ["Queries", "Query", "Session", "Snapshot", "connect"]
+
+
+_OF_SPARK = ("spark", "master", "spark_options")
+_IGNORED: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "spark": (("snapshot",), "on Spark", "use checkpoint="),
+    "inprocess": (_OF_SPARK, "in process", 'leave it out, or use runner="spark"'),
+    "shards": (
+        ("checkpoint", "snapshot", *_OF_SPARK),
+        "in process with shards=",
+        'leave shards= out, or use runner="spark", where shards have a checkpoint',
+    ),
+}
+"""What each runner has no use for, and what to do instead."""
 
 
 def _routing(name: str) -> Routing:
@@ -36,6 +50,32 @@ def _shards(count: Any) -> int:
     raise UnsupportedError(
         f"there cannot be {count!r} shards", code="PS-RUNNER-004", remedy="give a number from 1 on"
     )
+
+
+def _rules(given: str | Collection[str]) -> frozenset[str]:
+    """The optimizer's rules that a user switches off."""
+    names = frozenset(rule.__name__ for rule in RULES)
+    if given == "all":
+        return names
+    chosen = frozenset([given] if isinstance(given, str) else given)
+    if unknown := sorted(chosen - names):
+        raise UnsupportedError(
+            f"the optimizer has no rule {unknown[0]!r}",
+            code="PS-RUNNER-006",
+            remedy=f'name some of {", ".join(sorted(names))}, or "all"',
+        )
+    return chosen
+
+
+def _refuse_ignored(runner: str, shards: int | None, **given: Any) -> None:
+    """Refuse what the runner would ignore."""
+    kind = "shards" if runner == "inprocess" and shards is not None else runner
+    ignored, where, remedy = _IGNORED.get(kind, ((), "", ""))
+    for name in ignored:
+        if given[name] is not None:
+            raise UnsupportedError(
+                f"{name}= has no effect {where}", code="PS-RUNNER-005", remedy=remedy
+            )
 
 
 def connect(
@@ -62,8 +102,12 @@ def connect(
     `routing` is how rows find their way through shared filters and SteMs: "tickets" learns it,
     "fixed", "random" and "optimal" are there for comparison.
     """
-    names = frozenset(rule.__name__ for rule in RULES)
-    off = names if optimizer_off == "all" else frozenset(optimizer_off)
+    off = _rules(optimizer_off)
+    count = None if shards is None else _shards(shards)
+    _refuse_ignored(
+        runner, count, checkpoint=checkpoint, snapshot=snapshot, spark=spark, master=master,
+        spark_options=spark_options,
+    )  # fmt: skip
     if checkpoint == "":
         raise StateError("the checkpoint has no name", remedy="name a directory, or leave it out")
     directory = None if checkpoint is None else Path(checkpoint)
@@ -71,7 +115,7 @@ def connect(
         from penstock.session.on_spark import OnSpark  # a JVM's worth of imports
 
         session: Session = OnSpark(
-            spark=spark, master=master, shards=shards, spark_options=spark_options,
+            spark=spark, master=master, shards=count, spark_options=spark_options,
             checkpoint=directory, optimizer_off=off, keep_changes=keep_changes,
         )  # fmt: skip
         session._route(_routing(routing))
@@ -82,17 +126,22 @@ def connect(
             code="PS-RUNNER-001",
             remedy='use "spark" or "inprocess"',
         )
-    if shards is not None:
-        count = _shards(shards)
+    if count is not None:
         session = ShardedSession(
             lambda deliver: LocalJob(count, deliver), optimizer_off=off, keep_changes=keep_changes
         )
         session._route(_routing(routing))
         return session
-    session = Session(optimizer_off=off, keep_changes=keep_changes, checkpoint=directory)
-    session._route(_routing(routing))
-    if snapshot is None and directory is not None:
-        snapshot = load(directory)
-    if snapshot is not None:
-        put_back(session, snapshot)
+    held = None if directory is None else open_directory(directory)
+    try:
+        session = Session(optimizer_off=off, keep_changes=keep_changes, checkpoint=held)
+        session._route(_routing(routing))
+        if snapshot is None and held is not None:
+            snapshot = load(held.path)
+        if snapshot is not None:
+            put_back(session, snapshot)
+    except BaseException:
+        if held is not None:
+            held.close()
+        raise
     return session

@@ -15,6 +15,7 @@ from penstock.optimizer.stats import Stats
 from penstock.patterns.check import check_bounded
 from penstock.patterns.edge import Pattern
 from penstock.patterns.rules import pattern_of
+from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session.values import params_schema
 from penstock.session.windows import Lengths, lift_windows
@@ -44,13 +45,22 @@ class Compiled:
 
 def compile_select(select: Select, catalog: Catalog, lengths: Lengths | None = None) -> Compiled:
     """Bind a SELECT and lift its constants; refuse one that nests deeper than all may walk."""
+    return compile_named(select, catalog, lengths)[1]
+
+
+@roomy
+def compile_named(
+    select: Select, catalog: Catalog, lengths: Lengths | None = None
+) -> tuple[Node, Compiled]:
+    """`compile_select`, and what stands for the SELECT where its name is used."""
     try:
-        compiled = compile_bound(bind(select.query, catalog), select.emission, lengths)
+        bound = bind(select.query, catalog)
+        compiled = compile_bound(bound, select.emission, lengths)
     except RecursionError as error:
         raise _too_deep() from error
     if _depth(compiled.template) > _DEEPEST:
         raise _too_deep()
-    return compiled
+    return bound.node, compiled
 
 
 def _too_deep() -> SqlSyntaxError:

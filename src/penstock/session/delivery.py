@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError
+from penstock.inprocess.sinks import Sink
 from penstock.physical.changes import Changes, concat_changes
 from penstock.session.changelog import Batch, Changelog, label
 from penstock.session.query import Callback
@@ -19,8 +21,6 @@ from penstock.sql.statements import CreateSink
 if TYPE_CHECKING:
     from penstock.session.session import Session
 
-Raised = tuple[str, Exception]
-"""Whose subscriber raised what."""
 WHOLE = "whole_template"
 """Option of a sink that takes the changes of all queries that share a plan."""
 
@@ -34,12 +34,33 @@ def publish(session: Session, output: b.Output) -> None:
     for key, parts in sorted(touched.items()):
         log, strings = session._changelogs[key], session._engine.strings
         log.add(output.batch, concat_changes(parts), strings)
-    errors = deliver(session, output.batch, touched)
+    with keeping(session):
+        errors = deliver(session, output.batch, touched)
     for failure in output.failures:
         _fail(session, failure)
     session._engine.collect_strings()
-    if (said := complaint(errors)) is not None:
-        raise said
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def keeping(session: Session) -> Iterator[None]:
+    """Keep what subscribers read of a batch until all have it: sinks, views, other subscribers."""
+    around, session._read_early = session._read_early, []  # a subscriber may push
+    try:
+        yield
+    finally:
+        read, session._read_early = session._read_early or [], around
+        for log in read:
+            let_go(session, log)
+
+
+def let_go(session: Session, log: Changelog) -> None:
+    """Forget the changes that every reader has read, now or when the batch is delivered."""
+    if session._read_early is None:
+        log.forget()
+    else:
+        session._read_early.append(log)
 
 
 def _fail(session: Session, failure: b.Failure) -> None:
@@ -52,40 +73,34 @@ def _fail(session: Session, failure: b.Failure) -> None:
     session._registry.fail(members, failure.reason)
 
 
-def complaint(errors: list[Raised]) -> PenstockError | None:
-    """What to say of subscribers that raised."""
-    if not errors:
-        return None
-    said = PenstockError(
-        f"a subscriber of {errors[0][0]} raised {errors[0][1]!r}; the rows were applied",
-        code="PS-RUN-002",
-        remedy="mend the function given to subscribe()",
-    )
-    said.__cause__ = errors[0][1]
-    return said
-
-
-def deliver(session: Session, batch: int, touched: Collection[int]) -> list[Raised]:
-    """Changes of this step to every subscriber and sink; what subscribers raised."""
-    errors: list[Raised] = []
+def deliver(session: Session, batch: int, touched: Collection[int]) -> list[PenstockError]:
+    """Changes of this step to every subscriber and sink; what went wrong there."""
+    errors: list[PenstockError] = []
     for name in sorted(session._subscribers):
         info = session._registry.find(name)
         if info is not None and info.template in touched:
             log = session._changelogs[info.template]
             errors += tell(session, name, of_batch(log, info.qid, name, batch))
-    for create, sink in session._fed_sinks():
-        info = session._registry.find(create.view)
-        if info is not None and info.template in touched:
-            log = session._changelogs[info.template]
-            one = not is_whole(create)
-            table = of_batch(log, info.qid, info.name, batch) if one else all_of_batch(log, batch)
-            if table.num_rows:
-                sink.write(table, batch)
+    for create, sink in session._fed_sinks() if touched else ():
+        errors += write(sink, _for_sink(session, create, batch, touched), batch)
     for readers, callback in session._listeners:
         if readers.template not in touched:
             continue
         errors += call(callback, readers.of_batch(batch), f"{len(readers)} queries")
     return errors
+
+
+def _for_sink(
+    session: Session, create: CreateSink, batch: int, touched: Collection[int]
+) -> pa.Table:
+    """The changes of a batch that a sink gets; often none."""
+    info = session._registry.find(create.view)
+    if info is None or info.template not in touched:
+        return pa.table({})
+    log = session._changelogs[info.template]
+    return (
+        all_of_batch(log, batch) if is_whole(create) else of_batch(log, info.qid, info.name, batch)
+    )
 
 
 def is_whole(create: CreateSink) -> bool:
@@ -94,10 +109,11 @@ def is_whole(create: CreateSink) -> bool:
     return given.get(WHOLE, "false").lower() != "false"
 
 
-def own_options(session: Session, create: CreateSink) -> dict[str, str]:
-    """The options that are for the sink itself, secrets included."""
+def own_options(session: Session, create: CreateSink, again: bool = False) -> dict[str, str]:
+    """The options that are for the sink itself, secrets included; `mode` is for the first time."""
+    others = (WHOLE, "mode") if again else (WHOLE,)
     options = session._vault.plain(create.options)
-    return {key: value for key, value in options if key.lower() != WHOLE}
+    return {key: value for key, value in options if key.lower() not in others}
 
 
 def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:
@@ -106,7 +122,16 @@ def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:
     return label(parts, name, log.columns(many=False))
 
 
-def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
+def write(sink: Sink, table: pa.Table, batch: int) -> list[PenstockError]:
+    """Hand changes to a sink, also none: others may wait there; what it could not do."""
+    try:
+        sink.write(table, batch)
+    except PenstockError as error:  # one sink must not starve the others
+        return [error]
+    return []
+
+
+def tell(session: Session, name: str, table: pa.Table) -> list[PenstockError]:
     """Call every subscriber of a query; what they raised."""
     calls = session._subscribers.get(name, [])
     return [error for callback in calls for error in call(callback, table, name)]
@@ -115,7 +140,7 @@ def tell(session: Session, name: str, table: pa.Table) -> list[Raised]:
 def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
     """Changes of one template and batch that are not in its changelog, by reader."""
     parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
-    errors: list[Raised] = []
+    errors: list[PenstockError] = []
     for readers, batch in parts:
         readers.put_aside(batch)
         errors += _tell_batch(session, readers, batch)
@@ -123,14 +148,14 @@ def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
         info = session._registry.find(create.view)
         if info is not None and info.template == parts[0][0].template and is_whole(create):
             tables = [readers.label([batch]) for readers, batch in parts]
-            sink.write(pa.concat_tables(tables), parts[0][1].number)
-    if (said := complaint(errors)) is not None:
-        raise said
+            errors += write(sink, pa.concat_tables(tables), parts[0][1].number)
+    if errors:
+        raise errors[0]
 
 
-def _tell_batch(session: Session, readers: Readers, batch: Batch) -> list[Raised]:
+def _tell_batch(session: Session, readers: Readers, batch: Batch) -> list[PenstockError]:
     """Tell changes to who listens to their readers; what they raised."""
-    errors: list[Raised] = []
+    errors: list[PenstockError] = []
     for at in np.unique(batch.owners).tolist():
         if readers.names[at] in session._subscribers:
             name = readers.names[at]
@@ -147,11 +172,17 @@ def let_listeners_go(session: Session) -> None:
     session._listeners = [pair for pair in session._listeners if pair[0].there]
 
 
-def call(callback: Callback, table: pa.Table, name: str) -> list[Raised]:
+def call(callback: Callback, table: pa.Table, name: str) -> list[PenstockError]:
     """Hand changes to a subscriber, if there are any; what it raised."""
     try:
         if table.num_rows:
             callback(table)
     except Exception as error:  # one subscriber must not starve the others
-        return [(name, error)]
+        said = PenstockError(
+            f"a subscriber of {name} raised {error!r}; the rows were applied",
+            code="PS-RUN-002",
+            remedy="mend the function given to subscribe()",
+        )
+        said.__cause__ = error
+        return [said]
     return []

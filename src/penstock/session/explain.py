@@ -23,6 +23,7 @@ from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
 from penstock.patterns.edge import Pattern
 from penstock.physical.operator import Operator
+from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session import history
 from penstock.session.compile import Compiled, optimise
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _UNITS = {Level.COHORT: "cohort", Level.QUERY: "query", Level.SET: "set of queries"}
 
 
+@roomy
 def explain_query(session: Session, info: QueryInfo) -> str:
     """The plan of a registered query."""
     template = session._engine.drawn().get(info.template)
@@ -145,6 +147,7 @@ def _spread(spread: Spread, names: tuple[str, ...]) -> str:
     return "anywhere"
 
 
+@roomy
 def explain_select(session: Session, compiled: Compiled, emission: Emission) -> str:
     """The plan a SELECT would get, without registering it."""
     stats = session._stats()

@@ -49,7 +49,7 @@ def set_retain(session: Session, statement: SetRetain) -> None:
         meter.retained_at = session._unseen(stream.name)
     changed = replace(stream, retain=retain)
     session._catalog.add(changed)
-    meter.stream = changed
+    meter.stream, meter.altered = changed, True
     session._apply([b.SetRetain(stream.name, retain or 0)])
 
 

@@ -6,7 +6,6 @@ session. What came after the entry is repeated from the log.
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import __version__
 from penstock.delta import I64
 from penstock.errors import StateError
+from penstock.roomy import roomy
 from penstock.session import registration, snapshot
 from penstock.session.inbox import Leaving
 from penstock.session.placement import Deployed
@@ -26,6 +26,7 @@ from penstock.sharing.registry import Group
 from penstock.spark.pickling import dumps
 from penstock.sql.catalog import StreamDef
 from penstock.sql.statements import CreateSink
+from penstock.state.sealed import damaged, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from penstock.session.on_spark import OnSpark
@@ -71,12 +72,11 @@ def save(session: OnSpark, directory: Path) -> int:
         session._retired,
         [(gone.entry, gone.readers.group, gone.places) for gone in session._leaving],
     )
-    staged = directory / f"{_FILE}.{os.getpid()}"
-    staged.write_bytes(dumps(made))
-    staged.replace(directory / _FILE)
+    write_sealed(directory / _FILE, dumps(made))
     return made.entry
 
 
+@roomy
 def load(session: OnSpark, directory: Path, first: int) -> int:
     """Make an empty session what the image says; the entry it stands for, 0 without one.
 
@@ -85,7 +85,7 @@ def load(session: OnSpark, directory: Path, first: int) -> int:
     path = directory / _FILE
     if not path.exists():
         if first > 1:
-            raise _unreadable(path, "it is missing")
+            raise damaged(path, "it is missing")
         return 0
     image = _read(path)
     session._last_rows, session._received = image.last_rows, image.batch
@@ -122,12 +122,13 @@ def _take_leave(session: OnSpark, image: Image) -> None:
 
 
 def _read(path: Path) -> Image:
+    data = read_sealed(path)
     try:
-        found = pickle.loads(path.read_bytes())
-    except Exception as error:
-        raise _unreadable(path, error) from error
+        found = pickle.loads(data)
+    except Exception as error:  # whole, but of functions or classes that are not here
+        raise damaged(path, str(error)) from error
     if not isinstance(found, Image):
-        raise StateError(f"{path} is not a checkpoint of Penstock", code="PS-STATE-003")
+        raise damaged(path, "it holds something else")
     if found.version != __version__:
         raise StateError(
             f"the state was written by version {found.version}; this is {__version__}",
@@ -135,11 +136,3 @@ def _read(path: Path) -> Image:
             remedy="open it with that version, or start from an empty checkpoint",
         )
     return found
-
-
-def _unreadable(path: Path, reason: object) -> StateError:
-    return StateError(
-        f"the checkpoint file {path} cannot be read: {reason}",
-        code="PS-STATE-003",
-        remedy="restore the file from a backup, or start from an empty checkpoint",
-    )

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64
+from penstock.errors import PenstockError
 from penstock.session import delivery, progress
 from penstock.session.changelog import Batch, Changelog, concat_batches
 from penstock.session.query import Callback
@@ -43,9 +44,9 @@ class Leaving:
         """Their names."""
         return self.readers.names.at(self.places)
 
-    def tell(self, batch: int) -> list[delivery.Raised]:
+    def tell(self, batch: int) -> list[PenstockError]:
         """The changes of a batch to those who listen to one of the queries; what they raised."""
-        errors: list[delivery.Raised] = []
+        errors: list[PenstockError] = []
         for at, callbacks in self.listeners.items():
             name, qid = self.readers.names[at], int(self.readers.qids[at])
             table = delivery.of_batch(self.readers.log, qid, name, batch)
@@ -61,8 +62,8 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
     for result in batch.results:
         if result.kind == "read":
             request, data = wire.loads(result.data)
-            if request in session._answers:
-                session._answers[request].append((result.order, wire.unpack_batch(data)))
+            if request in session._questions:
+                session._questions[request].take(data)
         elif result.kind == "failure":
             qid, reason = wire.loads(result.data)
             failures.setdefault((result.template, qid), reason)
@@ -75,8 +76,8 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
     _let_go(session, batch.entry)
     for (template, qid), reason in sorted(failures.items()):
         session._fail(template, qid, reason)
-    complaint = delivery.complaint(errors)  # must not stop the job, nor this batch
-    session._complaint = session._complaint or complaint
+    if errors:  # must not stop the job, nor this batch
+        session._complaint = session._complaint or errors[0]
 
 
 def _take_changes(session: ShardedSession, batch: job.Batch) -> list[tuple[int, int]]:

@@ -5,10 +5,11 @@ They are part of the session's image. A driver that is killed before it saves on
 
 from __future__ import annotations
 
-import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from penstock.state.sealed import damaged, read_sealed, write_sealed
 
 _MOST = 1_000
 """Batches whose rows are kept for a restart; the counts are kept for good."""
@@ -24,16 +25,18 @@ class KeptOut:
         """Make what a batch kept out durable; a batch that comes again says the same."""
         if found:
             self._directory.mkdir(exist_ok=True)
-            staged = self._directory / f".{batch}.{os.getpid()}"
-            staged.write_bytes(pickle.dumps(found))
-            staged.replace(self._directory / f"{batch}.rows")
+            write_sealed(self._directory / f"{batch}.rows", pickle.dumps(found))
             self.forget(batch - _MOST)
 
-    def since(self, batch: int, last: int) -> Iterator[bytes]:
-        """What batches after `batch` up to `last` kept out."""
+    def since(self, batch: int, last: int, expected: Iterable[int] = ()) -> Iterator[bytes]:
+        """What batches after `batch` up to `last` kept out; some of them are known to have."""
+        there = {number for number, _ in self._files()}
+        for number in expected:
+            if number not in there:
+                raise damaged(self._directory / f"{number}.rows", "it is missing")
         for number, path in self._files():
             if batch < number <= last:
-                yield from pickle.loads(path.read_bytes())
+                yield from pickle.loads(read_sealed(path))
 
     def forget(self, batch: int) -> None:
         """The image has batches up to this one."""

@@ -20,6 +20,7 @@ from penstock.logical.expr import Literal, Written, walk
 from penstock.logical.nodes import Node, Range, Scan, Windowed, exprs_of
 from penstock.logical.nodes import walk as walk_nodes
 from penstock.logical.udf import Udf
+from penstock.roomy import roomy
 from penstock.session.compile import Compiled, compile_select
 from penstock.session.windows import Lengths
 from penstock.sql.catalog import Catalog, Relation
@@ -119,6 +120,7 @@ class KnownTexts:
         self._known: dict[Skeleton, dict[tuple[int, ...], dict[tuple[str, ...], _Known]]] = {}
         self._count = 0
 
+    @roomy
     def prepare(self, sql: str, catalog: Catalog) -> Prepared:
         """The SELECT of a text."""
         text = Text(sql)

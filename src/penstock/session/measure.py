@@ -16,6 +16,7 @@ from penstock.logical.nodes import Node
 from penstock.optimizer.stats import Stats, StreamStats, TableStats
 from penstock.physical.semi_join import SemiJoinOp
 from penstock.physical.set_op import SetOpOp
+from penstock.session.source_state import SourceState
 from penstock.sql.catalog import StreamDef
 
 _KEPT_TABLES = 1_000
@@ -30,9 +31,12 @@ class StreamMeter:
         self.received = self.accepted = self.late_rows = self.quarantined = 0
         self.last_push = time.time_ns() // 1000  # silence is counted from the declaration
         self.last_tick = self.last_push
+        self.source = SourceState()
+        self.since = 0  # entry that declared the stream, on Spark
         self.first_ts: int | None = None
         self.last_ts: int | None = None
         self.retained_from: int | None = None  # rows before were discarded under another RETAIN
+        self.altered = False  # whether its RETAIN is another than it was declared with
         self.retained_at: int | None = None  # the entry that set RETAIN, until it has been run
         self._late: list[pa.Table] = []
         self._quarantine: list[pa.Table] = []
@@ -64,7 +68,12 @@ class StreamMeter:
         every = self.stream.tick
         if every is None or self.stream.unit_time:
             return False
+        self._heed(now)
         return now - max(self.last_push, self.last_tick) >= every
+
+    def _heed(self, now: int) -> None:
+        """Silence is counted from now when the wall clock has been set back."""
+        self.last_push, self.last_tick = min(self.last_push, now), min(self.last_tick, now)
 
     def keep_out(self, kind: str, rows: pa.Table) -> None:
         """Take note of rows that were kept out elsewhere ("late" or "quarantine")."""
@@ -83,6 +92,7 @@ class StreamMeter:
     def idle(self, now: int) -> bool:
         """Whether IDLE AFTER has passed without rows."""
         after = self.stream.idle_after
+        self._heed(now)
         return after is not None and now - self.last_push >= after
 
     def late(self) -> pa.Table:

@@ -6,23 +6,32 @@ says how many there were and how far time has come.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.delta import BEGINNING, Level
-from penstock.errors import DataError, StateError
+from penstock.delta import Level
+from penstock.errors import DataError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
-from penstock.session import delivery, feed, history, image, names
+from penstock.session import (
+    at_exit,
+    counting,
+    delivery,
+    feed,
+    history,
+    image,
+    names,
+    reading,
+    spark_sources,
+)
+from penstock.session.asking import Question
 from penstock.session.kept_out import KeptOut
-from penstock.session.session import _DAY_US
 from penstock.session.sharded import ShardedSession
+from penstock.session.spark_sources import FRAME
 from penstock.session.vault import Vault
 from penstock.session.view_store import ViewStore
 from penstock.shards import entries as e
@@ -36,18 +45,16 @@ from penstock.shards.prefilter import (
     readers,
     with_constants,
 )
-from penstock.shards.shard import MOST_SHARDS
 from penstock.sharing.registry import Chosen, QueryInfo
 from penstock.spark.change_frames import QueryNames
+from penstock.spark.checkpoint import check_shards
 from penstock.spark.config import build_session
 from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
-from penstock.spark.sources import Source, checked_frame, frame_columns, open_source
+from penstock.spark.sources import Source, checked_frame, frame_columns
 from penstock.sql import statements as st
 from penstock.sql.catalog import StreamDef
 
-FRAME = "dataframe"
-"""The format of a stream whose rows come from a DataFrame of the user's."""
 _SAVE_EVERY = 500  # entries
 
 
@@ -64,13 +71,16 @@ class OnSpark(ShardedSession):
         spark_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
+        if checkpoint is not None and shards is not None:
+            check_shards(checkpoint, shards)  # before a JVM is started for nothing
         self._spark = build_session(master, spark, spark_options)
         self._own_spark = spark is None
         self._frames: dict[str, Source] = {}
         self._functions: list[Sink] = []  # of foreach_batch(); a new process gives them again
         self._retired: list[tuple[int, e.Deploy]] = []
-        self._opening: dict[int, QueryInfo] = {}
-        self._saved = self._received = 0
+        self._saved = self._received = self._taken = 0
+        self._restoring = False
+        self._retrying: spark_sources.Retrying | None = None
         count = shards or max(1, int(self._spark.sparkContext.defaultParallelism))
         self._spark_sinks = SparkSinks(self._spark)
 
@@ -95,6 +105,7 @@ class OnSpark(ShardedSession):
             except BaseException:
                 self._let_go()
                 raise
+        at_exit.remember(self)
 
     # ---- streams ---------------------------------------------------------------------
     def _is_external(self, stream: str) -> bool:
@@ -109,13 +120,13 @@ class OnSpark(ShardedSession):
         return self._number if self._is_external(stream) and self._spark_job.running else None
 
     def _declare(self, stream: StreamDef) -> None:
-        if stream.format is None:
-            return
-        if stream.format.lower() != FRAME:
-            opened = replace(stream, options=self._vault.plain(stream.options))
-            self._frames[stream.name] = open_source(self._spark, opened)
-        if stream.name in self._frames:
-            self._spark_job.add_source(stream.name, self._frames[stream.name])
+        spark_sources.declare(self, stream)
+
+    def _pause_source(self, stream: StreamDef, paused: bool) -> None:
+        spark_sources.pause(self, stream.name, paused)
+
+    def _why_paused(self, stream: str) -> str:
+        return self._spark_job.paused.get(stream, "")
 
     def stream(self, name: str, frame: Any, **clauses: Any) -> None:
         """Make a streaming DataFrame a stream; clauses are `time` and those of CREATE STREAM.
@@ -126,7 +137,7 @@ class OnSpark(ShardedSession):
         self._frames[name] = Source(checked_frame(frame, name))
         known = self._catalog.relation(name)
         if isinstance(known, StreamDef) and known.format == FRAME:
-            self._spark_job.add_source(name, self._frames[name])
+            spark_sources.add(self, name, self._frames[name])
             return
         columns = ", ".join(f'"{c}" {t}' for c, t in frame_columns(frame, name))
         time = clauses.pop("time", None)
@@ -169,7 +180,7 @@ class OnSpark(ShardedSession):
                     read.setdefault(node.stream, set()).update(node.columns)
         ahead = stream.max_ahead
         if ahead is None and not stream.unit_time:
-            ahead = _DAY_US
+            ahead = feed.DAY_US
         columns = stream.schema.names
         shipped = tuple(
             (route, tuple(columns[c] for c in sorted(read.get(name, ()))))
@@ -207,34 +218,19 @@ class OnSpark(ShardedSession):
             kept_out = [result.data for result in batch.results if result.kind == "kept_out"]
             if self._durable:
                 self._kept_out.note(batch.number, kept_out)
-            self._keep_out(kept_out)
+            counting.keep_out(self, kept_out, batch.entry)
             self._received = batch.number
         for result in batch.results:
             if result.kind == "status":
-                self._take_counts(wire.loads(result.data))
-
-    def _keep_out(self, found: Iterable[bytes]) -> None:
-        for stream, kind, data in map(wire.loads, found):
-            if stream in self._meters:
-                table = pa.Table.from_batches([wire.unpack_batch(data)])
-                self._meters[stream].keep_out(kind, table)
-
-    def _take_counts(self, status: dict[str, Any]) -> None:
-        for stream, counts in status["counts"].items():
-            if stream in self._meters:
-                self._meters[stream].add_counts(
-                    counts.received, counts.accepted, counts.late, counts.quarantined
-                )
-        for stream, mark in status["watermarks"].items():
-            source = self._engine.sources.get(stream)
-            if source is not None and mark != BEGINNING and self._is_external(stream):
-                accepted = self._meters[stream].accepted
-                passed = max(0, accepted - source.discarded)
-                self._control.pass_by(stream, passed, mark)
+                counting.take_counts(self, wire.loads(result.data), batch.entry)
 
     def _take_batch(self, batch: Batch) -> None:
+        if batch.number == self._taken:  # and comes again, because its views failed
+            self._views.drop()
+            return
         self._take_status(batch)
         super()._take_batch(batch)
+        self._taken = batch.number
         self._serve(batch)
         history.settle(self, batch.entry)
         self._retired = [(at, d) for at, d in self._retired if at > batch.entry]
@@ -245,15 +241,15 @@ class OnSpark(ShardedSession):
         with self._open():
             kept = info.name in self._views
         if kept:
-            self._job.wait(self._job.next_entry - 1)
-            with self._lock:
-                return self._views.read(info.name)
+            self._wait(self._job.next_entry - 1)
+            with self._look():
+                reading.check_runs(info)
+                if info.name in self._views:
+                    return self._views.read(info.name)
         return super()._read_rows(info)
 
-    def _ask(self, info: QueryInfo) -> int:
-        with self._open():
-            self._opening[self._job.next_entry] = info
-            return super()._ask(info)
+    def _wait(self, entry: int) -> None:
+        self._job.wait(entry)  # another thread delivers, and holds the session for it
 
     def _wanted(self) -> set[int] | None:
         """The templates whose changes somebody reads here; None: all may be read later."""
@@ -261,7 +257,6 @@ class OnSpark(ShardedSession):
             return None
         with self._lock:
             heard = {*self._subscribers, *self._views.names()}
-            heard |= {info.name for info in self._opening.values()}
             heard |= {r.names[at] for r, _ in self._listeners for at in r.running()[:1]}
             found = (self._registry.find(name) for name in heard)
             return {info.template for info in found if info is not None}
@@ -271,27 +266,19 @@ class OnSpark(ShardedSession):
         kept = self._views.names()
         if kept:
             self._views.apply(batch.number, {n: self._batch_changes(n, batch) for n in kept})
-        for request in [r for r in self._opening if r <= batch.entry]:
-            info = self._opening.pop(request)
-            if not info.group.gone[info.at] and info.name not in self._views:
-                self._open_view(info, self._answers[request], batch)
+        for entry, question in self._questions.items():
+            info = question.opening
+            if info is None or entry > batch.entry:
+                continue
+            question.opening = None  # it is the answer of this batch, and of none to come
+            if self._can_serve(question, info):
+                rows = question.rows()
+                self._views.open(info.name, rows.schema, rows, batch.number)
 
-    def _open_view(
-        self, info: QueryInfo, parts: list[tuple[int, pa.RecordBatch]], batch: Batch
-    ) -> None:
-        """Keep a view that was read in the middle of a batch: what came after it is added."""
-        rows = self._answer(info.template, [part for _, part in parts])
-        schema = rows.schema
-        step = max((order for order, _ in parts), default=0) // MOST_SHARDS
-        changes = self._batch_changes(info.name, batch)
-        place = pc.shift_right(changes["_seq"], 32)
-        later = changes.filter(pc.greater_equal(place, (step + 1) * MOST_SHARDS))
-        if later.num_rows:
-            scratch = ViewStore()
-            scratch.open(info.name, schema, rows, batch.number - 1)
-            scratch.apply(batch.number, {info.name: later})
-            rows = scratch.read(info.name).cast(schema)
-        self._views.open(info.name, schema, rows, batch.number)
+    def _can_serve(self, question: Question, info: QueryInfo) -> bool:
+        """Whether to keep a view: the query may have gone, and others may have asked too."""
+        there = info.failure is None and not info.group.gone[info.at]
+        return there and question.refusal is None and info.name not in self._views
 
     def _batch_changes(self, name: str, batch: Batch) -> pa.Table:
         info = self._query_info(name)
@@ -310,18 +297,15 @@ class OnSpark(ShardedSession):
         super()._retire(template)
 
     def _execute(self, statement: st.Statement) -> Any:
-        stream = isinstance(statement, st.Drop) and statement.kind == "STREAM" and statement.name
-        if stream and self._is_external(stream):
-            raise StateError(
-                f"stream {stream} has a source, and the sources of a job are fixed",
-                code="PS-STATE-008",
-                remedy="drop the queries that read it, or use another checkpoint",
-            )
-        return super()._execute(statement)
+        spark_sources.check(self, statement)
+        result = super()._execute(statement)
+        spark_sources.execute(self, statement)
+        return result
 
     # ---- sinks -----------------------------------------------------------------------
-    def _open_sink(self, create: st.CreateSink) -> Sink:
+    def _open_sink(self, create: st.CreateSink, again: bool = False) -> Sink:
         """A sink of a query, or (option `whole_template`) of all queries that share its plan."""
+        del again  # the directory of a sink tells
         options, whole = delivery.own_options(self, create), delivery.is_whole(create)
         return self._add_sink(create.name, create.view, create.format, options, whole)
 
@@ -355,7 +339,7 @@ class OnSpark(ShardedSession):
             return QueryNames.of(qids, pa.concat_arrays(names))
 
     def _foreach_batch(self, name: str, function: Any, whole: bool) -> None:
-        with self._open():
+        with self._open(), self._look():
             label = f"{name}, function {len(self._functions) + 1}"
             sink = self._add_sink(label, name, FunctionSink(function), {}, whole)
             self._functions.append(sink)
@@ -363,21 +347,27 @@ class OnSpark(ShardedSession):
     # ---- operations ------------------------------------------------------------------
     def flush(self) -> None:
         """Return when all pushed and available input is in the answers."""
-        with self._open():
+        with self._open(), self._look():
             feed.tick(self)
+        self._spark_job.retry()
         self._job.drain()
-        self._raise_complaint()
+        with self._lock:
+            self._raise_complaint()
         if self._job.next_entry - self._saved > _SAVE_EVERY:
             self._save()
 
     def start(self) -> None:
         """Run batches in the background as input comes; TICK and IDLE AFTER work."""
         self._spark_job.start()
+        self._retrying = self._retrying or spark_sources.Retrying(self)
         super().start()
 
     def stop(self) -> None:
         """Stop after the batch that runs; start() or flush() go on."""
         super().stop()
+        if self._retrying is not None:
+            self._retrying.end()
+            self._retrying = None
         self._spark_job.stop()
         self._save()
 
@@ -386,8 +376,7 @@ class OnSpark(ShardedSession):
         if self._closed:
             return
         try:
-            if self._spark_job.running:
-                self._job.wait(self._job.next_entry - 1)
+            self._spark_job.finish()
         finally:
             self.stop()
             self._closed = True
@@ -398,6 +387,7 @@ class OnSpark(ShardedSession):
 
     def _let_go(self) -> None:
         """Let others have the checkpoint."""
+        at_exit.forget(self)
         self._views.shut()
         del self._views  # Spark's callbacks hold this session; DuckDB minds being held at exit
         self._job.close()
@@ -405,7 +395,7 @@ class OnSpark(ShardedSession):
             self._spark.stop()
 
     def _save(self) -> None:
-        if self._durable:
+        if self._durable and not self._spark_job.broken:
             with self._lock:
                 self._saved = image.save(self, self._spark_job.path)
                 self._kept_out.forget(self._received)
@@ -414,16 +404,18 @@ class OnSpark(ShardedSession):
     def _restore(self) -> None:
         """Take up what a former process left in the checkpoint."""
         job = self._spark_job
+        self._restoring = True
         self._saved = image.load(self, job.path, job.first_entry)
+        spark_sources.pause_again(self)
         for number, call in job.calls(self._saved + 1):
             if call is not None:
                 self._replay(number, call)
+        self._restoring = False
         done = job.mark.batch + 1  # batches that are not marked as done come again
-        self._keep_out(self._kept_out.since(self._received, done))
+        expected = job.kept_out(self._received)
+        kept_out = self._kept_out.since(self._received, done, expected)
+        counting.keep_out(self, kept_out, job.mark.last)
         self._received = max(self._received, done)
+        self._views.forget_stale(done)
         self._pushed = {n: rows for n, rows in self._pushed.items() if n > job.mark.last}
-        for stream, counts in job.mark.counts.items():
-            if stream in self._meters:
-                meter = self._meters[stream]
-                meter.received, meter.accepted = counts.received, counts.accepted
-                meter.late_rows, meter.quarantined = counts.late, counts.quarantined
+        counting.restore(self, job.mark)

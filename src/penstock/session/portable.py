@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import PlanError
+from penstock.roomy import roomy
 from penstock.session.placement import place
 from penstock.shards import entries as e
 from penstock.shards import wire
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.session.sharded import ShardedSession
 
 
+@roomy
 def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
     """What the shards are told when the session's engine has taken `block`."""
     engine = session._engine

@@ -118,6 +118,7 @@ def _stream(session: Session, stream: StreamDef, counts: Counts, now: int) -> di
         "quarantined": counts.quarantined,
         "watermark": mark if known else None,
         "lag_s": (now - mark) / 1e6 if known and not stream.unit_time else None,
+        "paused": session._why_paused(stream.name) or None,
     }
 
 

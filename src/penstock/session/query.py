@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import NameError_
+from penstock.session import reading
 from penstock.session.readers import Readers
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Query:
 
     @property
     def status(self) -> str:
-        """running, warming (its windows have not filled yet), failed or dropped."""
+        """running, warming (its windows have not filled yet), failed (it or the job) or dropped."""
         return "dropped" if self._dropped else self._session._status(self.name)
 
     def view(self) -> pa.Table:
@@ -94,11 +94,7 @@ class Query:
     def _live(self) -> Session:
         """The session, unless this query is gone (its name may be another's by now)."""
         if self._dropped:
-            raise NameError_(
-                f"query {self.name} was dropped",
-                code="PS-NAME-010",
-                remedy="register it again; changes() still gives what it had left",
-            )
+            raise reading.dropped(self.name)
         return self._session
 
 

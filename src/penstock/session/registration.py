@@ -16,6 +16,7 @@ from penstock.errors import DataError, NameError_, SqlSyntaxError
 from penstock.kernels.changes import INSERT
 from penstock.logical.reads import views_of
 from penstock.optimizer.emit import choose_emits
+from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session import compile as compiling
 from penstock.session import delivery
@@ -260,6 +261,7 @@ def _held(session: Session, readers: Readers, members: I64, kind: int) -> Batch:
     return batch.of_all(readers.owners(members))
 
 
+@roomy
 def template_for(
     session: Session, compiled: Compiled, emission: Emission
 ) -> tuple[TemplateInfo, list[b.Block]]:
@@ -277,6 +279,7 @@ def template_block(info: TemplateInfo) -> b.AddTemplate:
     return b.AddTemplate(info.key, info.plan, info.params, info.emission, info.emits)
 
 
+@roomy
 def enter_template(session: Session, info: TemplateInfo) -> None:
     """Put a template that the engine has taken into the registry."""
     session._registry.add_template(info)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import time as wall_clock
+import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,17 @@ import pyarrow as pa
 
 from penstock.delta import I64, Emission
 from penstock.engine import blocks as b
-from penstock.engine.admission import Admitted, admit
+from penstock.engine.admission import Admitted
 from penstock.engine.engine import Engine
 from penstock.errors import (
     NameError_,
     PenstockError,
-    QueryFailed,
     SqlSyntaxError,
     TypeError_,
     UnsupportedError,
 )
 from penstock.inprocess.sinks import Sink, open_sink
+from penstock.inprocess.waiting_sink import WaitingSink
 from penstock.logical.udf import Udf
 from penstock.optimizer.stats import Stats
 from penstock.session import (
@@ -40,19 +40,22 @@ from penstock.session import (
     names,
     once,
     progress,
+    reading,
     registration,
     show,
     statements,
 )
 from penstock.session.changelog import DEFAULT_KEPT_ROWS, Batch, Changelog
 from penstock.session.compile import Compiled, compile_select
+from penstock.session.directory import SessionDirectory
 from penstock.session.known_texts import KnownTexts
 from penstock.session.measure import StreamMeter, measured_stats
 from penstock.session.progress import Listener
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
-from penstock.session.snapshot import Snapshot, save, take
+from penstock.session.snapshot import Snapshot, settle, take
 from penstock.session.standing import Standing, check_readers
+from penstock.session.ticker import Ticker
 from penstock.session.values import event_time, parse_type
 from penstock.session.vault import Vault
 from penstock.session.windows import Lengths, warming
@@ -67,10 +70,7 @@ from penstock.sql.catalog import (
     ViewDef,
 )
 from penstock.sql.parser import parse_script, parse_statement
-from penstock.state.convert import to_arrow, to_rows
-
-_DAY_US = 86_400_000_000
-_BATCH_ROWS = 50_000
+from penstock.state.convert import to_rows
 
 
 class Session:
@@ -81,7 +81,7 @@ class Session:
         *,
         optimizer_off: frozenset[str] = frozenset(),
         keep_changes: int = DEFAULT_KEPT_ROWS,
-        checkpoint: Path | None = None,
+        checkpoint: SessionDirectory | None = None,
     ) -> None:
         self._engine = self._new_engine()
         self._catalog = MemoryCatalog()
@@ -91,6 +91,7 @@ class Session:
         self._followed: dict[str, ViewDef] = {}  # views whose changes queries follow
         self._changelogs: dict[int, Changelog] = {}
         self._readers: dict[int, Readers] = {}  # by group of queries
+        self._read_early: list[Changelog] | None = None  # None: no batch is being delivered
         self._meters: dict[str, StreamMeter] = {}
         self._subscribers: dict[str, list[Callback]] = {}
         self._listeners: list[tuple[Readers, Callback]] = []  # to many queries at once
@@ -102,10 +103,12 @@ class Session:
         self._off = optimizer_off
         self._keep = keep_changes
         self._checkpoint = checkpoint
-        self._vault = Vault(checkpoint)
+        self._vault = Vault(checkpoint.path if checkpoint else None)
+        self._id = checkpoint.id if checkpoint else uuid.uuid4().hex
         self._lock = threading.RLock()
-        self._ticker: threading.Thread | None = None
-        self._stopping = threading.Event()
+        self._ticker = Ticker(self._tick)
+        self._depth = 0  # of calls within calls
+        self._complaint: PenstockError | None = None  # of what nobody waited for, for the next call
         self._closed = False
 
     def _new_engine(self) -> Engine:
@@ -120,13 +123,38 @@ class Session:
                 raise PenstockError(
                     "the session is closed", code="PS-RUN-003", remedy="connect() again"
                 )
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+            if self._depth == 0:
+                self._raise_complaint()
+
+    def _raise_complaint(self) -> None:
+        """Say once what went wrong while nobody waited."""
+        complaint, self._complaint = self._complaint, None
+        if complaint is not None:
+            raise complaint
+
+    @contextmanager
+    def _glance(self) -> Iterator[None]:
+        """Hold the session to look at what has come, even if no more will."""
+        with self._lock:
             yield
 
     @contextmanager
     def _look(self) -> Iterator[None]:
         """Hold the session to look at it: calls made before have had their effect."""
-        with self._lock:
+        with self._glance():
+            self._check_alive()
             yield
+
+    def _check_alive(self) -> None:
+        """Say what ended the job that runs the queries, if something has."""
+
+    def _is_dead(self) -> bool:
+        return False
 
     # ---- statements ------------------------------------------------------------------
     def sql(self, text: str) -> Any:
@@ -153,10 +181,19 @@ class Session:
 
     def _declare(self, stream: StreamDef) -> None:
         """Look at a stream before it exists; a runner may refuse its source."""
+        feed.check_source(self, stream)
 
-    def _open_sink(self, create: st.CreateSink) -> Sink:
-        """A sink for the changes of a query."""
-        return open_sink(create.format, delivery.own_options(self, create), create.name)
+    def _pause_source(self, stream: StreamDef, paused: bool) -> None:
+        """The user wants a source to be read or not; in process, flush() looks."""
+
+    def _why_paused(self, stream: str) -> str:
+        """Why the source of a stream is not read; empty when it is."""
+        return self._meters[stream].source.paused
+
+    def _open_sink(self, create: st.CreateSink, again: bool = False) -> Sink:
+        """A sink for the changes of a query; opened again, it goes on with what it has written."""
+        options, writer = delivery.own_options(self, create, again), f"{self._id}-{create.name}"
+        return WaitingSink(open_sink(create.format, options, create.name, writer))
 
     def _fed_sinks(self) -> Collection[tuple[st.CreateSink, Sink]]:
         """The sinks that get their changes from this session."""
@@ -239,10 +276,7 @@ class Session:
     # ---- reading ---------------------------------------------------------------------
     def _running(self, name: str) -> tuple[QueryInfo, TemplateInfo]:
         info = self._query_info(name)
-        if info.failure is not None:
-            raise QueryFailed(
-                f"query {name} failed: {info.failure}", remedy="drop it and register it again"
-            )
+        reading.check_runs(info)
         return info, self._registry.templates[info.template]
 
     def _view(self, name: str) -> pa.Table:
@@ -254,10 +288,9 @@ class Session:
     def _read_rows(self, info: QueryInfo) -> pa.Table:
         """The answer of a query at its clock."""
         with self._lock:
-            held = self._engine.answers(info.template, np.array([info.qid]))
-            schema = self._registry.templates[info.template].plan.schema
-            columns = to_arrow(held.rows, schema, self._engine.strings)
-            return pa.Table.from_arrays(columns, schema=schema.arrow())
+            reading.check_runs(info)
+            template = self._registry.templates[info.template]
+            return reading.held(self._engine, template, np.array([info.qid])).table
 
     def _read_at_once(self, views: list[str]) -> Callable[[], list[pa.Table]]:
         """What gives the answers of queries as they are now, in one step."""
@@ -268,40 +301,33 @@ class Session:
     def _readable(self, name: str) -> QueryInfo:
         """A query whose answer can be read."""
         info, template = self._running(name)
-        _check_keeps(template, name)
+        reading.check_keeps(template, name)
         return info
 
     def _view_all(self, readers: Readers) -> pa.Table:
-        with self._look():
-            running = readers.running()
-            template = self._registry.templates.get(readers.template)
-            if template is None or not running.shape[0]:
-                return readers.label_rows([])
-            _check_keeps(template, readers.names[running[0]])
-            owners = readers.owners(running)
-        found = self._read_all(template.key, np.unique(readers.qids[running]))
-        return readers.label_rows([part.of_all(owners) for part in found])
+        return reading.view_all(self, readers)
 
-    def _read_all(self, template: int, qids: I64) -> list[Batch]:
+    def _read_all(self, template: TemplateInfo, qids: I64) -> list[Batch]:
         """The answers of queries of a template at its clock."""
         with self._lock:
-            held = self._engine.answers(template, qids)
-            schema = self._registry.templates[template].plan.schema
-            columns = to_arrow(held.rows, schema, self._engine.strings)
-            rows = pa.Table.from_arrays(columns, schema=schema.arrow())
-            return [Batch(0, held.qid, rows, held.sets)]
+            there = template.key in self._engine.templates  # another thread may have dropped all
+            return [reading.held(self._engine, template, qids)] if there else []
 
     def _changes(self, readers: Readers, at: int | None = None) -> pa.Table:
-        """What one of the readers, or all, have not read yet."""
-        with self._look():
+        """What one of the readers, or all, have not read yet; after that, why no more comes."""
+        with self._glance():
             table = readers.take_all() if at is None else readers.take(at)
-            readers.log.forget()
+            delivery.let_go(self, readers.log)
+            if not table.num_rows:
+                places = np.arange(len(readers)) if at is None else np.array([at])
+                reading.check_any_runs(readers.group, places)
+                self._check_alive()
             return table
 
     def _status(self, name: str) -> str:
-        with self._look():
+        with self._glance():
             info = self._query_info(name)
-            if info.failure is not None:
+            if info.failure is not None or self._is_dead():
                 return "failed"
             return "warming" if warming(self, info.group, np.array([info.at]))[0] else "running"
 
@@ -355,17 +381,7 @@ class Session:
     def push(self, stream: str, rows: Any) -> None:
         """Bring rows to a stream: a pyarrow Table or RecordBatch, a DataFrame, or dicts."""
         with self._open():
-            definition = names.find_stream(self, stream)
-            feed.tick(self)
-            source = self._engine.sources[definition.name]
-            ahead = definition.max_ahead
-            if ahead is None and not definition.unit_time:
-                ahead = _DAY_US
-            admitted = admit(
-                rows, definition.schema, definition.time, definition.delay, ahead,
-                source.watermark, feed.now_us(),
-            )  # fmt: skip
-            self._bring(definition, admitted)
+            feed.take_in(self, names.find_stream(self, stream), [rows])
 
     def _bring(self, stream: StreamDef, admitted: Admitted) -> None:
         """Count admitted rows and hand them to the engine."""
@@ -388,7 +404,7 @@ class Session:
         """Read all that file sources have, and return when it is in the answers."""
         with self._open():
             feed.tick(self)
-            feed.read_sources(self)
+            list(feed.read_sources(self))
             self._save()
 
     def snapshot(self) -> Snapshot:
@@ -397,8 +413,7 @@ class Session:
             return take(self)
 
     def _save(self) -> None:
-        if self._checkpoint is not None:
-            save(self, self._checkpoint)
+        settle(self, self._checkpoint.path if self._checkpoint is not None else None)
 
     def register_udf(
         self,
@@ -425,11 +440,13 @@ class Session:
 
     def late(self, stream: str) -> pa.Table:
         """Rows that came too late, with the watermark they missed."""
-        return self._meters[names.find_stream(self, stream).name].late()
+        with self._look():
+            return self._meters[names.find_stream(self, stream).name].late()
 
     def quarantine(self, stream: str) -> pa.Table:
         """Rows that were kept out, with the reason."""
-        return self._meters[names.find_stream(self, stream).name].quarantine()
+        with self._look():
+            return self._meters[names.find_stream(self, stream).name].quarantine()
 
     # ---- steps -----------------------------------------------------------------------
     def _apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
@@ -481,8 +498,8 @@ class Session:
             return show.stats(self)
 
     def progress(self) -> list[dict[str, Any]]:
-        """One record per batch, newest last (the last thousand)."""
-        with self._look():
+        """One record per batch, newest last (the last thousand); also of a job that is dead."""
+        with self._glance():
             return list(self._progress)
 
     def on_progress(self, callback: Listener) -> None:
@@ -492,22 +509,19 @@ class Session:
 
     def start(self) -> None:
         """Let wall-clock rules (TICK, IDLE AFTER) work in the background."""
-        if self._ticker is None:
-            self._stopping.clear()
-            self._ticker = threading.Thread(target=self._run_ticker, daemon=True)
+        with self._open():
             self._ticker.start()
 
-    def _run_ticker(self) -> None:
-        while not self._stopping.wait(0.1):
-            with self._lock:
+    def _tick(self) -> None:
+        with self._lock:
+            try:
                 feed.tick(self)
+            except PenstockError as error:  # of a subscriber, say: time goes on
+                self._complaint = self._complaint or error
 
     def stop(self) -> None:
         """End what start() began."""
-        if self._ticker is not None:
-            self._stopping.set()
-            self._ticker.join()
-            self._ticker = None
+        self._ticker.stop()
 
     def close(self) -> None:
         """Stop, write the checkpoint, and close the sinks."""
@@ -518,19 +532,11 @@ class Session:
         for _, sink in self._sinks.values():
             sink.close()
         self._sinks.clear()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
 
     def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _check_keeps(template: TemplateInfo, name: str) -> None:
-    """Refuse to show the view of a query that keeps nothing."""
-    if template.monotonic:
-        raise UnsupportedError(
-            f"query {name} keeps nothing: it has changes but no view",
-            code="PS-VIEW-005",
-            remedy="read changes(), or put a window on its stream",
-        )

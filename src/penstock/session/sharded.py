@@ -22,8 +22,9 @@ from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
-from penstock.errors import PenstockError
-from penstock.session import feed, inbox, progress, registration
+from penstock.errors import UnsupportedError
+from penstock.session import delivery, feed, inbox, progress, reading, registration
+from penstock.session.asking import Question
 from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
 from penstock.session.placement import Deployed, place
@@ -31,15 +32,16 @@ from penstock.session.portable import portable
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.session import Session
+from penstock.session.snapshot import Snapshot
 from penstock.session.standing import Standing
 from penstock.shards import entries as e
 from penstock.shards import wire
-from penstock.shards.changes import own_columns, whose
 from penstock.shards.job import Batch, Job
 from penstock.shards.messages import Counts
 from penstock.sharing.eddy import Routing
 from penstock.sharing.registry import Chosen, QueryInfo, TemplateInfo
 from penstock.sql import statements as st
+from penstock.sql.alter import PauseSource
 from penstock.sql.catalog import StreamDef
 from penstock.state.convert import to_rows
 
@@ -65,11 +67,9 @@ class ShardedSession(Session):
         self._call: Call | None = None
         self._watched = False  # whether somebody is told at once what the call does
         self._replayed: list[Any] | None = None
-        self._depth = 0
         self._last_rows = 0  # entry of the last push
         self._leaving: list[inbox.Leaving] = []
-        self._answers: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
-        self._complaint: PenstockError | None = None  # of a subscriber, for the next who waits
+        self._questions: dict[int, Question] = {}  # by entry, while somebody waits for the answer
         self._repeated = 0  # number of the entry that is being repeated
         self._pushed: dict[int, dict[str, Counts]] = {}  # by entry, until its batch
         super().__init__(**options)
@@ -87,19 +87,29 @@ class ShardedSession(Session):
     def _open(self) -> Iterator[None]:
         """Hold the session for a call; what it did becomes an entry when it ends."""
         with super()._open():
-            self._depth += 1
             try:
                 yield
             finally:
-                self._depth -= 1
-                if self._depth == 0:
+                if self._depth == 1:
                     self._end_call()
 
     @contextmanager
-    def _look(self) -> Iterator[None]:
-        with super()._look():
+    def _glance(self) -> Iterator[None]:
+        with super()._glance():
             self._job.catch_up()
             yield
+
+    def _check_alive(self) -> None:
+        if not self._closed:
+            self._job.check()
+
+    def _is_dead(self) -> bool:
+        return self._job.dead
+
+    def _wait(self, entry: int) -> None:
+        """Return when the batch of an entry is delivered; it is run here, by one thread."""
+        with self._lock:
+            self._job.wait(entry)
 
     def _end_call(self) -> None:
         blocks, self._pending = tuple(self._pending), []
@@ -108,16 +118,11 @@ class ShardedSession(Session):
             self._job.append(blocks, call)
             if self._watched:
                 self._job.catch_up()
-            self._raise_complaint()
-
-    def _raise_complaint(self) -> None:
-        """Say what a subscriber did, once."""
-        complaint, self._complaint = self._complaint, None
-        if complaint is not None:
-            raise complaint
 
     def _begin(self, method: str, *arguments: Any) -> None:
-        """Name the call, unless it is part of another."""
+        """Name the call, unless it is part of another; a dead job takes only what may mend it."""
+        if not _may_mend(method, arguments):
+            self._check_alive()
         if self._call is None:
             self._see_rows()
             self._call = Call(method, arguments)
@@ -174,7 +179,7 @@ class ShardedSession(Session):
         try:
             result = super()._execute(statement)
             if self._call is not None:
-                self._call.lasting = isinstance(statement, st.CreateSink | st.Drop)
+                self._call.lasting = isinstance(statement, st.CreateSink | st.Drop | PauseSource)
             return result
         finally:
             self._end_call()
@@ -246,6 +251,7 @@ class ShardedSession(Session):
 
     # ---- rows ------------------------------------------------------------------------
     def _bring(self, stream: StreamDef, admitted: Admitted) -> None:
+        self._check_alive()
         accepted = admitted.accepted
         sample = to_rows(accepted.slice(0, _SAMPLE_ROWS), stream.schema, self._engine.strings)
         data = wire.stream_batch(accepted, admitted.ts, None)
@@ -273,7 +279,8 @@ class ShardedSession(Session):
         """Take the results of a batch."""
         with self._lock:
             begun = time.perf_counter()
-            self._take_batch(batch)
+            with delivery.keeping(self):
+                self._take_batch(batch)
             record = self._progress[-1]
             progress.add_stage(record, "deliver_s", time.perf_counter() - begun)
             said = progress.tell(self._watchers, record)  # must not stop the job
@@ -283,53 +290,61 @@ class ShardedSession(Session):
         inbox.receive(self, batch)
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
-        request = self._ask(info)
-        self._job.wait(request)
-        return self._answer_of(request, info)
+        with self._look():
+            reading.check_runs(info)
+            question = Question(self._registry.templates[info.template], info)
+        self._ask(question, np.array([info.qid]))
+        with self._look():
+            reading.check_runs(info)
+        question.check()
+        return question.rows()
 
     def _read_at_once(self, views: list[str]) -> Callable[[], list[pa.Table]]:
         """One entry asks for all, so that they are answered at the same clock."""
         found = [self._readable(name) for name in views]
+        questions = [Question(self._registry.templates[info.template]) for info in found]
         entry = self._job.next_entry
         requests = [-(entry << 20) - at for at in range(len(found))]
-        for request, info in zip(requests, found, strict=True):
-            self._answers[request] = []
+        for request, question, info in zip(requests, questions, found, strict=True):
+            self._questions[request] = question
             self._pending.append(e.Read(request, info.template, np.array([info.qid])))
 
         def read() -> list[pa.Table]:
-            self._job.wait(entry)
-            pairs = zip(requests, found, strict=True)
-            return [self._answer_of(request, info) for request, info in pairs]
+            try:
+                self._wait(entry)
+            finally:
+                with self._lock:
+                    for request in requests:
+                        self._questions.pop(request, None)
+            for question, info in zip(questions, found, strict=True):
+                reading.check_runs(info)
+                question.check()
+            return [question.rows() for question in questions]
 
         return read if found else list
 
-    def _read_all(self, template: int, qids: I64) -> list[Changed]:
-        request = self._ask_for(template, qids)
-        self._job.wait(request)
-        parts = [part for _, part in self._answers.pop(request)]
-        found = [(self._answer(template, [part]), *whose(part)) for part in parts]
-        return [Changed(0, who, rows, sets) for rows, who, sets in found]
+    def _read_all(self, template: TemplateInfo, qids: I64) -> list[Changed]:
+        question = Question(template)
+        self._ask(question, qids)
+        question.check()
+        return question.batches()
 
-    def _ask(self, info: QueryInfo) -> int:
-        """Ask the shards for the answer of a query; the number of the question."""
-        return self._ask_for(info.template, np.array([info.qid]))
+    def _ask(self, question: Question, qids: I64) -> None:
+        """Return when the shards have answered."""
+        try:
+            self._wait(self._pose(question, qids))
+        finally:
+            with self._lock:
+                self._questions = {n: q for n, q in self._questions.items() if q is not question}
 
-    def _ask_for(self, template: int, qids: I64) -> int:
+    def _pose(self, question: Question, qids: I64) -> int:
+        """Hand a question to the shards; the number of its entry."""
         with self._open():
-            request = self._job.next_entry
-            self._answers[request] = []
-            self._pending.append(e.Read(request, template, qids))
-        return request
-
-    def _answer_of(self, request: int, info: QueryInfo) -> pa.Table:
-        """What all shards answered."""
-        return self._answer(info.template, [part for _, part in self._answers.pop(request)])
-
-    def _answer(self, template: int, parts: list[pa.RecordBatch]) -> pa.Table:
-        """The rows that shards answered, without whose they are."""
-        schema = self._registry.templates[template].plan.schema.arrow()
-        tables = [pa.Table.from_arrays(own_columns(p), schema=schema) for p in parts]
-        return pa.concat_tables(tables) if tables else schema.empty_table()
+            self._check_alive()
+            entry = self._job.next_entry
+            self._questions[entry] = question
+            self._pending.append(e.Read(entry, question.template.key, qids))
+        return entry
 
     def _retire(self, template: int) -> None:
         """A template has no queries any more."""
@@ -361,8 +376,8 @@ class ShardedSession(Session):
 
     def _changes(self, readers: Readers, at: int | None = None) -> pa.Table:
         waiting = [gone.entry for gone in self._leaving if gone.concerns(readers, at)]
-        if waiting:
-            self._job.wait(max(waiting))
+        if waiting and not self._is_dead():
+            self._wait(max(waiting))
         return super()._changes(readers, at)
 
     def _enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
@@ -378,11 +393,20 @@ class ShardedSession(Session):
     def _leave(self, info: TemplateInfo, qids: I64) -> I64:
         return qids
 
+    def snapshot(self) -> Snapshot:
+        """Refused: the state is on the shards."""
+        raise UnsupportedError(
+            "a session on shards has no snapshot: its state is on the shards",
+            code="PS-RUNNER-005",
+            remedy="connect() on Spark with checkpoint=, or in process without shards=",
+        )
+
     def flush(self) -> None:
         """Return when all pushed and available input is in the answers."""
         super().flush()
-        self._job.drain()
-        self._raise_complaint()
+        with self._open():
+            self._job.drain()
+            self._check_alive()
 
     def close(self) -> None:
         """Finish what was begun, stop the job and close the sinks."""
@@ -390,3 +414,10 @@ class ShardedSession(Session):
             self._job.drain()
             self._job.close()
         super().close()
+
+
+def _may_mend(method: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether a dead job takes a call: what drops, pauses or resumes, and what comes by itself."""
+    if method == "_execute":
+        return isinstance(arguments[0], st.Drop | PauseSource)
+    return method in ("_drop_queries", "_beat", "_fail")

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.errors import NameError_
-from penstock.session import history
+from penstock.roomy import roomy
+from penstock.session import history, source_state
 from penstock.session.values import shown_time
 from penstock.session.windows import filled_at
 from penstock.sharing.registry import Group
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from penstock.session.session import Session
 
 
+@roomy
 def show(what: str, session: Session) -> pa.Table:
     """The streams, tables, queries or sinks of a session."""
     rows: list[dict[str, Any]]
     if what == "STREAMS":
         rows = [_stream_row(s, session) | _time_row(s, session) for s in _of(session, StreamDef)]
-        return _table(rows, "name", "time", "watermark", "received", "late", "quarantined")
+        return _table(rows, "name", "time", "watermark", "received", "late", "quarantined",
+                      "source")  # fmt: skip
     if what == "TABLES":
         rows = [
             {"name": t.name, "rows": len(session._engine.tables[t.name]),
@@ -88,6 +91,7 @@ def _stream_row(stream: StreamDef, session: Session) -> dict[str, Any]:
         "accepted": meter.accepted,
         "late": meter.late_rows,
         "quarantined": meter.quarantined,
+        "source": source_state.status(session, stream),
     }
 
 
@@ -97,6 +101,7 @@ def _time_row(stream: StreamDef, session: Session) -> dict[str, Any]:
     return {"watermark": None if mark == BEGINNING else shown_time(mark, stream.unit_time)}
 
 
+@roomy
 def describe(name: str, session: Session) -> pa.Table:
     """The columns of a stream, table or query."""
     found = session._catalog.relation(name)
@@ -109,6 +114,7 @@ def describe(name: str, session: Session) -> pa.Table:
     return pa.table({"column": list(schema.names), "type": [str(f.type) for f in schema]})
 
 
+@roomy
 def stats(session: Session) -> dict[str, Any]:
     """Rows and bytes, per stream and per operator."""
     engine = session._engine

@@ -6,24 +6,25 @@ builds the same operators again and puts the arrays back.
 
 from __future__ import annotations
 
-import errno
-import os
 import pickle
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import __version__
 from penstock.engine import blocks as b
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
+from penstock.inprocess.waiting_sink import Waiting, WaitingSink
 from penstock.logical.udf import Udf
+from penstock.roomy import roomy
 from penstock.session import registration
+from penstock.session.directory import writing
 from penstock.session.readers import Readers
 from penstock.sql.catalog import StreamDef, TableDef
+from penstock.sql.statements import CreateSink
 from penstock.state.private import make_private
+from penstock.state.sealed import damaged, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -44,8 +45,10 @@ class Snapshot:
     meters: dict[str, Any]
     sinks: list[Any]
     readers: dict[int, Readers]
+    waiting: dict[str, Waiting]  # by sink
 
 
+@roomy
 def take(session: Session) -> Snapshot:
     """A copy of the session as it is between two calls."""
     state = Snapshot(
@@ -58,6 +61,7 @@ def take(session: Session) -> Snapshot:
         session._meters,
         [create for create, _ in session._sinks.values()],
         session._readers,
+        {create.name: sink.waiting for create, sink in _waiting(session) if sink.waiting},
     )
     try:
         copy: Snapshot = pickle.loads(pickle.dumps(state))
@@ -69,6 +73,7 @@ def take(session: Session) -> Snapshot:
     return copy
 
 
+@roomy
 def put_back(session: Session, snapshot: Snapshot) -> None:
     """Make an empty session what the snapshot says."""
     if snapshot.version != __version__:
@@ -89,7 +94,9 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
     session._engine.arena.restore(snapshot.arrays)
     session._readers = snapshot.readers
     for create in snapshot.sinks:
-        session._sinks[create.name] = (create, session._open_sink(create))
+        session._sinks[create.name] = (create, session._open_sink(create, again=True))
+    for create, sink in _waiting(session):
+        sink.take(snapshot.waiting.get(create.name, ()))
 
 
 def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
@@ -107,50 +114,46 @@ def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
     return blocks
 
 
+def settle(session: Session, directory: Path | None) -> None:
+    """Write what sinks could not take, and the checkpoint if there is one; say what still waits."""
+    errors: list[PenstockError] = []
+    for _, sink in _waiting(session):
+        try:
+            sink.catch_up()
+        except PenstockError as error:
+            errors.append(error)
+    if directory is not None:
+        save(session, directory)
+    if errors:
+        raise errors[0]
+
+
+def _waiting(session: Session) -> list[tuple[CreateSink, WaitingSink]]:
+    """The sinks that this session writes itself."""
+    sinks = session._sinks.values()
+    return [(create, sink) for create, sink in sinks if isinstance(sink, WaitingSink)]
+
+
+@roomy
 def save(session: Session, directory: Path) -> None:
     """Write the session into a checkpoint directory, all or nothing."""
-    staged = directory / f"{_FILE}.{os.getpid()}"
     data = pickle.dumps(take(session))
-    with _writing(directory):
+    with writing(directory):
         make_private(directory, (_FILE,))
-        staged.write_bytes(data)
-        staged.replace(directory / _FILE)
+        write_sealed(directory / _FILE, data)
 
 
+@roomy
 def load(directory: Path) -> Snapshot | None:
-    """The saved session of a checkpoint directory, which is made; None when there is none."""
+    """The saved session of a checkpoint directory, None when there is none."""
     path = directory / _FILE
-    with _writing(directory):
-        make_private(directory, (_FILE,))
-        if not os.access(directory, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    if (directory / "penstock.json").exists():
-        raise StateError(
-            f"{directory} is a checkpoint of the Spark runner",
-            code="PS-STATE-003",
-            remedy='connect() without runner="inprocess", or another directory',
-        )
     if not path.exists():
         return None
+    data = read_sealed(path)
     try:
-        found = pickle.loads(path.read_bytes())
-    except Exception as error:
-        raise StateError(
-            f"the checkpoint file {path} cannot be read: {error}",
-            code="PS-STATE-003",
-            remedy="restore the file from a backup, or start from an empty checkpoint",
-        ) from error
+        found = pickle.loads(data)
+    except Exception as error:  # whole, but of functions or classes that are not here
+        raise damaged(path, str(error)) from error
     if not isinstance(found, Snapshot):
-        raise StateError(f"{path} is not a checkpoint of Penstock", code="PS-STATE-003")
+        raise damaged(path, "it holds something else")
     return found
-
-
-@contextmanager
-def _writing(directory: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StateError(
-            f"{directory} cannot hold a checkpoint: {error.strerror}",
-            remedy="name a directory that can be made and written",
-        ) from error

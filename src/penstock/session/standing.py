@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import NameError_
-from penstock.logical.nodes import ViewScan
-from penstock.logical.reads import streams_of, tables_of
+from penstock.logical.nodes import Node, ViewScan
+from penstock.logical.reads import streams_of, tables_of, views_of
 from penstock.logical.udf import Udf
 from penstock.sharing.registry import Chosen
 from penstock.sql.catalog import Relation, ViewDef
@@ -49,6 +49,13 @@ class Standing:
         if found.name not in self.follows:
             self.follows[found.name] = _has_begun(self.session, found)
         return _followed(self.session, found) if self.follows[found.name] else found
+
+
+def as_in(session: Session, plan: Node) -> Standing:
+    """The catalog as it was for a plan: of the views that it reads it followed these."""
+    followed = {view.view for view in views_of(plan)}
+    views = [r.name for r in session._catalog.relations.values() if isinstance(r, ViewDef)]
+    return Standing(session, {name: name in followed for name in views})
 
 
 def _has_begun(session: Session, view: ViewDef) -> bool:

@@ -10,16 +10,26 @@ import pyarrow as pa
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
 from penstock.logical.reads import streams_of, tables_of
-from penstock.session import explain, history, names, registration, show, tables
-from penstock.session.compile import Compiled, compile_bound, compile_select
+from penstock.roomy import roomy
+from penstock.session import (
+    definitions,
+    explain,
+    history,
+    names,
+    registration,
+    show,
+    sink_start,
+    source_state,
+    tables,
+)
+from penstock.session.compile import Compiled, compile_named, compile_select
 from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
 from penstock.session.query import Query
 from penstock.session.standing import Standing
 from penstock.sharing.registry import TemplateInfo
 from penstock.sql import statements as st
-from penstock.sql.alter import SetRetain
-from penstock.sql.binder import bind
+from penstock.sql.alter import PauseSource, SetRetain
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
 
 if TYPE_CHECKING:
@@ -32,7 +42,9 @@ def execute(session: Session, statement: st.Statement) -> Any:
 
 
 def _do_createstream(session: Session, statement: st.CreateStream) -> None:
-    if not names.is_taken(session, statement.name, statement.if_not_exists):
+    if names.is_taken(session, statement.name, statement.if_not_exists):
+        definitions.check_stream(session, statement)
+    else:
         add_stream(session, stream_def(statement))
 
 
@@ -48,8 +60,14 @@ def _do_setretain(session: Session, statement: SetRetain) -> None:
     history.set_retain(session, statement)
 
 
+def _do_pausesource(session: Session, statement: PauseSource) -> None:
+    source_state.alter(session, statement)
+
+
 def _do_createtable(session: Session, statement: st.CreateTable) -> None:
-    if not names.is_taken(session, statement.name, statement.if_not_exists):
+    if names.is_taken(session, statement.name, statement.if_not_exists):
+        definitions.check_table(session, statement)
+    else:
         session._catalog.add(table_def(statement))
         session._apply([b.AddTable(statement.name, statement.schema)])
 
@@ -72,11 +90,10 @@ def _do_delete(session: Session, statement: st.Delete) -> None:
 
 def _do_createview(session: Session, statement: st.CreateView) -> Query:
     if names.is_taken(session, statement.name, statement.if_not_exists):
-        return session[statement.name]
-    bound = bind(statement.select.query, session._standing())
-    compiled = compile_bound(bound, statement.select.emission, session._lengths)
+        return session[definitions.check_view(session, statement)]
+    node, compiled = compile_named(statement.select, session._standing(), session._lengths)
     query = _register(session, statement.select, compiled, statement.name, statement.source)
-    session._catalog.add(ViewDef(statement.name, bound.node))
+    session._catalog.add(ViewDef(statement.name, node))
     return query
 
 
@@ -95,6 +112,7 @@ def _register(
 def _do_createsink(session: Session, statement: st.CreateSink) -> None:
     if statement.name in session._sinks:
         if statement.if_not_exists:
+            definitions.check_sink(session, statement)
             return
         raise NameError_(
             f"there is already a sink called {statement.name}",
@@ -109,7 +127,9 @@ def _do_createsink(session: Session, statement: st.CreateSink) -> None:
             code="PS-SINK-005",
             remedy="write parquet or json, or EMIT CHANGES without PER ROW",
         )
-    session._sinks[statement.name] = (statement, session._open_sink(statement))
+    sink = session._open_sink(statement)
+    session._sinks[statement.name] = (statement, sink)
+    sink_start.begin(session, statement, sink)
 
 
 def _do_drop(session: Session, statement: st.Drop) -> None:
@@ -154,6 +174,9 @@ def drop_relation(session: Session, name: str, kind: str) -> bool:
 
 
 def _do_show(session: Session, statement: st.Show) -> pa.Table:
+    if statement.of:
+        kept_out = session.late if statement.what == "LATE" else session.quarantine
+        return kept_out(statement.of)
     return show.show(statement.what, session)
 
 
@@ -169,6 +192,7 @@ def _do_explain(session: Session, statement: st.Explain) -> str:
     return explain.explain_select(session, compiled, statement.target.emission)
 
 
+@roomy
 def _reads(info: TemplateInfo) -> set[str]:
     """Streams and tables of a template, as written (the plan may have lost some)."""
     return {*streams_of(info.template), *tables_of(info.template)}

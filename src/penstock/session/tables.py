@@ -18,6 +18,7 @@ from penstock.errors import DataError, NameError_, Place, SqlSyntaxError
 from penstock.logical.expr import Call, Expr, Literal
 from penstock.logical.nodes import Filter, Node, Project
 from penstock.physical.evaluate import EvaluationError, compile_expr
+from penstock.roomy import roomy
 from penstock.session.values import arrow_value, cast_scalar, rows_of
 from penstock.sql.binder import bind
 from penstock.sql.catalog import MemoryCatalog, TableDef
@@ -28,6 +29,7 @@ T = TypeVar("T")
 _NOTHING = np.empty(0, np.int64)
 
 
+@roomy
 def insert(statement: Insert, table: TableDef, engine: Engine) -> TableChange:
     """The rows of an INSERT; columns not named are NULL."""
     names = statement.columns or table.schema.names
@@ -72,6 +74,7 @@ def _scalar(cell: Literal | None, name: str, type_: SqlType) -> Any:
     return cast_scalar(value, type_, f"column {name}")
 
 
+@roomy
 def delete(
     statement: Delete, table: TableDef, catalog: MemoryCatalog, engine: Engine
 ) -> TableChange:
@@ -81,6 +84,7 @@ def delete(
     return TableChange(table.name, hit, rows[:, :0])
 
 
+@roomy
 def update(
     statement: Update, table: TableDef, catalog: MemoryCatalog, engine: Engine
 ) -> TableChange:

@@ -40,6 +40,7 @@ class ViewStore:
         self._lock = threading.RLock()
         self._tables: dict[str, tuple[str, int]] = {}  # by query: table, batch of its opening
         self._batch = -1
+        self._path = path
         with _explained(path):
             self._db = _connect(path)
             self._load(checkpoint)
@@ -89,7 +90,7 @@ class ViewStore:
 
     def read(self, name: str) -> pa.Table:
         """The answer after the last batch, in no particular order."""
-        with self._lock, _explained():
+        with self._lock, _explained(self._path):
             if name not in self._tables:
                 raise NameError_(f"no view of {name} is kept", code="PS-VIEW-003")
             relation = self._db.sql(f"SELECT * FROM {_quoted(self._tables[name][0])}")
@@ -106,9 +107,15 @@ class ViewStore:
         with self._lock:
             self._remove(self.names())
 
+    def forget_stale(self, batch: int) -> None:
+        """Keep no view that is behind `batch`, which is done: the end of the file was lost."""
+        with self._lock:
+            opened = {name: at for name, (_, at) in self._tables.items()}
+            self._remove([name for name, at in opened.items() if max(at, self._batch) < batch])
+
     def shut(self) -> None:
         """Let the file go; other processes may read it then."""
-        with self._lock, _explained():
+        with self._lock, _explained(self._path):
             self._db.close()
 
     def _remove(self, names: list[str]) -> None:
@@ -186,7 +193,7 @@ class ViewStore:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """All or nothing."""
-        with _explained():
+        with _explained(self._path):
             self._db.begin()
             try:
                 yield
@@ -220,12 +227,12 @@ def _explained(path: Path | None = None) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        what = f"the views in {path} cannot be opened" if path else "views cannot be kept"
+        where = f" in {path}" if path else ""
         raise StateError(
-            f"{what}: {str(error).splitlines()[0]}",
+            f"the views{where} cannot be used: {str(error).splitlines()[0]}",
             code="PS-VIEW-001",
-            remedy="end the process that has the file open; a damaged file can be deleted, "
-            "views are read anew"
+            remedy="make room if the disk is full, or end the process that has the file open; "
+            "a damaged file can be deleted: views are read anew"
             if path
             else "see whether there is room on the disk",
         ) from error

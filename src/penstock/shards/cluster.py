@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from penstock.roomy import roomy
 from penstock.shards import wire
 from penstock.shards.lower import Lower
 from penstock.shards.messages import LogMessage, SourceMessage
@@ -19,6 +20,7 @@ class Cluster:
         self.lowers = [Lower(i, count, Arena()) for i in range(count)]
         self.uppers = [Upper(i, count, Arena()) for i in range(count)]
 
+    @roomy
     def run(
         self, log: LogMessage | None, sources: Sequence[Sequence[SourceMessage]] = ()
     ) -> list[wire.Result]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from penstock.engine import blocks as b
-from penstock.errors import UnsupportedError
+from penstock.errors import PenstockError, UnsupportedError
 from penstock.shards import wire
 from penstock.shards.cluster import Cluster
 from penstock.shards.entries import AddQueries, Deploy, Entry, EntryBlock
@@ -46,6 +46,13 @@ class Job(Protocol):
     def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
         """Make an entry durable; its number. `call` is what repeats it on the driver."""
 
+    @property
+    def dead(self) -> bool:
+        """Whether something has ended the job."""
+
+    def check(self) -> None:
+        """Raise what ended the job, if something has."""
+
     def catch_up(self) -> None:
         """Run entries that wait for somebody to look, if this job has such."""
 
@@ -67,6 +74,7 @@ class LocalJob:
 
     Entries of single queries that come or go wait for the next that is no such, or for somebody
     to look (`catch_up`), and are a batch with it. With `eager=False` all wait for `drain`.
+    One thread at a time may call it. Shards that raise are in no state to go on.
     """
 
     def __init__(self, shards: int, deliver: Deliver, eager: bool = True) -> None:
@@ -79,6 +87,17 @@ class LocalJob:
         self._batches = 0
         self._delivered = 0  # the last entry whose batch has been run
         self._running = False
+        self._death: PenstockError | None = None
+
+    @property
+    def dead(self) -> bool:
+        """Whether something has ended the shards."""
+        return self._death is not None
+
+    def check(self) -> None:
+        """Raise what ended the shards, if something has."""
+        if self._death is not None:
+            raise self._death.with_traceback(None)
 
     @property
     def next_entry(self) -> int:
@@ -115,10 +134,11 @@ class LocalJob:
                 remedy="read views after the call; push() and sql() do not wait",
             )
         self.drain()
+        self.check()
 
     def drain(self) -> None:
         """Run what waits as one batch; entries that delivery makes are another."""
-        if self._running:
+        if self._running or self._death is not None:
             return
         self._running = True
         try:
@@ -126,13 +146,24 @@ class LocalJob:
                 message, last = LogMessage(tuple(self._waiting)), self._entries
                 self._waiting = []
                 begun = time.perf_counter()
-                results = self.cluster.run(message)
+                results = self._run(message)
                 self._batches += 1
                 self._delivered = last
                 stages = {"run_s": time.perf_counter() - begun}
                 self._deliver(Batch(self._batches, last, results, stages))
         finally:
             self._running = False
+
+    def _run(self, message: LogMessage) -> list[wire.Result]:
+        try:
+            return self.cluster.run(message)
+        except Exception as error:
+            self._death = PenstockError(
+                f"the shards stopped: {error!r}",
+                code="PS-RUN-006",
+                remedy="connect() again, and report this as a bug",
+            )
+            raise self._death from error
 
     def reports(self) -> list[dict[str, Any]]:
         """What the shards share, by level and number."""

@@ -43,6 +43,7 @@ class Lower(Shard):
         sources = [m for m in messages if isinstance(m, SourceMessage)]
         if sources:
             self._take_sources(sources)
+        self._answer_reads()
         if self.index == 0:
             self._add_result("status", 0, wire.dumps(self._status(sources)))
         through = self._take_results()
@@ -75,8 +76,6 @@ class Lower(Shard):
     def _control(self, blocks: list[e.Control]) -> None:
         made = [part for block in blocks for part in self._take(block)]
         self._run(made, tuple(blocks), always=True)
-        if isinstance(blocks[0], e.Read):
-            self._answer(blocks[0])
 
     def _push(self, push: e.Push, epoch: int) -> list[b.Block]:
         batch = wire.unpack_batch(push.rows)

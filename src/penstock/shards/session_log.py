@@ -21,6 +21,7 @@ from penstock.errors import StateError
 SEGMENT_BYTES = 16 << 20
 _HEADER = struct.Struct("<4sQQQII")  # magic, number, bytes of call and blocks, CRC of both, of this
 _MAGIC = b"PSL1"
+_RESTORE = "restore the directory from a backup, or start from an empty checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class LogReader:
             raise StateError(
                 f"records {first} to {at - 1} of the log {self._directory} are gone",
                 code="PS-STATE-005",
-                remedy="restore the directory from a backup, or start from an empty checkpoint",
+                remedy=_RESTORE,
             )
         self._next, self._place = at, Place(at, 0)
         for record in self.poll():
@@ -144,7 +145,9 @@ class LogReader:
                 self._fd, self._open_segment = os.open(path, os.O_RDONLY), segment
             except OSError as error:
                 raise StateError(
-                    f"the log file {path} cannot be read: {error}", code="PS-STATE-005"
+                    f"the log file {path} cannot be read: {error}",
+                    code="PS-STATE-005",
+                    remedy=_RESTORE,
                 ) from error
         return self._fd
 
@@ -200,6 +203,7 @@ class SessionLog:
         self._segment_bytes = segment_bytes
         self._fd = -1
         self._size = 0
+        self.broken: StateError | None = None  # the caller has done what is not in the log
         self.last = 0
         known = segments(self.directory)
         if known:
@@ -230,7 +234,9 @@ class SessionLog:
         os.ftruncate(self._fd, self._size)
 
     def append(self, call: bytes, blocks: bytes) -> int:
-        """Write a record; its number."""
+        """Write a record; its number. After one that failed there are no more."""
+        if self.broken is not None:
+            raise self.broken
         number = self.last + 1
         if self._fd < 0 or self._size >= self._segment_bytes:
             self._new_segment(number)
@@ -250,9 +256,13 @@ class SessionLog:
                 os.fsync(self._fd)
         except OSError as error:
             os.ftruncate(self._fd, self._size)  # what is half there would be in the way
-            raise StateError(
-                f"the log in {self.directory} cannot be written: {error}", code="PS-STATE-007"
-            ) from error
+            self.broken = StateError(
+                f"the log in {self.directory} cannot be written: {error}",
+                code="PS-STATE-007",
+                remedy="make room, close the session and connect() again: all calls before this "
+                "one are kept",
+            )
+            raise self.broken from error
         self._size += len(data)
 
     def _new_segment(self, first: int) -> None:
@@ -287,7 +297,9 @@ class SessionLog:
                 if record.number == last:
                     return
             raise StateError(
-                f"records up to {last} of the log {self.directory} are gone", code="PS-STATE-005"
+                f"records up to {last} of the log {self.directory} are gone",
+                code="PS-STATE-005",
+                remedy=_RESTORE,
             )
         finally:
             reader.close()

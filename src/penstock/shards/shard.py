@@ -47,6 +47,7 @@ class Shard(ABC):
         self._coming_or_going: set[int] = set()  # templates some of whose queries do, in this step
         self.changes_out = 0  # rows of changes since this object was made
         self._results: list[wire.Result] = []
+        self._reads: list[e.Read] = []  # of this batch
         self._step = 0
 
     def report(self) -> dict[str, Any]:
@@ -90,6 +91,7 @@ class Shard(ABC):
             case b.Drop():
                 return self._drop(block)
             case e.Read():
+                self._reads.append(block)
                 return []
         return [block]
 
@@ -215,16 +217,24 @@ class Shard(ABC):
         assert node is not None
         return node.schema
 
-    def _answer(self, block: e.Read) -> None:
-        template = self.engine.templates.get(block.template)
-        if template is None or template.plan.view is None:
-            return
+    def _answer_reads(self) -> None:
+        """Answer what the batch asks, at its end: so an answer has all changes of its batch."""
+        reads, self._reads = self._reads, []
+        for block in reads:
+            template = self.engine.templates.get(block.template)
+            if template is not None and template.plan.view is not None:
+                data = wire.dumps((block.request, self._answer(block)))
+                self._add_result("read", block.template, data)
+
+    def _answer(self, block: e.Read) -> bytes | str:
+        """The part of the answers that is here, or why it cannot be read."""
         subscribers = self._subscribers[block.template]
-        held = self.engine.answers(block.template, subscribers.rows_of(block.qids))
+        try:
+            held = self.engine.answers(block.template, subscribers.rows_of(block.qids))
+        except QueryFailed as error:
+            return error.message
         held = subscribers.shown(held, block.qids)
-        answer = wire.pack_changes(held, self._schema(block.template), self.engine.strings)
-        data = wire.dumps((block.request, answer))
-        self._add_result("read", block.template, data)
+        return wire.pack_changes(held, self._schema(block.template), self.engine.strings)
 
     def _take_results(self) -> tuple[wire.Result, ...]:
         results, self._results, self._step = tuple(self._results), [], 0

@@ -24,22 +24,19 @@ class Upper(Shard):
         for k in range(max((len(m.steps) for m in ordered), default=0)):
             self._take_step([m.steps[k] for m in ordered])
             self._step += 1
+        self._answer_reads()
         through = [r for m in ordered for r in m.through]
         return [*through, *self._take_results()]
 
     def _take_step(self, steps: list[StepMessage]) -> None:
         blocks: list[b.Block] = []
-        reads: list[e.Read] = []
         for step in steps:
             for block in step.blocks:
                 blocks += self._take(block)
-                reads += [block] if isinstance(block, e.Read) else []
             blocks += self._moved(step.watermarks)
         blocks += self._received([p for step in steps for p in step.parcels])
         if blocks or self._coming_or_going:
             self._publish(self.engine.apply(blocks))
-        for read in reads:
-            self._answer(read)
         self._tidy()
 
     def _moved(self, watermarks: tuple[tuple[str, int], ...]) -> list[b.Block]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.delta import I64, Delta
 from penstock.frozen import record
 from penstock.physical.changes import Changes
+from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.shards.narrow import is_plain, narrowed, widened
 from penstock.state.convert import to_arrow, to_rows
@@ -30,11 +31,13 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 _READ_SMALL = pa.ipc.IpcReadOptions(use_threads=False)
 
 
+@roomy
 def dumps(value: Any) -> bytes:
     """Pickle."""
     return pickle.dumps(value, protocol=5)
 
 
+@roomy
 def loads(data: bytes) -> Any:
     """Unpickle; only what this job wrote is ever read."""
     return pickle.loads(data)

@@ -147,9 +147,10 @@ class Registry:
             self.followed.setdefault(view, set()).add(info.key)
 
     def forget_template(self, key: int) -> None:
-        """Drop a template that has no queries."""
+        """Drop a template that has no queries; one with the same plan may have taken its place."""
         info = self.templates.pop(key)
-        del self._by_node[info.template, info.emission]
+        if self._by_node[info.template, info.emission] == key:
+            del self._by_node[info.template, info.emission]
         for view in info.views:
             self.followed[view].discard(key)
             if not self.followed[view]:

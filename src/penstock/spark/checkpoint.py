@@ -9,21 +9,23 @@ spark/          Spark's own checkpoint: offsets, commits, state
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 import tempfile
 import uuid
-from dataclasses import asdict, dataclass, replace
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from penstock import __version__
 from penstock.errors import StateError
+from penstock.state.directory_lock import DirectoryLock
 from penstock.state.private import make_private
+from penstock.state.sealed import damaged
 
-FORMAT = 4
+FORMAT = 5
 """Of the directory; 2: Spark names the states of shards by what made them."""
 
 
@@ -37,6 +39,7 @@ class Identity:
     shards: int
     sources: tuple[str, ...] | None  # None until the job is started
     by_name: bool = False  # whether Spark tells sources apart by name, so that more may come
+    dropped: Mapping[str, int] = field(default_factory=dict)  # streams, by the entry of the drop
 
 
 class Checkpoint:
@@ -47,11 +50,11 @@ class Checkpoint:
         self.path = Path(tempfile.mkdtemp(prefix="penstock-")) if directory is None else directory
         try:
             make_private(self.path, ("penstock.json",))
-            self._lock = self._take_lock()
+            self._lock = DirectoryLock(self.path)
             try:
                 self.identity = self._identify(shards)
             except BaseException:
-                os.close(self._lock)
+                self._lock.release()
                 raise
         except OSError as error:
             raise StateError(
@@ -74,24 +77,11 @@ class Checkpoint:
         """Spark's checkpoint."""
         return self.path / "spark"
 
-    def _take_lock(self) -> int:
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            raise StateError(
-                f"the checkpoint {self.path} is in use by another process",
-                code="PS-STATE-004",
-                remedy="stop the other process, or use another checkpoint",
-            ) from error
-        return lock
-
     def _identify(self, shards: int) -> Identity:
         path = self.path / "penstock.json"
         if not path.exists():
             if self.spark.exists() or self.log.exists():
-                raise StateError(f"the checkpoint file {path} is missing", code="PS-STATE-003")
+                raise damaged(path, "it is missing")
             if (self.path / "session.pickle").exists():
                 raise StateError(
                     f"{self.path} is a checkpoint of the in-process runner",
@@ -101,7 +91,7 @@ class Checkpoint:
             made = Identity(FORMAT, __version__, uuid.uuid4().hex, shards, None)
             self._write(made)
             return made
-        found = _read_identity(path)
+        found, checksum = _read_identity(path)
         if (found.format, found.penstock) != (FORMAT, __version__):
             raise StateError(
                 f"the checkpoint {self.path} is of version {found.penstock} (format "
@@ -109,11 +99,14 @@ class Checkpoint:
                 code="PS-STATE-002",
                 remedy="install that version, or start from an empty checkpoint",
             )
+        if checksum != _checksum(asdict(found)):
+            raise damaged(path, "its checksum is wrong")
         return found
 
     def _write(self, identity: Identity) -> None:
         staged = self.path / "penstock.json.new"
-        staged.write_text(json.dumps(asdict(identity), indent=1))
+        told = asdict(identity)
+        staged.write_text(json.dumps({**told, "checksum": _checksum(told)}, indent=1))
         staged.replace(self.path / "penstock.json")
 
     def note_sources(self, sources: tuple[str, ...], named: bool) -> None:
@@ -133,28 +126,56 @@ class Checkpoint:
             self.identity = replace(known, sources=sources)
             self._write(self.identity)
 
+    def drop_source(self, stream: str, entry: int) -> None:
+        """A stream was dropped; its source keeps its number, where Spark counts sources."""
+        known = self.identity
+        if known.dropped.get(stream, 0) >= entry:
+            return  # as the log says once more
+        sources = known.sources
+        if sources is not None and known.by_name:
+            sources = tuple(name for name in sources if name != stream)
+        dropped = {**known.dropped, stream: entry}
+        self.identity = replace(known, sources=sources, dropped=dropped)
+        self._write(self.identity)
+
     def close(self) -> None:
         """Let others have it; a temporary directory goes."""
         if self.temporary:
             shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        self._lock.release()
+
+
+def check_shards(directory: Path, wanted: int) -> None:
+    """Refuse a number of shards that a checkpoint does not have."""
+    path = directory / "penstock.json"
+    found = _read_identity(path)[0].shards if path.exists() else wanted
+    if found != wanted:
+        raise StateError(
+            f"the checkpoint {directory} has {found} shards, not {wanted}",
+            code="PS-STATE-011",
+            remedy=f"leave shards= out or give {found}; for another number start from an empty "
+            "checkpoint",
+        )
 
 
 def _names(sources: tuple[str, ...]) -> str:
     return ", ".join(sources) or "(none)"
 
 
-def _read_identity(path: Path) -> Identity:
+def _checksum(told: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(told, sort_keys=True).encode())
+
+
+def _read_identity(path: Path) -> tuple[Identity, Any]:
+    """What the file says, and its checksum."""
     try:
         data: dict[str, Any] = json.loads(path.read_text())
-        return Identity(
+        found = Identity(
             int(data["format"]), str(data["penstock"]), str(data["id"]), int(data["shards"]),
             None if data["sources"] is None else tuple(data["sources"]),
             bool(data.get("by_name", False)),
+            {str(name): int(entry) for name, entry in data.get("dropped", {}).items()},
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StateError(
-            f"the checkpoint file {path} cannot be read: {error}",
-            code="PS-STATE-003",
-            remedy="restore the file from a backup, or start from an empty checkpoint",
-        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(path, str(error)) from error
+    return found, data.get("checksum")

@@ -30,6 +30,8 @@ from penstock.errors import PenstockError
 from penstock.spark import java
 from penstock.spark.workers import OURS, check_workers
 
+SETTINGS = threading.RLock()
+"""Held by whoever needs the session's settings as they are."""
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -213,22 +215,31 @@ def query_settings(shards: int, by_name: bool = False) -> dict[str, str]:
 
 @contextmanager
 def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Have settings for a while."""
+    """Have settings for a while, in which no source is opened without them (`SETTINGS`)."""
+    SETTINGS.acquire()
     before = {key: spark.conf.get(key, None) for key in values}
     try:
         for key, value in values.items():
-            spark.conf.set(key, value)
+            _set(spark, key, value)
         yield
-    except PySparkException as error:
-        raise SparkError(
-            f"the Spark session cannot be used: {_first_line(error)}", code="PS-SPARK-003"
-        ) from None
     finally:
         for key, old in before.items():
             if old is None:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, old)
+        SETTINGS.release()
+
+
+def _set(spark: SparkSession, key: str, value: str) -> None:
+    try:
+        spark.conf.set(key, value)
+    except PySparkException as error:
+        raise SparkError(
+            f"the Spark session cannot be used: {_first_line(error)}",
+            code="PS-SPARK-003",
+            remedy=f"pass a session in which {key} can be {value}",
+        ) from None
 
 
 def _first_line(error: BaseException) -> str:

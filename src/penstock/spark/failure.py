@@ -22,6 +22,18 @@ _AROUND = re.compile(  # what Spark puts before and behind what happened
     r"terminated with exception: )|\s*SQLSTATE: \w{5}\s*$"
 )
 _KAFKA = "org.apache.kafka.common.errors."
+_DAMAGE = re.compile(
+    r"Checksum error: \S+ at |\[CANNOT_LOAD_STATE_STORE|\[STREAMING_CHECKPOINT_MISSING|"
+    r"\[CHECKPOINT_FILE_CHECKSUM|batch \d+ doesn't exist|Incomplete log file|"
+    r"Malformed log file|Failed to parse .* from .*metadata"
+)
+"""What Spark says of files of its own that are not what it wrote."""
+_CHECKSUM = re.compile(r"Checksum error: (?:file:)?(\S+) at ")
+_GONE = re.compile(
+    r"Error while sending or receiving|Answer from Java side is empty|"
+    r"Error while obtaining a new communication channel|trying to connect to the Java server"
+)
+"""What py4j says when there is no Java to talk to."""
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ")
 """Spark's name of an error: the message after it was written for users."""
 
@@ -35,6 +47,8 @@ def translated() -> Iterator[None]:
         raise
     except (PySparkException, Py4JError) as error:
         raise essential(str(error)) from None
+    except ConnectionError:
+        raise _gone() from None
 
 
 def essential(text: str) -> PenstockError:
@@ -44,8 +58,32 @@ def essential(text: str) -> PenstockError:
         return SparkError(ours[2], code=ours[1], remedy=ours[3] or "")
     if (unfit := unfit_workers(text)) is not None:
         return unfit
+    said = _said(text)
+    if _DAMAGE.search(text):
+        return _damaged(text, said)
+    if _GONE.search(text):
+        return _gone()
     remedy = f"remove the cause and start again: the checkpoint is good{log_remedy()}"
-    return SparkError(f"the job failed: {_said(text)}", code="PS-SPARK-002", remedy=remedy)
+    return SparkError(f"the job failed: {said}", code="PS-SPARK-002", remedy=remedy)
+
+
+def _gone() -> SparkError:
+    return SparkError(
+        "Spark has ended: its Java process is gone",
+        code="PS-SPARK-002",
+        remedy=f"start again, in a new process: the checkpoint is good{log_remedy()}",
+    )
+
+
+def _damaged(text: str, said: str) -> SparkError:
+    """A file of Spark's is not what it wrote; Hadoop names one whose checksum is wrong."""
+    file = _CHECKSUM.search(text)
+    if file:
+        message = f"the checkpoint file {file[1]} is damaged: its checksum is wrong"
+    else:
+        message = f"the checkpoint is damaged: {said}"
+    remedy = "restore the checkpoint directory from a backup, or start from an empty one"
+    return SparkError(message, code="PS-STATE-003", remedy=remedy + log_remedy())
 
 
 def passes(error: BaseException) -> bool:

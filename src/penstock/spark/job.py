@@ -11,7 +11,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.engine import blocks as b
 from penstock.errors import StateError
 from penstock.shards import wire
 from penstock.shards.entries import Entry, EntryBlock
@@ -34,9 +33,13 @@ from penstock.spark.config import SparkError, lasting_folder, query_settings, se
 from penstock.spark.failure import translated
 from penstock.spark.log_source import batch_end
 from penstock.spark.manifest import Manifest, Manifests, Mark
+from penstock.spark.noted import Laps, Noted
+from penstock.spark.paused import BY_USER, Paused
 from penstock.spark.shard_processor import LOG_WEIGHT
+from penstock.spark.source_faults import SourceFaults
 from penstock.spark.source_set import SourceSet
 from penstock.spark.sources import Source
+from penstock.spark.spark_files import SparkFiles
 from penstock.spark.streaming import Streaming
 from penstock.spark.topology import LOG, Topology
 
@@ -102,13 +105,20 @@ class SparkJob:
         try:
             self._log = SessionLog(self._checkpoint.log)
             self._manifests = Manifests(self._checkpoint.manifests)
+            self._files = SparkFiles(self._checkpoint.spark)
             self._mark = self._manifests.last_mark() or Mark(-1, 0)
             self._look_for_losses()
-            self._beats = _Beats(self._log, self._mark.last + 1)
+            self._noted = Noted(self._log, self._mark.last + 1)
         except BaseException:
             self._checkpoint.close()
             raise
-        self._streaming = Streaming(self._ready, self._sources, self._is_committed, self._mark.last)
+        self._faults = SourceFaults(
+            self._sources, self._checkpoint.spark, self._manifests, self._forget_plan
+        )
+        self._streaming = Streaming(
+            self._ready, self._sources, self._is_committed, self._mark.last,
+            self._faults.blames, self._faults.mend,
+        )  # fmt: skip
         self._changed = self._streaming.changed
         self._handed = self._mark.batch  # the last batch that was delivered
         self._thread = 0  # that delivers
@@ -116,12 +126,14 @@ class SparkJob:
 
     def _look_for_losses(self) -> None:
         """Refuse a checkpoint of which a part has gone: to go on would give wrong answers."""
-        begun, offsets = self._manifests.last_entry(), self._checkpoint.spark / "offsets"
+        newest, offsets = self._manifests.newest(), self._checkpoint.spark / "offsets"
+        begun = 0 if newest is None else newest.last
         if begun > self._log.last:
             lost = f"entries {self._log.last + 1} to {begun} are missing in {self._log.newest}"
         elif self._mark.batch >= 0 and not offsets.exists():
             lost = f"the directory {offsets} is missing"
         else:
+            self._files.check({} if newest is None else newest.files)
             return
         raise StateError(
             lost,
@@ -139,7 +151,7 @@ class SparkJob:
         """Make an entry durable; its number."""
         with self._changed:
             number = self.next_entry
-            self._beats.note(number, blocks)
+            self._noted.note(number, blocks)
             return self._log.append(pickling.dumps(call), pickling.dumps(Entry(number, blocks)))
 
     def calls(self, first: int) -> list[tuple[int, Any]]:
@@ -162,6 +174,10 @@ class SparkJob:
         """How far the last batch that is done came."""
         return self._mark
 
+    def kept_out(self, number: int) -> list[int]:
+        """The batches after one that kept rows out (numbers as in `Batch`)."""
+        return [n + 1 for n in self._manifests.kept_out(number)]
+
     @property
     def first_entry(self) -> int:
         """The first entry that is not forgotten."""
@@ -173,15 +189,71 @@ class SparkJob:
         return self._checkpoint.identity.id
 
     @property
+    def broken(self) -> bool:
+        """Whether the session has done what could not be made durable."""
+        return self._log.broken is not None
+
+    @property
     def running(self) -> bool:
         """Whether batches are run."""
         return self._streaming.running
 
-    def add_source(self, name: str, source: Source) -> None:
-        """Read an external stream, which the next entry declares; a running query starts again."""
+    @property
+    def dead(self) -> bool:
+        """Whether something has ended the job; `start` goes on."""
+        return self._streaming.dead
+
+    def check(self) -> None:
+        """Raise what ended the job, if something has."""
+        self._streaming.check()
+
+    def add_source(self, name: str, source: Source, entry: int) -> None:
+        """Read an external stream, which an entry declares; a running query starts again."""
         with self._changed:
-            self._sources.add(name, source, self.next_entry)
+            self._sources.add(name, source, entry)
             self._streaming.renew_if_needed()
+
+    def check_drop(self, name: str) -> None:
+        """Refuse to drop a source that the job cannot do without."""
+        self._sources.check_drop(name)
+
+    def drop_source(self, name: str, entry: int) -> None:
+        """An entry has dropped an external stream; if it was what stopped the job, it goes on."""
+        with self._changed:
+            self._sources.drop(name, entry)
+        self._streaming.forgive()
+        self._streaming.renew_if_needed()
+
+    def pause(self, name: str) -> None:
+        """Read no more of a source until `resume`."""
+        with self._changed:
+            self._sources.pause(name, Paused(BY_USER))
+        self._streaming.renew_if_needed()
+
+    def resume(self, name: str) -> None:
+        """Read a source again, also if that was what stopped the job."""
+        with self._changed:
+            self._sources.resume(name)
+        self._streaming.forgive()
+        self._streaming.renew_if_needed()
+
+    def retry(self) -> None:
+        """Read again what failed and may go well by now."""
+        with self._changed:
+            due = self._sources.resume_due(time.monotonic())
+        if due:
+            self._streaming.renew_if_needed()
+
+    @property
+    def paused(self) -> dict[str, str]:
+        """The streams whose sources are not read, and why."""
+        return {name: why.reason for name, why in dict(self._sources.paused).items()}
+
+    def _forget_plan(self) -> None:
+        """The batch to come is planned again, and what is noted for it is asked for again."""
+        with self._changed:
+            self._noted = Noted(self._log, self._mark.last + 1)
+            self._files = SparkFiles(self._checkpoint.spark)
 
     # ---- running ---------------------------------------------------------------------
     def start(self) -> None:
@@ -191,14 +263,14 @@ class SparkJob:
     @contextmanager
     def _ready(self) -> Iterator[DataStreamWriter]:
         """The query with all sources that its first batch declares, ready to start."""
-        sources = self._sources.begin(self._next_end())
+        streams = self._sources.begin(self._next_end())
         by_name = self._sources.by_name
         topology = Topology(
             self._arenas(), self._checkpoint.log.absolute(), self._checkpoint.manifests.absolute(),
             self.shards, self._log_weight, by_name,
         )  # fmt: skip
         with translated(), settings(self._spark, query_settings(self.shards, by_name)):
-            frame = topology.frame(self._spark, sources)
+            frame = topology.frame(self._spark, self._faults.open(streams))
             writer = frame.writeStream.foreachBatch(self._run).trigger(processingTime=self._trigger)
             yield writer.option("checkpointLocation", str(self._checkpoint.spark.absolute()))
 
@@ -230,6 +302,13 @@ class SparkJob:
             )
         self._streaming.wait(entry)
 
+    def finish(self) -> None:
+        """Return when every entry is delivered, if the job runs; say why it died, if nobody did."""
+        if self._streaming.running:
+            self.wait(self._log.last)
+        elif not self._streaming.told:
+            self.check()
+
     def drain(self) -> None:
         """Return when every entry, and all that external sources have, is in the answers."""
         self.wait(self._log.last)
@@ -257,7 +336,8 @@ class SparkJob:
             self._run_batch(frame, number)
 
     def _run_batch(self, frame: DataFrame, number: int) -> None:
-        laps = _Laps()
+        laps = Laps()
+        self._faults.begin(number)
         manifest = self._manifests.find(number) or self._plan(number)
         laps.end("plan_s")
         with translated():
@@ -271,8 +351,11 @@ class SparkJob:
             self._handed = number
         if number > self._mark.batch:
             statuses = [wire.loads(r.data) for r in results if r.kind == "status"]
-            self._mark = self._mark.after(number, manifest.last, statuses)
+            mark = self._mark.without(self._noted.dropped(manifest.last))
+            self._mark = mark.after(number, manifest.last, statuses)
             self._manifests.finish(self._mark)
+            self._noted.forget(manifest.last)
+            self._sources.went_well()
         self._streaming.reach(manifest.last)
 
     def _hand_on(self, batch: Batch) -> None:
@@ -282,20 +365,25 @@ class SparkJob:
         finally:
             self._thread = 0
 
-    def _results(self, frame: DataFrame, number: int, laps: _Laps) -> list[wire.Result]:
+    def _results(self, frame: DataFrame, number: int, laps: Laps) -> list[wire.Result]:
         if self._sinks is None or not self._sinks.needs_frame:
             results = self._collect(frame)
-            laps.end("run_s")
+            self._end_run(number, laps)
             return results
         frame.persist()  # a second action would run the shards again
         try:
             results = results_of(frame.toArrow())
-            laps.end("run_s")
+            self._end_run(number, laps)
             self._sinks(frame, number + 1, results)
         finally:
             frame.unpersist()
         laps.end("sinks_s")
         return results
+
+    def _end_run(self, number: int, laps: Laps) -> None:
+        """A batch has results: from now on it is run again as it was."""
+        self._faults.end_run(number)
+        laps.end("run_s")
 
     def _collect(self, frame: DataFrame) -> list[wire.Result]:
         """The results that the driver wants: changes of some templates, and all else."""
@@ -311,14 +399,15 @@ class SparkJob:
             self._mark = self._manifests.mark(number - 1)
         last = self._planned_entry(number)
         first = self._mark.last + 1
-        watermarks = {
-            name: mark for name, mark in self._mark.watermarks.items() if name in self._sources
-        }
+        known = self._mark.without(self._noted.dropped(last)).watermarks
+        watermarks = {name: mark for name, mark in known.items() if name in self._sources}
         with self._changed:
-            self._beats.apply(first, last, watermarks, self._sources)
+            self._noted.apply(first, last, watermarks, self._sources)
+        intakes = {s: i for s, i in self._intakes(last).items() if self._sources.reads(s)}
         manifest = Manifest(
-            number, first, last, time.time_ns() // 1000, self._intakes(last), watermarks
-        )
+            number, first, last, time.time_ns() // 1000, intakes, watermarks,
+            self._files.seals(number),
+        )  # fmt: skip
         return self._manifests.propose(manifest)
 
     def _planned_entry(self, number: int) -> int:
@@ -331,41 +420,3 @@ class SparkJob:
         else:
             offset = planned.offsetsMap().getOrElse(LOG, None)
         return int(json.loads(offset.get().json())["entry"]) if offset.isDefined() else 0
-
-
-class _Laps:
-    """Seconds of what is done one after another."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._begun = time.perf_counter()
-
-    def end(self, stage: str) -> None:
-        """Stop the clock for a stage, and start it for the next."""
-        now = time.perf_counter()
-        self.seconds[stage], self._begun = now - self._begun, now
-
-
-class _Beats:
-    """Heartbeats by entry, until their batch: lateness is judged after them."""
-
-    def __init__(self, log: SessionLog, first: int) -> None:
-        self._by_entry: dict[int, list[b.Heartbeat]] = {}
-        for number, data in log.read_blocks(first, log.last):
-            self.note(number, wire.loads(data).blocks)
-
-    def note(self, entry: int, blocks: tuple[EntryBlock, ...]) -> None:
-        """Remember the heartbeats of an entry."""
-        beats = [block for block in blocks if isinstance(block, b.Heartbeat)]
-        if beats:
-            self._by_entry[entry] = beats
-
-    def apply(
-        self, first: int, last: int, watermarks: dict[str, int], streams: Container[str]
-    ) -> None:
-        """Move watermarks by the heartbeats of a batch, and forget them."""
-        for entry in sorted(e for e in self._by_entry if e <= last):
-            for beat in self._by_entry.pop(entry):
-                if beat.stream in streams and entry >= first:
-                    known = watermarks.get(beat.stream, beat.watermark)
-                    watermarks[beat.stream] = max(known, beat.watermark)

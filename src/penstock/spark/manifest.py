@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.delta import BEGINNING
-from penstock.errors import StateError
 from penstock.shards.intake import Intake, Moment
 from penstock.shards.messages import Counts
+from penstock.state.sealed import damaged, read_sealed, staged
 
 KEEP = 100
 T = TypeVar("T")
@@ -33,6 +33,7 @@ class Manifest:
     wall: int  # µs
     intakes: Mapping[str, Intake] = field(default_factory=dict)
     watermarks: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, int] = field(default_factory=dict)  # of Spark: checksums
 
     def moment(self, stream: str) -> Moment:
         """What the batch fixes for a stream."""
@@ -47,6 +48,19 @@ class Mark:
     last: int
     watermarks: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, Counts] = field(default_factory=dict)
+
+    def without(self, streams: Container[str]) -> Mark:
+        """What is left when streams were dropped: one that has a name again is another."""
+        return replace(
+            self,
+            watermarks={s: mark for s, mark in self.watermarks.items() if s not in streams},
+            counts={s: count for s, count in self.counts.items() if s not in streams},
+        )
+
+    @property
+    def kept_out(self) -> int:
+        """How many rows of external streams were kept out up to here."""
+        return sum(c.late + c.quarantined for c in self.counts.values())
 
     def after(self, batch: int, last: int, statuses: Iterable[Mapping[str, Any]]) -> Mark:
         """The mark of the next batch, from what its shards say."""
@@ -78,9 +92,22 @@ class Manifests:
         """The manifest of a batch."""
         return self._load(self.directory / f"{batch}.batch", Manifest)
 
+    def note_run(self, batch: int) -> None:
+        """Note that a batch has results, which somebody may see from now on."""
+        (self.directory / f"{batch}.ran").touch()
+
+    def has_run(self, batch: int) -> bool:
+        """Whether results of a batch may have been seen, so that it must be run as it was."""
+        return any((self.directory / f"{batch}.{kind}").exists() for kind in ("ran", "done"))
+
+    def forget(self, batch: int) -> None:
+        """Let a batch be planned again."""
+        (self.directory / f"{batch}.batch").unlink(missing_ok=True)
+
     def finish(self, mark: Mark) -> None:
         """Note that a batch is done, and forget old ones."""
         self._settle(f"{mark.batch}.done", mark)
+        (self.directory / f"{mark.batch}.ran").unlink(missing_ok=True)
         for kind in ("batch", "done"):
             (self.directory / f"{mark.batch - KEEP}.{kind}").unlink(missing_ok=True)
 
@@ -93,32 +120,28 @@ class Manifests:
         done = [int(p.stem) for p in self.directory.glob("*.done")]
         return self.mark(max(done)) if done else None
 
-    def last_entry(self) -> int:
-        """The last entry of the newest batch, done or not."""
+    def kept_out(self, first: int) -> list[int]:
+        """Batches from `first` on that kept rows out, as far as their marks are still there."""
+        done = {int(p.stem) for p in self.directory.glob("*.done")}
+        pairs = [(n, self.mark(n), self.mark(n - 1)) for n in done if n >= first and n - 1 in done]
+        return sorted(n for n, mark, before in pairs if mark.kept_out > before.kept_out)
+
+    def newest(self) -> Manifest | None:
+        """The manifest of the newest batch, done or not."""
         begun = [int(p.stem) for p in self.directory.glob("*.batch")]
-        return self.read(max(begun)).last if begun else 0
+        return self.read(max(begun)) if begun else None
 
     def _settle(self, name: str, value: T) -> T:
         path = self.directory / name
-        staged = self.directory / f".{name}.{os.getpid()}"
-        staged.write_bytes(pickle.dumps(value))
-        try:
-            os.link(staged, path)
-        except FileExistsError:
-            return self._load(path, type(value))
-        finally:
-            staged.unlink()
+        with staged(path, pickle.dumps(value)) as beside:
+            try:
+                os.link(beside, path)
+            except FileExistsError:
+                return self._load(path, type(value))
         return value
 
     def _load(self, path: Path, kind: type[T]) -> T:
-        try:
-            found: Any = pickle.loads(path.read_bytes())
-        except Exception as error:
-            raise StateError(
-                f"the checkpoint file {path} cannot be read: {error}",
-                code="PS-STATE-003",
-                remedy="restore the file from a backup, or start from an empty checkpoint",
-            ) from error
+        found: Any = pickle.loads(read_sealed(path))
         if not isinstance(found, kind):
-            raise StateError(f"{path} is not a {kind.__name__}", code="PS-STATE-003")
+            raise damaged(path, f"it is no {kind.__name__}")
         return found

@@ -13,18 +13,19 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
+from penstock.inprocess.files import FileFormat
 from penstock.shards import wire
 from penstock.shards.intake import Given, Intake, Part, take_in
 from penstock.spark.cells import block_batch, parts
+from penstock.spark.found_files import file_parts
 from penstock.spark.manifest import Manifests
-from penstock.spark.parquet_files import file_parts
 
 _BATCH = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A function for `mapInArrow` over rows, or over parts of files (`parquet_files`).
+    """A function for `mapInArrow` over rows, or over parts of files (`found_files`).
 
     Its stream is the one at `number` of so many `sources`: Spark may give a task partitions of
     several, so that the number of the task alone does not tell who sent a block.
@@ -35,7 +36,7 @@ class Pack:
     sources: int
     manifests: Path
     keys: tuple[int, ...]
-    files: bool = False
+    files: FileFormat | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All rows of a task make one message for every shard."""
@@ -60,6 +61,6 @@ class Pack:
                 yield block_batch([block])
 
     def _parts(self, found: list[pa.RecordBatch], intake: Intake, task: int) -> Iterable[Part]:
-        if self.files:
-            return file_parts(found, intake.schema)
+        if self.files is not None:
+            return file_parts(found, self.files, intake.schema)
         return [Given(("", task), pa.Table.from_batches(found))]

@@ -12,7 +12,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pyspark import cloudpickle
 
+from penstock.roomy import roomy
 
+
+@roomy
 def dumps(value: Any) -> bytes:
     """Pickle; `wire.loads` reads it."""
     file = io.BytesIO()

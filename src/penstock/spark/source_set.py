@@ -1,23 +1,39 @@
 """The external sources of a job: which there are, and which the running query reads.
 
-Spark takes another source into a running job when it is started again and all sources have names
-(`Source.can_be_named`). It is read from the batch on that has the entry which declares its stream,
-or a later one: before, no shard would know what to do with its rows.
+Spark takes another source into a running job, or lets one go, when it is started again and all
+sources have names (`Source.can_be_named`). A source is read from the batch on that has the entry
+which declares its stream, or a later one: before, no shard would know what to do with its rows.
+One that is paused is not read; a stand-in keeps its place (`stand_in.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from penstock.errors import StateError
+from pyspark.sql import DataFrame
+
+from penstock.errors import PenstockError, StateError
 from penstock.spark.checkpoint import Checkpoint
-from penstock.spark.sources import Source
+from penstock.spark.paused import Paused, blamed, paused_by_failure
+from penstock.spark.replan import forget_found, offsets
+from penstock.spark.sources import Source, source_name
 
 _REMEDY = (
     "declare it before the first flush() or start(), or give every source of your DataFrames "
     "a name (spark.readStream.name(…), which needs the setting "
     "spark.sql.streaming.queryEvolution.enableSourceEvolution); push() needs no source"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A source of a start: its stream, what Spark calls it, and its frame; None: a stand-in."""
+
+    stream: str
+    names: tuple[str | None, ...]
+    source: Source | None
+    frame: DataFrame | None
 
 
 class SourceSet:
@@ -27,7 +43,9 @@ class SourceSet:
         self._checkpoint = checkpoint
         self._sources = sources
         self._declared = dict.fromkeys(sources, 0)
-        self._read: frozenset[str] = frozenset()
+        self._read: dict[str, Source | None] = {}  # of the query that runs; None: stand-ins
+        self._failures: dict[str, int] = {}  # one after another, of each stream
+        self.paused: dict[str, Paused] = {}
 
     def __contains__(self, stream: object) -> bool:
         return stream in self._sources
@@ -43,39 +61,160 @@ class SourceSet:
         """Whether Spark tells the sources apart by name."""
         return self._checkpoint.identity.by_name
 
+    # ---- coming and going ------------------------------------------------------------
     def add(self, stream: str, source: Source, entry: int) -> None:
         """A source whose stream an entry declares."""
-        identity = self._checkpoint.identity
-        if identity.sources is not None and stream not in identity.sources:
-            if not identity.by_name:
-                why = "the job was started with a source that has no name"
-            elif not source.can_be_named():
-                why = "its DataFrame reads a source that has no name"
-            else:
-                why = ""
-            if why:
-                raise StateError(
-                    f"stream {stream} comes after the job was started, and cannot join it: {why}",
-                    code="PS-STATE-008",
-                    remedy=_REMEDY,
-                )
+        why = self._why_not(stream, source)
+        if why:
+            raise StateError(
+                f"stream {stream} comes after the job was started, and cannot join it: {why}",
+                code="PS-STATE-008",
+                remedy=_REMEDY,
+            )
         self._sources[stream] = source
         self._declared[stream] = entry
 
-    def begin(self, last: int) -> dict[str, Source]:
-        """The sources of a start whose first batch takes entries up to `last`."""
+    def _why_not(self, stream: str, source: Source) -> str:
+        identity = self._checkpoint.identity
+        if identity.sources is None:
+            return ""
+        known = stream in identity.sources and stream not in identity.dropped
+        if known or (identity.by_name and source.can_be_named()):
+            return ""
+        if not identity.by_name:
+            return "the job was started with a source that has no name"
+        return "its DataFrame reads a source that has no name"
+
+    def check_drop(self, stream: str) -> None:
+        """Refuse to drop what no stand-in can stand for."""
+        if not self.by_name and len(self._names(stream)) > 1:
+            raise StateError(
+                f"the DataFrame of stream {stream} reads several sources, which have no names",
+                code="PS-STATE-008",
+                remedy="drop the queries that read it, or use another checkpoint",
+            )
+
+    def drop(self, stream: str, entry: int) -> None:
+        """The stream is gone; one that has its name later is another."""
+        self._checkpoint.drop_source(stream, entry)
+        for books in (self._sources, self._declared, self._failures, self.paused):
+            books.pop(stream, None)
+
+    # ---- pausing ---------------------------------------------------------------------
+    def pause(self, stream: str, why: Paused) -> None:
+        """Read no more of a source from the next start on."""
+        self.paused[stream] = why
+        self._failures[stream] = why.failures
+
+    def resume(self, stream: str) -> None:
+        """Read a source again from the next start on."""
+        self.paused.pop(stream, None)
+
+    def resume_due(self, now: float) -> bool:
+        """Try again what failed long enough ago; whether there is such."""
+        due = [stream for stream, why in list(self.paused.items()) if why.is_over(now)]
+        for stream in due:
+            self.resume(stream)
+        return bool(due)
+
+    def went_well(self) -> None:
+        """A batch has ended: what is read has not failed in a row."""
+        for stream in self._failures.keys() - self.paused.keys():
+            del self._failures[stream]
+
+    def blamed(self, error: PenstockError) -> tuple[str, ...]:
+        """The streams whose sources an error names, if the job can do without them."""
+        read = {s: source for s, source in self._sources.items() if self.reads(s)}
+        found = blamed(error.message, {s: source.place for s, source in read.items()})
+        families = {s: source.family for s, source in read.items()}
+        if not found and len(alike := blamed(error.message, families)) == 1:
+            found = alike
+        return found if all(map(self._can_pause, found)) else ()
+
+    def _can_pause(self, stream: str) -> bool:
+        """Whether a stand-in would leave the offset as it is, or none is needed."""
+        return self.by_name or all(n in self._offsets() for n in self._spark_names(stream))
+
+    def fail(self, streams: tuple[str, ...], error: PenstockError) -> None:
+        """Pause what an error names; what it found for the batch to come is found again."""
+        known = self._offsets()
+        for stream in streams:
+            self.pause(stream, paused_by_failure(str(error.message), self._failures.get(stream, 0)))
+            for name in self._spark_names(stream):
+                forget_found(self._checkpoint.spark, name, known.get(name))
+
+    def _offsets(self) -> Mapping[str, str]:
+        return offsets(self._checkpoint.spark) or {}
+
+    def _spark_names(self, stream: str) -> list[str]:
+        """What Spark calls the sources of a stream: by name, or by number."""
+        if self.by_name:
+            return [name for name in self._names(stream) if name is not None]
+        count = 1  # after the log
+        for other in self._order():
+            leaves = len(self._names(other))
+            if other == stream:
+                return [str(count + n) for n in range(leaves)]
+            count += leaves
+        return []
+
+    def _names(self, stream: str) -> tuple[str | None, ...]:
+        dropped = self._checkpoint.identity.dropped.get(stream)
+        own = source_name(stream) + (f"_{dropped}" if dropped else "")
+        source = self._sources.get(stream)
+        return (own,) if source is None else source.names(own)
+
+    # ---- starting --------------------------------------------------------------------
+    def _order(self) -> list[str]:
+        """Streams as Spark numbers them."""
+        return sorted({*self._sources, *(self._checkpoint.identity.sources or ())})
+
+    def begin(self, last: int) -> list[str]:
+        """The streams of a start whose first batch takes entries up to `last`."""
         known = self._checkpoint.identity.sources or ()
-        chosen = {
-            stream: source
-            for stream, source in sorted(self._sources.items())
-            if stream in known or self._declared[stream] <= last
-        }
-        named = all(source.can_be_named() for source in chosen.values())
+        chosen = [s for s in sorted(self._sources) if s in known or self._declared[s] <= last]
+        named = all(self._sources[s].can_be_named() for s in chosen)
+        if known and not self.by_name:
+            chosen = sorted({*chosen, *(s for s in known if s in self._gone())})
         self._checkpoint.note_sources(tuple(chosen), named)
-        self._read = frozenset(chosen)
         return chosen
 
-    def waits_for(self) -> int:
-        """The entry after which the query must start again to read all; 0 when it does."""
+    def _gone(self) -> set[str]:
+        return self._checkpoint.identity.dropped.keys() - self._sources.keys()
+
+    def open(self, streams: list[str]) -> list[Slot]:
+        """Their frames; one that cannot be opened is paused."""
+        self._read = {}
+        slots = [self._slot(stream) for stream in streams]
+        for slot in slots:
+            self._read[slot.stream] = slot.source
+        known = self._offsets()
+        return [s for s in slots if s.source or not self.by_name or {*s.names} & known.keys()]
+
+    def _slot(self, stream: str) -> Slot:
+        names = self._names(stream)
+        source = self._sources.get(stream)
+        if source is not None and stream not in self.paused:
+            try:
+                frame = source.open(names[0] if self.by_name else None)
+                return Slot(stream, names, source, frame)
+            except PenstockError as error:
+                if not self._can_pause(stream):
+                    raise
+                self.fail((stream,), error)
+        return Slot(stream, names if self.by_name else (None,) * len(names), None, None)
+
+    def reads(self, stream: str) -> bool:
+        """Whether the running query reads the source that the stream has now."""
+        source = self._sources.get(stream)
+        return source is not None and self._read.get(stream) is source
+
+    def waits_for(self) -> int | None:
+        """The entry after which the query must start again to read all, and no more than that."""
+        if any(source is not self._wanted(s) for s, source in self._read.items()):
+            return 0
         missing = self._sources.keys() - self._read
-        return max((self._declared[stream] for stream in missing), default=0)
+        return max((self._declared[stream] for stream in missing), default=None)
+
+    def _wanted(self, stream: str) -> Source | None:
+        return None if stream in self.paused else self._sources.get(stream)

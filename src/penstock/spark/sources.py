@@ -6,7 +6,9 @@ row. Text formats hand on what they cannot read as text (`_malformed`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +19,16 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.engine.admission import MALFORMED
-from penstock.errors import DataError
+from penstock.errors import DataError, PenstockError
+from penstock.inprocess.files import FileFormat, check_delimiter
+from penstock.inprocess.fitting import check_files
 from penstock.schema import Schema
-from penstock.spark.config import KAFKA_REMEDY, SparkError
+from penstock.spark.config import KAFKA_REMEDY, SETTINGS, SparkError
 from penstock.spark.failure import cause, translated
+from penstock.spark.found_files import found_files, readable
 from penstock.spark.kafka import check_source
-from penstock.spark.parquet_files import can_read, found_files
 from penstock.sql.catalog import StreamDef
+from penstock.sql.source_options import SOURCES, check_options
 from penstock.types import Kind, SqlType
 
 _TYPES: dict[Kind, t.DataType] = {
@@ -57,23 +62,32 @@ def spark_schema(schema: Schema) -> t.StructType:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A streaming frame of rows, or of names of files that hold them (`parquet_files`).
+    """A streaming frame of rows, or of names of files that hold them (`found_files`).
 
     Spark lets sources join a running job if all have names. `under` opens the source under one; a
-    user's frame has none but those it was made with.
+    user's frame has none but those it was made with. `place` is what an error of the source names.
     """
 
-    frame: DataFrame
-    files: bool = False
-    under: Callable[[str], DataFrame] | None = None
+    frame: DataFrame | None
+    files: FileFormat | None = None
+    under: Callable[[str | None], DataFrame] | None = None
+    place: str = ""
+    family: str = ""  # a word that errors of such sources have, if there is one
 
     def can_be_named(self) -> bool:
         """Whether Spark can tell the source from others by name."""
-        return self.under is not None or all(_names(self.frame))
+        return self.under is not None or all(self.names(""))
 
-    def named(self, stream: str) -> DataFrame:
-        """The frame under the stream's name."""
-        return self.frame if self.under is None else self.under(source_name(stream))
+    def names(self, own: str) -> tuple[str | None, ...]:
+        """What Spark calls it, where that is left to us: our own name."""
+        return (own,) if self.under is not None else tuple(_names(self.frame))
+
+    def open(self, name: str | None) -> DataFrame:
+        """The frame, under a name where it can have one."""
+        if self.under is not None:
+            return self.under(name)
+        assert self.frame is not None
+        return self.frame
 
 
 def source_name(stream: str) -> str:
@@ -82,8 +96,9 @@ def source_name(stream: str) -> str:
     return f"penstock_{''.join(plain)}"
 
 
-def _names(frame: DataFrame) -> Iterator[str | None]:
+def _names(frame: DataFrame | None) -> Iterator[str | None]:
     """The name of each source that a frame reads."""
+    assert frame is not None
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     for leaf in (leaves.apply(i) for i in range(leaves.size())):
         if leaf.isStreaming():
@@ -91,33 +106,72 @@ def _names(frame: DataFrame) -> Iterator[str | None]:
             yield str(name.get()) if name.isDefined() else None
 
 
-def open_source(spark: SparkSession, stream: StreamDef) -> Source:
-    """The source of CREATE STREAM … FROM format OPTIONS (…)."""
+def open_source(spark: SparkSession, stream: StreamDef, known: bool = False) -> Source:
+    """The source of CREATE STREAM … FROM format OPTIONS (…).
+
+    One that is `known` was there before: whether it can be opened is seen when it is.
+    """
     assert stream.format is not None
     kind = stream.format.lower()
     options = {k.lower(): v for k, v in stream.options}
+    if not known:
+        _check(stream, kind, options)
+    if kind == "csv":
+        options = {**_CSV, **options}
+    files = _files(spark, stream.name, kind, options, known)
+
+    def opened(name: str | None) -> DataFrame:
+        with SETTINGS, _of_stream(stream.name, kind), translated():
+            reader = spark.readStream if name is None else spark.readStream.name(name)
+            if files is not None:
+                return found_files(reader, options)
+            reader = reader.format(kind).options(**options)
+            return _rows(reader, kind, stream.name, stream.schema)
+
+    place, family = _place(kind, options), "Kafka" if kind == "kafka" else ""
+    if known:
+        return Source(None, files, opened, place, family)
+    source = Source(opened(None), files, opened, place, family)
+    if files is not None:
+        check_files(stream, files, options)
+    if kind == "kafka":
+        check_source(spark, options, f"stream {stream.name} cannot read kafka", "PS-DATA-008")
+    return source
+
+
+def _check(stream: StreamDef, kind: str, options: Mapping[str, str]) -> None:
+    """Refuse options that no source would look at."""
     if kind in _FILES and not options.get("path"):
         raise DataError(
             f"stream {stream.name} needs a path", code="PS-DATA-008",
             remedy=f"FROM {kind} OPTIONS (path 'in')",
         )  # fmt: skip
-    if kind == "csv":
-        options = {**_CSV, **options}
-    with _of_stream(stream.name, kind), translated():
-        files = kind == "parquet" and can_read(spark, options)
+    check_options(kind, dict(stream.options), f"stream {stream.name}")
+    check_delimiter(options, f"stream {stream.name}")
 
-    def opened(name: str | None) -> DataFrame:
-        with _of_stream(stream.name, kind), translated():
-            reader = spark.readStream if name is None else spark.readStream.name(name)
-            if files:
-                return found_files(reader, options)
-            reader = reader.format(kind).options(**options)
-            return _rows(reader, kind, stream.name, stream.schema)
 
-    source = Source(opened(None), files, opened)
+def _files(
+    spark: SparkSession, stream: str, kind: str, options: Mapping[str, str], known: bool
+) -> FileFormat | None:
+    """How tasks read the files themselves, where they can."""
+    try:
+        with _of_stream(stream, kind), translated():
+            return readable(spark, kind, options)
+    except PenstockError:
+        if not known:
+            raise
+        return None
+
+
+def _place(kind: str, options: Mapping[str, str]) -> str:
+    """What an error of the source names."""
+    if kind in _FILES:
+        path = re.split(r"[*?\[{]", options.get("path", ""))[0]
+        path = path.removeprefix("file:")
+        return path if "://" in path else os.path.abspath(path)
     if kind == "kafka":
-        check_source(spark, options, f"stream {stream.name} cannot read kafka", "PS-DATA-008")
-    return source
+        return options.get("subscribe", "")
+    return "" if kind in SOURCES else kind
 
 
 def _rows(reader: DataStreamReader, kind: str, stream: str, schema: Schema) -> DataFrame:

@@ -1,7 +1,7 @@
 """The streaming query of a job: started, started again, watched, stopped.
 
-It starts again when an external source comes that it does not read yet, and when Spark was too
-slow for it on a busy machine. Everything else that ends it is an error of the job.
+It starts again when an external source comes or goes, when one fails that it can do without, and
+when Spark was too slow for it on a busy machine. All else that ends it is an error of the job.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Streaming:
     """Has one query at a time.
 
     `ready` gives it, not started, while the settings are in force with which it has to start.
-    `settled` says whether Spark has committed all batches that are done. Who runs a batch does so
-    within `batch()`, and says with `reach()` which entry it came to.
+    `settled` says whether Spark has committed all batches that are done. `mend` is told why a query
+    ended, and says whether it can go on: `blame` says so before. Who runs a batch does so within
+    `batch()`, and says with `reach()` which entry it came to.
     """
 
     def __init__(
@@ -38,16 +39,22 @@ class Streaming:
         sources: SourceSet,
         settled: Callable[[], bool],
         delivered: int,
+        blame: Callable[[Exception], bool],
+        mend: Callable[[Exception], bool],
     ) -> None:
         self._ready = ready
         self._sources = sources
         self._settled = settled
         self._delivered = delivered  # the last entry
+        self._blame, self._mend = blame, mend
+        self._fault: Exception | None = None  # of a source, in the batch that ended the query
         self.changed = threading.Condition()
         self.query: StreamingQuery | None = None
         self._error: Exception | None = None
+        self._told: Exception | None = None  # the last error that was raised
         self._busy = self._stopping = False
         self._renewal: threading.Thread | None = None
+        self._calling = threading.Lock()  # of who starts the job
         self._starting = threading.RLock()  # of a query in place of another
         self._failing: float | None = None  # since when a query does not come to a batch
 
@@ -56,17 +63,34 @@ class Streaming:
         """Whether batches are run."""
         return self.query is not None and self._error is None
 
+    @property
+    def dead(self) -> bool:
+        """Whether an error has ended it."""
+        return self._error is not None
+
+    @property
+    def told(self) -> bool:
+        """Whether somebody was told of that error."""
+        return self._told is self._error
+
+    def check(self) -> None:
+        """Raise what ended it, if something has."""
+        if (error := self._error) is not None:
+            self._told = error
+            raise error.with_traceback(None)
+
     # ---- starting --------------------------------------------------------------------
     def start(self) -> None:
         """Start the query, or go on where it stopped or failed."""
-        if self._error is not None:
-            self.stop()
-        if self.query is None and self._renewal is None:
-            self._start_query()
-            self.renew_if_needed()
+        with self._calling:
+            if self._error is not None:
+                self.stop()
+            if self.query is None and self._renewal is None:
+                self._start_query()
+                self.renew_if_needed()
 
     def _start_query(self) -> None:
-        self._error, self._stopping = None, False
+        self._error, self._fault, self._stopping = None, None, False
         with self._ready() as writer, self.changed:
             self.query = writer.start()
             self.changed.notify_all()
@@ -74,7 +98,7 @@ class Streaming:
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait for the end of the query; start it again if that may help, else say why it ended."""
-        error: Exception = SparkError("the job was stopped by somebody else")
+        error: Exception = _stopped("by somebody else")
         try:
             with translated():
                 query.awaitTermination()
@@ -84,7 +108,7 @@ class Streaming:
             if self._stopping or self.query is not query:
                 return
             try:
-                if self._error is not None or not (passes(error) and self._has_time()):
+                if self._error is not None or not self._may_go_on(self._fault or error):
                     raise error
                 self._start_query()
             except Exception as found:
@@ -92,23 +116,34 @@ class Streaming:
         with self.changed:
             self.changed.notify_all()
 
+    def _may_go_on(self, error: Exception) -> bool:
+        """Whether another query can do what this one could not."""
+        return self._mend(error) or (passes(error) and self._has_time())
+
     def _has_time(self) -> bool:
         """Whether to try again."""
         now = time.monotonic()
         self._failing = self._failing or now
         return now - self._failing < _STARTING
 
-    # ---- sources that come later -----------------------------------------------------
+    def forgive(self) -> None:
+        """What ended the query is out of the way: who waits next starts another."""
+        if self._error is not None:
+            self.stop()
+            self._error = None
+
+    # ---- sources that come and go ----------------------------------------------------
     def renew_if_needed(self) -> None:
         """Start the query again, in a thread, once the shards know of all sources."""
         with self.changed:
-            if self.query is not None and self._renewal is None and self._sources.waits_for():
+            stale = self._sources.waits_for() is not None
+            if self.query is not None and self._renewal is None and stale:
                 self._renewal = threading.Thread(target=self._renew, daemon=True)
                 self._renewal.start()
 
     def _renew(self) -> None:
         try:
-            while (entry := self._sources.waits_for()) and self._reaches(entry):
+            while (entry := self._sources.waits_for()) is not None and self._reaches(entry):
                 with self._starting:
                     self._stop_query()
                     self._start_query()
@@ -134,13 +169,15 @@ class Streaming:
         with self.changed:
             self.changed.wait_for(lambda: self.query is not None)
             if self._stopping:
-                raise SparkError("the job is stopping")
+                raise _stopped("before the batch began")
             self._busy = True
         try:
             yield
         except Exception as error:
             with self.changed:
-                if not passes(error):
+                if self._blame(error):
+                    self._fault = error
+                elif not passes(error):
                     self._error = self._error or error
             raise
         finally:
@@ -164,14 +201,16 @@ class Streaming:
             self.start()
         with self.changed:
             while self._delivered < entry:
-                self._check()
+                self.check()
+                if self.query is None and self._renewal is None:
+                    raise _stopped("while a call waited for it")
                 self.changed.wait(1.0)
 
     def drain(self) -> None:
         """Return when all that external sources have is in the answers."""
         with self.changed:
             self.changed.wait_for(lambda: self._renewal is None)
-        self._check()
+        self.check()
         while self._sources and (query := self.query) is not None:
             try:
                 with translated():
@@ -186,14 +225,10 @@ class Streaming:
         until = time.monotonic() + _PATIENCE
         with self.changed:
             while self.query is query and (not query.isActive or time.monotonic() < until):
-                self._check()
+                self.check()
                 self.changed.wait(0.1)
-        self._check()
+        self.check()
         return self.query is not query
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
 
     # ---- stopping --------------------------------------------------------------------
     def stop(self) -> None:
@@ -218,3 +253,11 @@ class Streaming:
         with translated():
             query.stop()
         self.query = None
+
+
+def _stopped(how: str) -> SparkError:
+    return SparkError(
+        f"the job was stopped {how}",
+        code="PS-RUN-005",
+        remedy="call start(), which goes on where it was, and try again",
+    )

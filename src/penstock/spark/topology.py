@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -10,12 +10,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.spark.cells import BLOCKS, RESULTS
+from penstock.spark.found_files import parts_of_files
 from penstock.spark.keys import shard_keys
 from penstock.spark.log_source import FORMAT, LogSource
 from penstock.spark.pack import Pack
-from penstock.spark.parquet_files import parts_of_files
 from penstock.spark.shard_processor import Level, ShardProcessor
-from penstock.spark.sources import Source
+from penstock.spark.source_set import Slot
+from penstock.spark.stand_in import stand_in
 
 LOG = "log"
 """The name of the session log among the sources."""
@@ -32,18 +33,21 @@ class Topology:
     log_weight: int
     by_name: bool  # whether Spark tells sources apart by name, not by number
 
-    def frame(self, spark: SparkSession, sources: Mapping[str, Source]) -> DataFrame:
-        """Results of the batch; the log comes first, then sources by name, as Spark counts them."""
+    def frame(self, spark: SparkSession, sources: Sequence[Slot]) -> DataFrame:
+        """Results of the batch; the log comes first, then the sources, as Spark counts them."""
         keys = shard_keys(self.shards)
         spark.dataSource.register(LogSource)
         reader = spark.readStream.format(FORMAT).option("path", str(self.log))
         if self.by_name:
             reader = reader.name(LOG)
         blocks = [reader.option("keys", ",".join(map(str, keys))).load()]
-        for number, (name, source) in enumerate(sorted(sources.items())):
-            frame = source.named(name) if self.by_name else source.frame
-            frame = parts_of_files(frame, keys) if source.files else frame
-            pack = Pack(name, number, len(sources), self.manifests, keys, source.files)
+        for number, slot in enumerate(sources):
+            if slot.source is None or slot.frame is None:
+                blocks += [stand_in(spark, name) for name in slot.names]
+                continue
+            frame, form = slot.frame, slot.source.files
+            frame = parts_of_files(frame, keys, form) if form else frame
+            pack = Pack(slot.stream, number, len(sources), self.manifests, keys, form)
             blocks.append(frame.mapInArrow(pack, BLOCKS))
         lower = self._level(reduce(DataFrame.unionByName, blocks), 1, keys, BLOCKS)
         return self._level(lower, 2, keys, RESULTS)

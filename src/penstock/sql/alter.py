@@ -21,6 +21,14 @@ class SetRetain(Statement):
     length: Span | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseSource(Statement):
+    """ALTER STREAM name PAUSE | RESUME: read no more of its source, or read it again."""
+
+    name: str
+    paused: bool
+
+
 def alter_stream(cursor: Cursor) -> Statement:
     """Read what follows ALTER STREAM."""
     name = cursor.name("the stream's name")
@@ -37,4 +45,16 @@ def _retain(cursor: Cursor, name: str) -> SetRetain:
     return SetRetain(name=name, length=length, place=place, source=source)
 
 
-_CHANGES: dict[str, Read] = {"SET RETAIN": _retain}
+def _pause(paused: bool) -> Read:
+    def read(cursor: Cursor, name: str) -> PauseSource:
+        place, source = origin(cursor)
+        return PauseSource(name=name, paused=paused, place=place, source=source)
+
+    return read
+
+
+_CHANGES: dict[str, Read] = {
+    "PAUSE": _pause(True),
+    "RESUME": _pause(False),
+    "SET RETAIN": _retain,
+}

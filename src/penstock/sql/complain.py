@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from penstock.errors import NameError_, Place, TypeError_, UnsupportedError
@@ -41,6 +43,11 @@ def mistyped(node: exp.Expr, message: str, remedy: str, code: str = "PS-TYPE-001
     return TypeError_(message, code=code, place=place_of(node), remedy=remedy)
 
 
+def words(node: exp.Expr) -> str:
+    """What a kind of syntax is called, in words: AT TIME ZONE, BITWISE AND."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
+
+
 def only(node: exp.Expr, *allowed: str) -> None:
     """Refuse a node that carries anything beyond the `allowed` parts.
 
@@ -53,6 +60,6 @@ def only(node: exp.Expr, *allowed: str) -> None:
             where = what if isinstance(what, exp.Expr) and place_of(what) else node
             clause = name.strip("_").replace("_", " ").upper()
             raise unsupported(
-                where, OTHER, f"{node.key.upper()} … {clause} is not supported",
+                where, OTHER, f"{words(node)} … {clause} is not supported",
                 "leave it out; docs/sql.md lists the supported syntax",
             )  # fmt: skip

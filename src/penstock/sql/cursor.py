@@ -186,7 +186,7 @@ class Cursor:
         span = self.span()
         if span.unit is None:
             self.fail("a unit such as SECONDS", f"{clause} is wall-clock time: add a unit")
-        return span.micros
+        return span.resolve(unit_time=False, what=clause)
 
     def upto(self, *closers: str) -> list[Token]:
         """Read the tokens before the first of `closers` outside parentheses and brackets."""

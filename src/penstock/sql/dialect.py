@@ -18,7 +18,7 @@ from sqlglot.parser import Parser as SqlglotParser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer as SqlglotTokenizer
 
-from penstock.errors import Place, SqlSyntaxError
+from penstock.errors import PenstockError, Place, SqlSyntaxError
 from penstock.sql.cursor import Cursor, Text, semicolon_remedy
 from penstock.sql.windows import (
     STARTS,
@@ -194,24 +194,25 @@ def _parse(
     parser.text = text
     try:
         (node,) = parser._parse(method, tokens, text.sql)
-    except ParseError as error:
-        raise _syntax_error(error, parser, place) from error
+    except PenstockError:
+        raise
     except RecursionError as error:
         raise SqlSyntaxError(
             "the statement is nested too deeply", place=place, remedy="split it into views"
         ) from error
+    except Exception as error:  # a text that sqlglot has not foreseen can raise anything
+        raise _syntax_error(error, parser, place) from error
     if node is None:
         raise SqlSyntaxError(f"expected {what}", place=place, remedy=f"write {what} here")
     return node
 
 
-def _syntax_error(error: ParseError, parser: Penstock.Parser, place: Place) -> SqlSyntaxError:
+def _syntax_error(error: Exception, parser: Penstock.Parser, place: Place) -> SqlSyntaxError:
     """The complaint of sqlglot in our terms, at the token where it gave up."""
-    told = error.errors[0] if error.errors else {}
+    told = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     token = parser._curr or parser._prev
     at = parser.text.place(token.start) if token else place
-    message = str(told.get("description") or "cannot be parsed").split(" but got <")[0].rstrip(".")
-    message = message.replace("Invalid expression / Unexpected token", "unexpected text")
+    message = _in_words(str(told.get("description") or "cannot be parsed"))
     found = f" near '{token.text}'" if token and token.text else ""
     return SqlSyntaxError(
         message[0].lower() + message[1:] + found,
@@ -227,6 +228,17 @@ def _window_remedy(parser: Penstock.Parser) -> str:
     read = parser._tokens[: parser._index + 1]
     calls = (a.text for a, b in pairwise(read) if b.token_type is TokenType.L_PAREN)
     return WINDOW_REMEDY if any(name.lower() in WINDOW_CALLS for name in calls) else ""
+
+
+def _in_words(complaint: str) -> str:
+    """A complaint of sqlglot without the names of its classes and tokens."""
+    if complaint.startswith("Required keyword"):
+        return "something is missing"
+    if complaint.startswith("Expected DISTINCT or ALL"):
+        return "expected DISTINCT or ALL"
+    if complaint.startswith("Invalid expression"):
+        return "unexpected text"
+    return complaint.split(" but got ")[0].rstrip(".")
 
 
 def place_of(node: exp.Expr | None) -> Place | None:

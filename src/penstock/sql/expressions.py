@@ -16,7 +16,15 @@ from penstock.sql import coercion
 from penstock.sql.aggregate_calls import AggregateCalls
 from penstock.sql.arithmetic import arithmetic, negative
 from penstock.sql.calls import bind_call, bind_extract
-from penstock.sql.complain import OTHER, SUBQUERY, misnamed, mistyped, only, unsupported
+from penstock.sql.complain import (
+    OTHER,
+    SUBQUERY,
+    misnamed,
+    mistyped,
+    only,
+    unsupported,
+    words,
+)
 from penstock.sql.dialect import place_of
 from penstock.sql.literals import literal_of, type_of
 from penstock.sql.scopes import Context, Outer, Scope
@@ -79,6 +87,7 @@ class Binder:
             assert literal is not None
             return literal
         if type(node) in _COMPARISONS:
+            _refuse_null(node, node.this, node.expression)
             left, right = self.partial(node.this), self.partial(node.expression)
             return coercion.compare(_COMPARISONS[type(node)], left, right, node)
         if type(node) in _ARITHMETIC:
@@ -96,6 +105,8 @@ class Binder:
             raise unsupported(
                 node, OTHER, "* can only be an item of the select list", "name the columns"
             )
+        if not isinstance(node.this, exp.Identifier):
+            raise unsupported(node, OTHER, "no column is named behind the point", "write its name")
         expr = self.scope.find(node)
         if expr is not None:
             return expr
@@ -114,6 +125,19 @@ class Binder:
     def inner(self) -> Binder:
         """The binder of an aggregate's argument: no aggregates in it."""
         return Binder(self.scope, self.context)
+
+
+def _refuse_null(node: exp.Expr, *sides: exp.Expr) -> None:
+    """Refuse to compare with a NULL that is written out: the answer is never true."""
+    for side in sides:
+        while isinstance(side, exp.Paren):
+            side = side.this
+        if isinstance(side, exp.Null):
+            raise mistyped(
+                node, "a comparison with NULL is never true",
+                "write IS NULL or IS NOT NULL; for two values of which any may be NULL, "
+                "IS [NOT] DISTINCT FROM", "PS-TYPE-012",
+            )  # fmt: skip
 
 
 def _outer(expr: Expr, node: exp.Column) -> Expr:
@@ -194,6 +218,9 @@ def _in(binder: Binder, node: Any) -> Expr:
     if node.args.get("query"):
         raise _refusal(node)
     only(node, "this", "expressions")
+    if not node.expressions:
+        binder.bind(node.this)  # its names and types have to be right all the same
+        return Literal(BOOLEAN, False)
     value = binder.partial(node.this)
     items = [binder.partial(item) for item in node.expressions]
     if not all(isinstance(i, Literal) for i in items) or not coercion.has_column(value):
@@ -257,6 +284,7 @@ def _case(binder: Binder, node: Any) -> Expr:
         if subject is None:
             conditions.append(binder.condition(branch.this))
         else:
+            _refuse_null(branch.this, branch.this)
             test = binder.partial(branch.this)
             conditions.append(coercion.compare("eq", subject, test, branch))
         values.append(binder.partial(branch.args["true"]))
@@ -318,7 +346,7 @@ def _refusal(node: exp.Expr) -> Exception:
     if isinstance(node, exp.Placeholder):
         return unsupported(node, OTHER, "? is not a parameter", "write $1 or $name")
     return unsupported(
-        node, OTHER, f"{node.key.upper()} is not supported",
+        node, OTHER, f"{words(node)} is not supported",
         "docs/sql.md lists the supported expressions",
     )  # fmt: skip
 

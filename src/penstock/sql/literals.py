@@ -52,7 +52,12 @@ def type_named(name: str, numbers: tuple[int, ...], place: Place | None) -> SqlT
     """The type called `name`, with the numbers in its parentheses."""
     upper = name.upper()
     if upper in ("DECIMAL", "NUMERIC"):
-        precision, scale = (*numbers, *((10, 0)[len(numbers) :]))[:2]
+        if not numbers:
+            raise TypeError_(
+                f"{upper} does not say how many digits it has", code="PS-TYPE-013", place=place,
+                remedy=f"write {upper}(18, 2) for two digits after the point, or DOUBLE",
+            )  # fmt: skip
+        precision, scale = (*numbers, 0)[:2]
         try:
             return decimal(precision, scale)
         except TypeError_ as error:

@@ -8,8 +8,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.delta import Emission
 from penstock.errors import Place, SqlSyntaxError
-from penstock.sql import ddl, dml_syntax
-from penstock.sql.alter import alter_stream
+from penstock.roomy import roomy
+from penstock.sql import alter, ddl, dml_syntax
 from penstock.sql.cursor import Cursor, Text
 from penstock.sql.dialect import parse_query, tokenize
 from penstock.sql.statements import (
@@ -22,6 +22,8 @@ from penstock.sql.statements import (
 )
 
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "SINKS")
+KEPT_OUT = ("LATE", "QUARANTINE")
+"""What SHOW tells of one stream."""
 _HELP = (
     "a statement starts with CREATE, ALTER, DROP, INSERT, UPDATE, DELETE, SELECT, WITH, SHOW, "
     "DESCRIBE or EXPLAIN"
@@ -41,6 +43,7 @@ _TRAILERS = ("WITH HISTORY", *_EMITS, *(f"{emit} PER ROW" for emit in _EMITS))
 _LAST_WORDS = tuple(words.split()[-1] for words in _TRAILERS)
 
 
+@roomy
 def parse_script(sql: str) -> list[Statement]:
     """All statements of a text, separated by semicolons."""
     text = Text(sql)
@@ -57,6 +60,7 @@ def _statements(tokens: list[Token], text: Text) -> list[Statement]:
     return [_statement(Cursor(group, text)) for group in groups if group]
 
 
+@roomy
 def parse_statement(sql: str) -> Statement:
     """The one statement of a text."""
     text = Text(sql)
@@ -130,7 +134,7 @@ def _select(cursor: Cursor) -> Select:
 def _trailers(cursor: Cursor, end: int) -> tuple[dict[str, str], int]:
     """Strip WITH HISTORY and EMIT … from the end: the clauses by first word, tokens left."""
     found: dict[str, str] = {}
-    while cursor.tokens[end - 1].text.upper().endswith(_LAST_WORDS):
+    while end and cursor.tokens[end - 1].text.upper().endswith(_LAST_WORDS):
         for words in _TRAILERS:
             cursor.at = start = end - len(words.split())
             if start <= 0 or not cursor.accept(words) or cursor.at != end:
@@ -151,7 +155,10 @@ def _show(cursor: Cursor) -> Show:
     for what in SHOWN:
         if cursor.accept(what):
             return Show(what=what, place=place, source=source)
-    cursor.fail("STREAMS, TABLES, QUERIES or SINKS")
+    for what in KEPT_OUT:
+        if cursor.accept(what):
+            return Show(what=what, of=cursor.name("a stream"), place=place, source=source)
+    cursor.fail("STREAMS, TABLES, QUERIES, SINKS, LATE stream or QUARANTINE stream")
 
 
 def _describe(cursor: Cursor) -> Describe:
@@ -175,8 +182,8 @@ _READERS: tuple[tuple[str, Callable[[Cursor], Statement]], ...] = (
     ("CREATE SINK", _if_not_exists(ddl.create_sink)),
     ("CREATE MATERIALIZED VIEW", _if_not_exists(_view)),
     ("CREATE VIEW", _plain_view),
+    ("ALTER STREAM", alter.alter_stream),
     ("DROP", ddl.drop),
-    ("ALTER STREAM", alter_stream),
     ("INSERT INTO", dml_syntax.insert),
     ("UPDATE", dml_syntax.update),
     ("DELETE FROM", dml_syntax.delete),

@@ -36,6 +36,7 @@ from penstock.sql.complain import (
     misnamed,
     only,
     unsupported,
+    words,
 )
 from penstock.sql.joins import is_nrr
 from penstock.sql.scopes import Context
@@ -171,6 +172,6 @@ def refuse_relation(node: Any) -> Exception:
             node, "PS-SQL-014", "LATERAL is not supported", "join with a subquery in FROM"
         )
     return unsupported(
-        node, OTHER, f"{node.key.upper()} in FROM is not supported",
+        node, OTHER, f"{words(node)} in FROM is not supported",
         "name a stream, table or view, or write a subquery",
     )  # fmt: skip

@@ -11,7 +11,7 @@ from penstock.logical.expr import Column, Expr, conjunction, conjuncts, walk
 from penstock.logical.nodes import Distinct, Filter, Node, SetKind, SetOp
 from penstock.sql import coercion
 from penstock.sql.aggregates import Grouping, Item, is_aggregated
-from penstock.sql.complain import OTHER, misnamed, mistyped, only, unsupported
+from penstock.sql.complain import OTHER, misnamed, mistyped, only, unsupported, words
 from penstock.sql.dialect import place_of
 from penstock.sql.expressions import Binder
 from penstock.sql.from_clause import Ctes, FromBinder, renamed
@@ -59,7 +59,7 @@ class QueryBinder:
             return within._select(node, None, exists=False).node
         if isinstance(node, exp.SetOperation):
             return within._set_operation(node)
-        raise unsupported(node, OTHER, f"{node.key.upper()} is not a query", "write a SELECT")
+        raise unsupported(node, OTHER, f"{words(node)} is not a query", "write a SELECT")
 
     def relation(self, node: exp.Expr) -> Node:
         """A query in FROM or WITH: every column has a type."""

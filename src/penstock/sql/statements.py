@@ -122,9 +122,10 @@ class Drop(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show(Statement):
-    """SHOW what; `what` is STREAMS, TABLES, QUERIES or SINKS."""
+    """SHOW what; `what` is STREAMS, TABLES, QUERIES, SINKS, or LATE or QUARANTINE `of` a stream."""
 
     what: str
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

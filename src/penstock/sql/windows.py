@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.errors import Place, SqlSyntaxError
+from penstock.errors import Place, SqlSyntaxError, TypeError_
 from penstock.sql.cursor import Cursor
-from penstock.sql.units import Span
+from penstock.sql.units import LONGEST, Span
 
 FORMS = (
     "write [RANGE n unit], [RANGE n unit SLIDE n unit], [ROWS n], "
@@ -67,12 +67,23 @@ def _body(cursor: Cursor, place: Place) -> WindowSpec:
         while cursor.accept(","):
             partition.append(cursor.name("a column"))
     if cursor.accept("ROWS"):
-        at = cursor.place()
-        count = cursor.integer("a number of rows")
-        if count <= 0:
-            raise SqlSyntaxError("a ROWS window needs at least one row", place=at, remedy=FORMS)
-        return WindowSpec("rows", place, count=count, partition=tuple(partition))
+        return WindowSpec("rows", place, count=_count(cursor), partition=tuple(partition))
     cursor.fail("a window", FORMS)
+
+
+def _count(cursor: Cursor) -> int:
+    at = cursor.place()
+    count = cursor.integer("a number of rows")
+    if count <= 0:
+        raise SqlSyntaxError("a ROWS window needs at least one row", place=at, remedy=FORMS)
+    if count > LONGEST:
+        raise TypeError_(
+            f"ROWS {count} is more than there can be",
+            code="PS-TYPE-011",
+            place=at,
+            remedy="write [UNBOUNDED]",
+        )
+    return count
 
 
 def _positive(span: Span) -> Span:

@@ -1,9 +1,11 @@
-"""Kills the driver or a worker at a named point, in whichever process reaches it.
+"""Kills processes of a job at a named point, in whichever of them reaches it.
 
 On the PYTHONPATH of a driver this is loaded by it and by all Python processes of its Spark.
 PENSTOCK_FAULT is `point:n:counter`: at the n-th time that `point` is reached (counted in the file
-`counter` by all processes) something dies. PENSTOCK_LATE names a file: of the processes that
-Spark starts to ask for state variables, the one that makes it is later than Spark waits.
+`counter` by all processes) something dies: at a worker's point the worker, else the driver, or what
+PENSTOCK_VICTIM names (driver, jvm, daemon, all), by the signal PENSTOCK_SIGNAL.
+PENSTOCK_LATE names a file: of the processes that Spark starts to ask for state variables, the one
+that makes it is later than Spark waits.
 Without them nothing is touched.
 """
 
@@ -48,10 +50,45 @@ def _reach(point: str, number: int, counter: str) -> bool:
 
 
 def _die(point: str) -> None:
-    if point.startswith("worker"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.kill(int(os.environ["PENSTOCK_FAULT_DRIVER"]), signal.SIGKILL)
-    time.sleep(60)  # Spark ends this process when it finds the driver gone
+    victim = os.environ.get("PENSTOCK_VICTIM")
+    how = signal.Signals[os.environ.get("PENSTOCK_SIGNAL", "SIGKILL")]
+    driver = int(os.environ["PENSTOCK_FAULT_DRIVER"])
+    if victim is None and point.startswith("worker"):
+        os.kill(os.getpid(), how)
+    for pid in _victims(driver, victim or "driver"):
+        with suppress(ProcessLookupError):
+            os.kill(pid, how)
+    if victim in (None, "driver", "all"):
+        time.sleep(60)  # Spark ends this process when it finds the driver gone
+
+
+def _victims(driver: int, victim: str) -> list[int]:
+    """The processes of a job that have a name; this one last."""
+    if victim == "driver":
+        return [driver]
+    below = _descendants(driver)
+    java = [pid for pid in below if _command(pid)[:1] and "java" in _command(pid)[0]]
+    daemons = [pid for pid in below if "penstock.spark.daemon" in _command(pid)]
+    found = {"jvm": java, "daemon": daemons[:1], "all": [driver, *below]}[victim]
+    return sorted(found, key=lambda pid: pid == os.getpid())
+
+
+def _descendants(root: int) -> list[int]:
+    """Processes that a process has started, and those that they have."""
+    parents: dict[int, int] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{name}/stat") as stat:
+            parents[int(name)] = int(stat.read().rsplit(")", 1)[1].split()[1])
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found[1:]
+
+
+def _command(pid: int) -> list[str]:
+    with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
+        return file.read().split("\0")
+    return []
 
 
 def _wrapped(function: Callable[..., Any], when: str, point: str, *count: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.cli.demo_queries import ALERTS, alert_params
+from penstock.cli.demo_queries import ALERTS
 from penstock.inprocess.demo_traffic import DELAY_US, LINKS, Traffic
 
 SMALL = Traffic(rows=8_000)
@@ -32,6 +32,6 @@ def test_sources_are_skewed() -> None:
 
 
 def test_alerts_have_parameters() -> None:
-    for kind in ALERTS:
-        assert alert_params(kind, 5).num_rows == 5
-        assert alert_params(kind, 5).equals(alert_params(kind, 5))
+    for alert in ALERTS:
+        assert alert.params(5).num_rows == 5
+        assert alert.params(5).equals(alert.params(5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
+import re
 import signal
 import subprocess
 import sys
@@ -198,6 +198,18 @@ def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     assert "WKS" in out
 
 
+def test_explain_needs_no_source_but_knows_its_options(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = "CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts FROM kafka OPTIONS ({} 't');"
+    pipe(monkeypatch, stream.format("subscribe") + "SELECT DISTINCT k FROM s [RANGE 5];")
+    assert penstock("explain", "-") == 0
+    assert "distinct" in capsys.readouterr().out
+    pipe(monkeypatch, stream.format("subscrib"))
+    assert penstock("explain", "-") == 1
+    assert "write subscribe" in capsys.readouterr().err
+
+
 def test_explain_says_where_plans_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +240,7 @@ def test_shell_runs_piped_lines(
     out = capsys.readouterr().out
     assert "last changes" in out
     assert "received" in out
-    assert "\\advance STREAM TIME" in out
+    assert "advance STREAM TIME" in out
 
 
 @pytest.mark.parametrize("line", ["\\nonsense", "\\push s {", "\\advance s", "\\view x", "SELEC;"])
@@ -243,8 +255,23 @@ def test_shell_stops_at_the_first_error_of_a_pipe(
 
 
 def test_demo_runs_small(capsys: pytest.CaptureFixture[str]) -> None:
-    assert penstock("demo", "--rows", "4000", "--alerts", "40", "--runner", "inprocess") == 0
-    assert "45 queries as 9 plans" in " ".join(capsys.readouterr().out.split())
+    assert penstock("demo", "--rows", "100000", "--alerts", "400", "--runner", "inprocess") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "100,000 rows, 405 queries as 9 plans" in out
+    fired = re.search(r"00:0(\d):(\d\d) sends_much_\d+ .* 00:0(\d):(\d\d) that", out)
+    assert fired is not None
+    began, ended = (60 * int(fired[n]) + int(fired[n + 1]) for n in (1, 3))
+    assert ended == began + 60
+
+
+def test_a_select_of_a_script_stands_to_the_end(
+    app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (app / "app.sql").write_text(APP + "SELECT k FROM n; SHOW STREAMS;")
+    assert run("app.sql", "--input", "s=in.jsonl") == 0
+    out = capsys.readouterr().out
+    assert "n: 2 rows" in out
+    assert "q1: 2 rows" in out
 
 
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -252,24 +279,50 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert "CREATE STREAM clicks" in capsys.readouterr().out
 
 
-def test_ctrl_c_ends_the_input_and_prints_the_answers(app: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_the_input_and_sums_up(app: Path, number: signal.Signals) -> None:
+    with (app / "app.sql").open("a") as file:
+        file.write("CREATE SINK o FROM n INTO json OPTIONS (path 'out');")
     command = [sys.executable, "-m", "penstock.cli", "run", "app.sql", "--runner", "inprocess"]
     process = subprocess.Popen(
-        [*command, "--input", "s=-", "--output", "changes", "--format", "json"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+        [*command, "--input", "s=-", "--format", "json"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     assert process.stdin is not None
-    assert process.stdout is not None
     process.stdin.write("".join(json.dumps(row) + "\n" for row in ROWS))
     process.stdin.flush()
-    first = process.stdout.readline()  # arrives while standard input is still open
-    assert json.loads(first)["k"] == 1
+    until = time.monotonic() + 60
+    while not list((app / "out").glob("part-*")) and time.monotonic() < until:
+        time.sleep(0.05)  # a batch is written while standard input is still open
     time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    process.send_signal(number)
+    answers, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
-    assert "s: 3 rows" in errors
+    assert [json.loads(line)["k"] for line in answers.splitlines()] == [1, 2]
+    assert errors.splitlines() == [
+        "s: 3 rows", "6 changes of 1 query in 1 batch", "sink o: 2 files of json in out"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("format_", ["json", "table", "sink"])
+def test_a_reader_that_leaves_ends_the_command_quietly(app: Path, format_: str) -> None:
+    rows = "".join(json.dumps({"k": k, "ts": k}) + "\n" for k in range(20_000))
+    (app / "in.jsonl").write_text(rows)
+    command = [sys.executable, "-m", "penstock.cli", "run", "app.sql", "--runner", "inprocess"]
+    command += ["--input", "s=in.jsonl", "--output", "changes"]
+    if format_ == "sink":
+        with (app / "app.sql").open("a") as script:
+            script.write("CREATE SINK c FROM n INTO console;")
+        command += ["--format", "parquet", "--out", "out"]
+    else:
+        command += ["--format", format_]
+    with subprocess.Popen(
+        [*command, "--batch-rows", "100"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read().decode()
+    assert process.returncode == 141
+    assert told == ""

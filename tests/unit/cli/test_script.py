@@ -61,7 +61,7 @@ def test_gatherer_holds_until_the_semicolon() -> None:
     ((_, piece),) = gatherer.add("FROM s; -- done\n")
     assert piece.text.startswith("SELECT 1")
     assert not gatherer.held
-    assert gatherer.add("  \\quit\n") == ["\\quit"]
+    assert gatherer.add("  \\quit\n") == ["quit"]
 
 
 def test_inputs() -> None:

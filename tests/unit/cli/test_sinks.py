@@ -46,7 +46,7 @@ def test_parquet_and_csv_hold_the_rows(tmp_path: Path) -> None:
 def test_json_lines_can_be_read_by_anyone() -> None:
     table = CHANGES.append_column("x", pa.array([math.nan, None]))
     first, second = (json.loads(line) for line in json_lines(table).splitlines())
-    assert first["_time"] == "2024-01-01T00:00:00"
+    assert first["_time"] == "2024-01-01T00:00:00.000000"
     assert first["x"] == "nan"
     assert second["_time"] is None
 

@@ -318,7 +318,14 @@ CASTS = [
     (call("cast", BIGINT, lit(None, t.NULL)), "NULL::BIGINT"),
     (call("cast", STRING, lit(None, t.NULL)), "NULL::VARCHAR"),
 ]  # fmt: skip
-CASES = [*COMPARISONS, *NUMBERS, *LOGIC, *TEXT, *TIMES, *CASTS]
+CASES = [
+    (
+        call("magnitude", BIGINT, "f"),
+        "CASE WHEN f = 0 THEN 16 WHEN isnan(f) OR isinf(f) THEN 32"
+        " ELSE floor((floor(log2(abs(f::DOUBLE))) + 1055) / 64)::BIGINT END",
+    ),
+    *COMPARISONS, *NUMBERS, *LOGIC, *TEXT, *TIMES, *CASTS,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("expr", "sql"), CASES, ids=[sql for _, sql in CASES])

@@ -85,6 +85,7 @@ def test_it_survives_a_restart(tmp_path):
         ps.sql("ALTER STREAM r SET RETAIN 12")
         push(ps, 25)
     with penstock.connect(runner="inprocess", checkpoint=str(tmp_path)) as ps:
+        ps.sql("CREATE STREAM IF NOT EXISTS r (k INT, ts BIGINT) TIMESTAMP BY ts")
         with pytest.raises(HistoryError, match="yet"):
             ps.query(COUNT, history=True)
         push(ps, 30)

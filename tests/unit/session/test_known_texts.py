@@ -66,7 +66,7 @@ def test_other_constants(first: str, second: str, values: list[object], parsed: 
         ("WHERE a IN (1, 2)", "WHERE a IN (1, 3.5)"),
         ("WHERE a + 1 > 2", "WHERE a + 2 > 2"),
         ("WHERE k = 1", "WHERE k = -1"),
-        ("WHERE k = 1", "WHERE k = NULL"),
+        ("WHERE k = 1", "WHERE k IS NULL"),
         ("WHERE k = 1", 'WHERE "k" = 1'),
         ("GROUP BY k, a, a > 5 HAVING a > 7", "GROUP BY k, a, a > 5 HAVING a > 5"),
         ("WHERE k = 1", "WHERE k = 1 WITH HISTORY"),

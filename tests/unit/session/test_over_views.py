@@ -204,6 +204,10 @@ def test_it_goes_on_after_a_restart(tmp_path):
     ps = penstock.connect(runner="inprocess", checkpoint=str(tmp_path))
     push(ps, "s", (1, 7, 2), (1, 8, 3))
     assert rows(ps["w"]) == [(1, 2, 7), (1, 2, 8)]
+    ps.sql(
+        "CREATE MATERIALIZED VIEW IF NOT EXISTS w AS "
+        "SELECT v.k, n, (b) FROM v JOIN s [RANGE 100] s ON v.k = s.k"
+    )
     q = ps.query("SELECT sum(n) AS n FROM v")
     push(ps, "r", (1, 6, 4))
     push(ps, "s", (3, 8, 4))

@@ -14,7 +14,7 @@ COMMON = {
     "batch", "timestamp", "queries", "rows_in", "late", "quarantined", "changes_out", "seconds",
     "stages", "state_bytes", "streams",
 }  # fmt: skip
-STREAM = {"rows_in", "late", "quarantined", "watermark", "lag_s"}
+STREAM = {"rows_in", "late", "quarantined", "watermark", "lag_s", "paused"}
 
 
 @pytest.mark.parametrize("shards", [None, 2])
@@ -42,7 +42,7 @@ def test_a_record_says_what_a_batch_was(shards: int | None) -> None:
     assert last["streams"]["r"]["rows_in"] == 0
     assert last["streams"]["r"]["lag_s"] > 0
     assert last["streams"]["s"] == {
-        "rows_in": 1, "late": 0, "quarantined": 0, "watermark": 7, "lag_s": None,
+        "rows_in": 1, "late": 0, "quarantined": 0, "watermark": 7, "lag_s": None, "paused": None,
     }  # fmt: skip
     assert first["streams"]["s"]["watermark"] is None
     assert last["seconds"] == pytest.approx(sum(last["stages"].values()))

@@ -290,3 +290,52 @@ def test_half_a_character_is_refused_where_it_stands(ps):
     with pytest.raises(SqlSyntaxError, match="half a character") as caught:
         ps.query("SELECT k FROM r [RANGE 5]\nWHERE 'ä' = '\ud800'")
     assert (caught.value.place.line, caught.value.place.column) == (2, 14)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k FROM r [RANGE 5] WHERE a = NULL",
+        "SELECT k FROM r [RANGE 5] WHERE (NULL) <> a",
+        "SELECT k FROM r [RANGE 5] WHERE k > 1 AND NOT (a != NULL)",
+        "SELECT k FROM r [RANGE 5] WHERE a >= NULL",
+        "SELECT a = NULL AS x FROM r [RANGE 5]",
+        "SELECT CASE a WHEN NULL THEN 1 END AS x FROM r [RANGE 5]",
+        "SELECT k FROM r [RANGE 5] GROUP BY k HAVING max(a) = NULL",
+        "SELECT r.k FROM r [RANGE 5] JOIN t ON r.k = t.k AND t.b = NULL",
+        "SELECT r.k FROM r [RANGE 5] LEFT JOIN t ON r.k = NULL",
+        "SELECT k FROM r [RANGE 5] WHERE k IN (SELECT k FROM t WHERE b = NULL)",
+        "UPDATE t SET b = 1 WHERE b = NULL",
+        "DELETE FROM t WHERE b = NULL",
+    ],
+)
+def test_a_comparison_with_null_is_refused_and_the_remedy_named(ps, sql):
+    with pytest.raises(PenstockError, match=r"PS-TYPE-012[\s\S]*IS NULL") as caught:
+        ps.sql(sql)
+    assert caught.value.place is not None
+
+
+def test_null_is_welcome_where_it_means_something(ps):
+    ps.sql("INSERT INTO t VALUES (1, 2)")
+    ps.sql("UPDATE t SET b = NULL WHERE k = 1")
+    table = ps.query("SELECT k FROM t WHERE b IS NOT DISTINCT FROM NULL")
+    some = ps.query_many("SELECT k FROM r [RANGE 5] WHERE a = $a", [{"a": None}, {"a": 1}])
+    ps.query("SELECT k FROM r [RANGE 5] WHERE a IN (1, NULL) OR nullif(a, k) IS NULL")
+    ps.query("SELECT k FROM r [RANGE 5] WHERE a = CAST(NULL AS INT)")
+    ps.push("r", [{"k": 1, "a": 1, "ts": 1}])
+    assert table.view().num_rows == 1
+    assert [query.view().num_rows for query in some] == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["NUMERIC", "DECIMAL", "decimal"])
+def test_a_decimal_without_digits_is_refused_rather_than_rounding(ps, name):
+    for sql in (
+        f"SELECT sum(a)::{name} AS s FROM r [RANGE 5]",
+        f"SELECT CAST(a AS {name}) AS s FROM r [RANGE 5]",
+        f"CREATE TABLE d (x {name})",
+    ):
+        with pytest.raises(PenstockError, match=r"PS-TYPE-013[\s\S]*\(18, 2\)") as caught:
+            ps.sql(sql)
+        assert caught.value.place is not None
+    ps.query(f"SELECT sum(a)::{name}(18, 2) AS s, CAST(a AS {name}(9)) AS w FROM r [RANGE 5] "
+             "GROUP BY a")  # fmt: skip

@@ -8,7 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.errors import HistoryError, NameError_, QueryFailed, StateError, UnsupportedError
+from penstock.errors import (
+    HistoryError,
+    NameError_,
+    PenstockError,
+    QueryFailed,
+    StateError,
+    UnsupportedError,
+)
 
 
 @pytest.fixture
@@ -291,3 +298,8 @@ def test_late_and_quarantined_rows_are_counted_and_readable(ps):
     )
     assert ps.late("r").column("ts").to_pylist() == [11]
     assert ps.quarantine("r").column("_reason").to_pylist() == ["k is not a valid INT"]
+    assert ps.sql("SHOW LATE r") == ps.late("r")
+    assert ps.sql("SHOW QUARANTINE r") == ps.quarantine("r")
+    for text in ("SHOW LATE", "SHOW QUARANTINE nope", "SHOW ROWS"):
+        with pytest.raises(PenstockError):
+            ps.sql(text)

@@ -84,7 +84,7 @@ def test_a_torn_file_is_named(tmp_path: Path, text: str) -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    with pytest.raises(StateError, match=r"penstock\.json is missing"):
+    with pytest.raises(StateError, match=r"penstock\.json is damaged: it is missing"):
         Checkpoint(tmp_path, 1)
 
 
@@ -103,3 +103,9 @@ def test_a_temporary_one_goes() -> None:
     assert made.path.exists()
     made.close()
     assert not made.path.exists()
+
+
+def test_another_number_of_shards_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    Checkpoint(tmp_path, 2).close()
+    with pytest.raises(StateError, match=r"PS-STATE-011.*has 2 shards, not 7"):
+        penstock.connect(checkpoint=tmp_path, shards=7)

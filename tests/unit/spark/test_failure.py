@@ -81,3 +81,34 @@ def test_what_is_only_java_is_cut_to_what_happened(text: str, said: str) -> None
     error = essential(text)
     assert error.message == f"the job failed: {said}"
     assert error.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Checksum error: file:/c/spark/offsets/3 at 512 exp: -1 got: -2", "/c/spark/offsets/3"),
+        (
+            "org.apache.spark.SparkException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error "
+            "occurred during loading state. SQLSTATE: 58030\nCaused by: org.apache.hadoop.fs."
+            "ChecksumException: Checksum error: file:/c/spark/state/0/0/4_a.changelog at 0 exp: 1",
+            "/c/spark/state/0/0/4_a.changelog",
+        ),
+        ("java.lang.IllegalStateException: batch 2 doesn't exist", "batch 2 doesn't exist"),
+    ],
+)
+def test_damage_of_the_checkpoint_is_no_fault_of_the_job(text: str, named: str) -> None:
+    error = essential(text)
+    assert error.code == "PS-STATE-003"
+    assert named in error.message
+    assert "backup" in error.remedy
+    assert "the checkpoint is good" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "text", ["Error while sending or receiving", "Answer from Java side is empty"]
+)
+def test_a_java_process_that_is_gone(text: str) -> None:
+    error = essential(text)
+    assert error.code == "PS-SPARK-002"
+    assert "its Java process is gone" in error.message
+    assert "the checkpoint is good" in error.remedy

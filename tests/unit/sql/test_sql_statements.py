@@ -60,7 +60,7 @@ def test_stream_defaults() -> None:
 def test_types_and_their_other_names() -> None:
     sql = (
         "CREATE TABLE t (a INTEGER, b LONG, c REAL, d DOUBLE PRECISION, e DECIMAL(10, 2), "
-        "f VARCHAR(20), g TEXT, h BOOLEAN, i DATE, j NUMERIC)"
+        "f VARCHAR(20), g TEXT, h BOOLEAN, i DATE, j NUMERIC(10))"
     )
     statement = parse_statement(sql)
     assert isinstance(statement, CreateTable)
@@ -149,6 +149,8 @@ def test_sinks_drops_and_questions() -> None:
     )
     for what in ("STREAMS", "TABLES", "QUERIES", "SINKS"):
         assert parse_statement(f"show {what.lower()}") == Show(what=what)
+    for what in ("LATE", "QUARANTINE"):
+        assert parse_statement(f"show {what.lower()} s") == Show(what=what, of="s")
     assert parse_statement("DESCRIBE x") == parse_statement("DESC x") == Describe(name="x")
     assert parse_statement("EXPLAIN hot") == Explain(target="hot")
     explain = parse_statement("EXPLAIN SELECT k FROM r [NOW]")

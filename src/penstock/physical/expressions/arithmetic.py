@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from penstock.delta import I64, Bool
+from penstock.kernels.aggregates_parts import MAGNITUDE_BITS
 from penstock.physical.expressions import numbers as exact
 from penstock.physical.expressions.numbers import Checked
 from penstock.physical.expressions.vec import Vec, either, strict
@@ -245,6 +246,13 @@ def is_nan(type_: SqlType, args: list[Vec]) -> Vec:
     return strict(type_, args, np.isnan(args[0].floats))
 
 
+def magnitude(type_: SqlType, args: list[Vec]) -> Vec:
+    """A number for 64 binary orders of magnitude: 16 for 2⁻³¹ to 2³³, where 0 is too."""
+    bits = args[0].floats.view(np.int64)
+    orders = (((bits >> 52) & 0x7FF) + 32) // MAGNITUDE_BITS
+    return strict(type_, args, np.where(args[0].floats == 0.0, 16, orders))
+
+
 ARITHMETIC: dict[str, Callable[[SqlType, list[Vec]], Vec]] = {
     "add": _binary(lambda a, b: a + b, exact.add_checked),
     "sub": _binary(lambda a, b: a - b, exact.sub_checked),
@@ -262,4 +270,5 @@ ARITHMETIC: dict[str, Callable[[SqlType, list[Vec]], Vec]] = {
     "exp": _real(np.exp, None),
     "power": power,
     "is_nan": is_nan,
+    "magnitude": magnitude,
 }

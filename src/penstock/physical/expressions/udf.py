@@ -80,10 +80,17 @@ def _within(udf: Udf, arguments: list[pa.Array]) -> object:
     thread.start()
     thread.join(udf.timeout_s)
     if failure:
-        raise failure[0]
+        raise _caught(failure[0])
     if not outcome:
         raise WrongResult(f"did not return within {udf.timeout_s:g} s")
     return outcome[0]
+
+
+def _caught(error: BaseException) -> Exception:
+    """What a function raised; it does not end the process, whatever it asks for."""
+    if isinstance(error, Exception):
+        return error
+    return WrongResult(f"raised {type(error).__name__}")
 
 
 def _checked(result: object, length: int, want: pa.DataType) -> pa.Array:

@@ -10,11 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import DataError
+from penstock.inprocess.files import FileFormat
+from penstock.inprocess.parquet import FilePart
 from penstock.optimizer.distribution import Route, Spread
 from penstock.schema import Field, Schema
 from penstock.shards import wire
 from penstock.shards.intake import Intake, Moment, take_in
-from penstock.spark.parquet_files import FilePart, file_parts
+from penstock.spark.found_files import file_parts
 from penstock.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP
 
 SCHEMA = Schema(
@@ -103,7 +105,7 @@ def test_names_of_spark_are_paths(tmp_path: Path) -> None:
             {"path": "file:///d.parquet", "parts": 1, "part": 0},
         ]
     )
-    assert [part.place for part in file_parts([batch], SCHEMA)] == [
+    assert [part.place for part in file_parts([batch], FileFormat("parquet"), SCHEMA)] == [
         ("/a b/c%20.parquet", 1),
         ("/d.parquet", 0),
     ]

@@ -1,0 +1,97 @@
+"""What a run sums up when it ends, by itself, by Ctrl-C or by SIGTERM; the same on every runner."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from penstock.cli.output import plural
+from penstock.errors import PenstockError
+from penstock.secret import masked
+from penstock.sql.statements import CreateSink
+
+if TYPE_CHECKING:
+    from penstock.cli.app import App
+
+_MOST = 20  # sinks that are told of
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts of the batches of this run, and the files that its sinks had before."""
+
+    batches: int = 0
+    changes: int = 0
+    _before: dict[str, set[str]] = field(default_factory=dict)
+
+    def count(self, record: dict[str, Any]) -> None:
+        """Take the record of a batch."""
+        self.batches += record["rows_in"] > 0
+        self.changes += record["changes_out"]
+
+    def look(self, sinks: Iterable[CreateSink]) -> None:
+        """See which files are there before the run."""
+        self._before = {sink.name: _files(_path(sink)) for sink in sinks}
+
+    def tell(self, app: App, console: Console, stopped: bool) -> None:
+        """Rows in and kept out, changes, and what the sinks have written."""
+
+        def say(text: str, style: str = "dim") -> None:
+            console.print(masked(text), style=style, highlight=False, soft_wrap=True, markup=False)
+
+        if stopped:
+            say("stopped: rows that were not read are not in the answers")
+        for stream, row in app.session.stats()["streams"].items():
+            say(f"{stream}: {plural(row['received'], 'row')}{_kept_out(row)}{_paused(row)}")
+        say(
+            f"{plural(self.changes, 'change')} of {plural(len(app.queries), 'query', 'queries')} "
+            f"in {plural(self.batches, 'batch', 'batches')}"
+        )
+        for sink in app.sinks[:_MOST]:
+            say(f"sink {sink.name}: {self._written(sink)}")
+        if len(app.sinks) > _MOST:
+            say(f"and {plural(len(app.sinks) - _MOST, 'sink')} more")
+        for query in app.queries:
+            if query.status == "failed":
+                say(f"{query.name}: failed", "red")
+
+    def _written(self, sink: CreateSink) -> str:
+        path = _path(sink)
+        if not path or "://" in path:
+            return f"{sink.format} {path}".rstrip()
+        new = _files(path) - self._before.get(sink.name, set())
+        return f"{plural(len(new), 'file')} of {sink.format} in {path}"
+
+
+def _kept_out(row: dict[str, Any]) -> str:
+    if not row["late"] + row["quarantined"]:
+        return ""
+    return f" ({row['late']:,} late, {row['quarantined']:,} quarantined)"
+
+
+def _paused(row: dict[str, Any]) -> str:
+    source = row["source"] or ""
+    return f"; its source is {source}" if source.startswith("paused") else ""
+
+
+def _path(sink: CreateSink) -> str:
+    path = next((value for key, value in sink.options if key.lower() == "path"), "")
+    return path.removeprefix("file://").removeprefix("file:")
+
+
+def _files(path: str) -> set[str]:
+    """The files of a directory that a sink has finished."""
+    with suppress(OSError):
+        return {name for name in os.listdir(path) if name[0] not in "._"}
+    return set()
+
+
+def tell_if_possible(summary: Summary, app: App, console: Console, stopped: bool) -> None:
+    """Sum up; a job that has died says why elsewhere."""
+    with suppress(PenstockError):
+        summary.tell(app, console, stopped)

@@ -1,0 +1,96 @@
+"""Rows of Parquet files, by column and in parts: a part is a run of row groups.
+
+Every runner reads them here, so that names, missing columns and folders mean the same on all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import DataError
+from penstock.schema import Field, Schema
+from penstock.shards.messages import Place
+from penstock.types import arrow_type
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Some row groups of a file: part `number` of `count`."""
+
+    path: str
+    number: int
+    count: int
+    schema: Schema
+
+    @property
+    def place(self) -> Place:
+        """Files in the order of their names."""
+        return self.path, self.number
+
+    def read(self, columns: frozenset[str] | None) -> pa.Table:
+        """The rows; columns that the file lacks are NULL, or what the folder's name says."""
+        try:
+            with pq.ParquetFile(self.path, coerce_int96_timestamp_unit="us") as file:
+                return self._read(file, columns)
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(self.path, "Parquet", error) from None
+
+    def _read(self, file: pq.ParquetFile, columns: frozenset[str] | None) -> pa.Table:
+        groups = file.num_row_groups
+        share = range(self.number * groups // self.count, (self.number + 1) * groups // self.count)
+        named = names_in(self.schema, file.schema_arrow.names)
+        chosen = {
+            field.name: named[field.name]
+            for field in self.schema
+            if field.name in named
+            and (columns is None or field.name in columns or not _fits(field, named, file))
+        }
+        rows = file.read_row_groups(list(share), columns=[*chosen.values()], use_threads=False)
+        count = sum(file.metadata.row_group(group).num_rows for group in share)
+        found = {name: rows.column(theirs) for name, theirs in chosen.items()}
+        absent = [name for name in self.schema.names if name not in named]
+        return pa.table(found | {name: self._of_folder(name, count) for name in absent})
+
+    def _of_folder(self, name: str, rows: int) -> pa.Array:
+        """A column that is not in the file: what a folder `name=value` says, or NULL."""
+        value = folder_value(self.path, name)
+        return pa.nulls(rows) if value is None else pa.repeat(value, rows)
+
+
+def unreadable(path: str, kind: str, error: Exception) -> DataError:
+    """A file that cannot be read as a whole."""
+    return DataError(
+        f"{path} cannot be read as {kind}: {error}".replace("\n", " "),
+        code="PS-SRC-005",
+        remedy="repair the file, put it back or take it away; it is then read again",
+    )
+
+
+def folder_value(path: str, name: str) -> str | None:
+    """What a folder `name=value` above a file says of a column."""
+    values = [p for p in path.split("/")[:-1] if p.startswith(f"{name}=")]
+    if not values or values[-1].endswith(f"={_NO_VALUE}"):
+        return None
+    return unquote(values[-1].partition("=")[2])
+
+
+def names_in(schema: Schema, given: list[str]) -> dict[str, str]:
+    """The file's name of each column that it has; case counts only where both are there."""
+    folded = {name.lower(): name for name in given}
+    return {
+        name: name if name in given else folded[name.lower()]
+        for name in schema.names
+        if name.lower() in folded
+    }
+
+
+def _fits(field: Field, named: Mapping[str, str], file: pq.ParquetFile) -> bool:
+    """Whether every value of a column is one of the type."""
+    return bool(file.schema_arrow.field(named[field.name]).type == arrow_type(field.type))

@@ -1,0 +1,48 @@
+"""A sink whose batches wait while it cannot be written (a full disk, a directory in the way).
+
+Batches are written in their order, each of them until it is there: whoever reads the sink later
+finds all of them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from penstock.inprocess.sinks import Sink
+
+Waiting = list[tuple[int, pa.Table]]
+"""Batches that are not written yet: their numbers and changes, in order."""
+
+
+class WaitingSink:
+    """A sink and what it could not write."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.waiting: Waiting = []
+
+    def write(self, changes: pa.Table, batch: int) -> None:
+        """Deliver the changes of `batch`, after those that wait."""
+        if changes.num_rows:
+            self.take([(batch, changes)])
+        self.catch_up()
+
+    def take(self, batches: Iterable[tuple[int, pa.Table]]) -> None:
+        """Have batches wait for the next who writes."""
+        self.waiting += batches
+
+    def catch_up(self) -> None:
+        """Deliver what waits; what cannot be delivered waits on."""
+        while self.waiting:
+            batch, changes = self.waiting[0]
+            self._sink.write(changes, batch)
+            del self.waiting[0]
+
+    def close(self) -> None:
+        """Deliver what waits, and nothing more."""
+        try:
+            self.catch_up()
+        finally:
+            self._sink.close()

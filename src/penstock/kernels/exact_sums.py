@@ -1,0 +1,108 @@
+"""Exact sums of doubles in two words of a state row, or in a row of digits (docs/design/0010).
+
+As long as no addition loses a bit, the sum is a pair of doubles: the nearest double and the rest.
+The first addition that would lose one moves the sum to a row of a pool (`wides.py`); the words are
+then NaN and the number of that row. A sum that fits into a pair again goes back when it is read.
+"""
+
+from __future__ import annotations
+
+import math
+
+from penstock.delta import I64
+from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.sums import put_float, sum_error, to_float
+from penstock.kernels.wides import (
+    BASE,
+    add_float,
+    bottom,
+    give_row,
+    settle,
+    take_double,
+    take_row,
+    to_double,
+    top,
+)
+
+PAIR_BITS = 106
+"""A number of so many bits is the sum of two doubles."""
+
+
+@inlined
+def add_pair(state: I64, g: int, at: int, value: float) -> bool:
+    """Add a finite value to the pair at state[g, at : at + 2].
+
+    False, and nothing: a bit would be lost, or the sum is a row of digits.
+    """
+    head, tail = to_float(state[g, at]), to_float(state[g, at + 1])
+    total = head + value
+    error = sum_error(head, value, total)
+    rest = tail + error
+    if sum_error(tail, error, rest) != 0.0:  # also NaN: of a row of digits, of an overflow
+        return False
+    result = total + rest
+    put_float(state, g, at, result)
+    put_float(state, g, at + 1, rest - (result - total))
+    return True
+
+
+@kernel
+def add_digits(state: I64, g: int, at: int, value: float, pool: I64) -> bool:
+    """Add a finite value to a sum that is, or becomes, a row of digits; False: no room."""
+    if not widen(state, g, at, pool):
+        return False
+    add_float(pool, state[g, at + 1], value, 0)
+    return True
+
+
+@inlined
+def is_wide(state: I64, g: int, at: int) -> bool:
+    """Whether the sum is a row of digits."""
+    head = to_float(state[g, at])
+    return head != head
+
+
+@kernel
+def widen(state: I64, g: int, at: int, pool: I64) -> bool:
+    """Let the sum be a row of digits; False: no room."""
+    if is_wide(state, g, at):
+        return True
+    row = take_row(pool)
+    if row == 0:
+        return False
+    add_float(pool, row, to_float(state[g, at]), 0)
+    add_float(pool, row, to_float(state[g, at + 1]), 0)
+    put_float(state, g, at, math.nan)
+    state[g, at + 1] = row
+    return True
+
+
+@kernel
+def read_digits(state: I64, g: int, at: int, pool: I64) -> float:
+    """The nearest double of a sum that is a row of digits."""
+    row = state[g, at + 1]
+    some = settle(pool, row)
+    total = to_double(pool, row, BASE) if some else 0.0
+    if not some or (top(pool, row) - bottom(pool, row) <= PAIR_BITS and abs(total) < math.inf):
+        narrow(state, g, at, 2, pool, BASE)
+    return total
+
+
+@kernel
+def narrow(state: I64, g: int, at: int, words: int, pool: I64, base: int) -> None:
+    """Make the row of digits named in word at + 1 `words` doubles, and give it back."""
+    row = state[g, at + 1]
+    for word in range(words):
+        put_float(state, g, at + word, take_double(pool, row, base))
+    give_row(pool, row)
+
+
+@kernel
+def clear_sums(pool: I64, state: I64, groups: I64, at: int) -> None:
+    """Give back the rows of digits of `groups`."""
+    for i in range(groups.shape[0]):
+        g = groups[i]
+        if is_wide(state, g, at):
+            give_row(pool, state[g, at + 1])
+            state[g, at] = 0
+            state[g, at + 1] = 0

@@ -1,0 +1,138 @@
+"""IF NOT EXISTS: what has the name must be what the statement says, else it is refused.
+
+To run on with another definition would be silently wrong. Case, white space and the order of
+clauses and options do not matter; secrets in options are not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import NameError_
+from penstock.schema import Schema
+from penstock.secret import MASK, is_secret
+from penstock.session.standing import as_in
+from penstock.sql import statements as st
+from penstock.sql.binder import bind
+from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
+from penstock.sql.cursor import Text
+from penstock.sql.dialect import tokenize
+from penstock.sql.units import written
+
+if TYPE_CHECKING:
+    from penstock.session.session import Session
+
+_Named = st.CreateStream | st.CreateTable | st.CreateView | st.CreateSink
+Parts = Mapping[str, str]
+"""A definition by clause."""
+
+
+def check_stream(session: Session, statement: st.CreateStream) -> None:
+    """Refuse a stream that is declared otherwise."""
+    found = session._catalog.relation(statement.name)
+    if isinstance(found, StreamDef) and session._meters[found.name].altered:
+        found = replace(found, retain=statement.retain)  # ALTER STREAM has the last word
+    there = _stream(found) if isinstance(found, StreamDef) else {}
+    _compare("stream", statement, there, _stream(stream_def(statement)))
+
+
+def check_table(session: Session, statement: st.CreateTable) -> None:
+    """Refuse a table that is declared otherwise."""
+    found = session._catalog.relation(statement.name)
+    there = _table(found) if isinstance(found, TableDef) else {}
+    _compare("table", statement, there, _table(table_def(statement)))
+
+
+def check_sink(session: Session, statement: st.CreateSink) -> None:
+    """Refuse a sink that is declared otherwise."""
+    _compare("sink", statement, _sink(session._sinks[statement.name][0]), _sink(statement))
+
+
+def check_view(session: Session, statement: st.CreateView) -> str:
+    """Refuse a view that is declared otherwise; its name as it was declared."""
+    known = session._catalog.relation(statement.name)
+    info = session._registry.find(known.name) if isinstance(known, ViewDef) else None
+    if info is None or not isinstance(known, ViewDef):
+        raise _differs("view", statement, "it is no view there")
+    text, select = info.group.text, statement.select
+    if _body(text) == _body(statement.source):
+        return known.name  # also if something that it reads has been dropped since
+    emission = session._registry.templates[info.template].emission
+    there = (known.node, emission, info.group.history)
+    catalog = as_in(session, known.node)
+    if there != (bind(select.query, catalog).node, select.emission, select.history):
+        raise _differs("view", statement, f"there: {text}, here: {statement.source}")
+    return known.name
+
+
+def _body(text: str) -> list[str]:
+    """The tokens of a view's definition from AS on; case matters in quotes only."""
+    tokens = [(t.text, text[t.start] in "'\"") for t in tokenize(Text(text))]
+    words = [word if quoted else word.upper() for word, quoted in tokens]
+    return words[words.index("AS") :]
+
+
+def _compare(kind: str, statement: _Named, there: Parts, here: Parts) -> None:
+    if not there:
+        raise _differs(kind, statement, f"it is no {kind} there")
+    wrong = [
+        f"{_shown(clause, there)} there, {_shown(clause, here)} here"
+        for clause in {**there, **here}
+        if _folded(clause, there) != _folded(clause, here)
+    ]
+    if wrong:
+        raise _differs(kind, statement, "; ".join(wrong))
+
+
+def _differs(kind: str, statement: _Named, how: str) -> NameError_:
+    return NameError_(
+        f"{kind} {statement.name} exists with another definition: {how}",
+        code="PS-NAME-012",
+        place=statement.place,
+        remedy="write the definition that it has, DROP it first, or choose another name",
+    )
+
+
+def _folded(clause: str, parts: Parts) -> str | None:
+    text = parts.get(clause)
+    return text if text is None or clause.startswith("OPTIONS") else text.lower()
+
+
+def _shown(clause: str, parts: Parts) -> str:
+    if clause not in parts:
+        return f"no {clause}"
+    return f"{clause} {MASK if is_secret(clause, parts[clause]) else parts[clause]}"
+
+
+def _stream(stream: StreamDef) -> Parts:
+    length: Callable[[int], str] = str if stream.unit_time else written
+    found = {"columns": _columns(stream.schema), "TIMESTAMP BY": stream.time}
+    if stream.format is not None:
+        found["FROM"] = stream.format
+    for clause, value, text in (
+        ("DELAY", stream.delay or None, length), ("MAX AHEAD", stream.max_ahead, length),
+        ("RETAIN", stream.retain, length), ("IDLE AFTER", stream.idle_after, written),
+        ("TICK", stream.tick, written),
+    ):  # fmt: skip
+        if value is not None:
+            found[clause] = text(value)
+    return {**found, **_options(stream.options)}
+
+
+def _table(table: TableDef) -> Parts:
+    found = {"columns": _columns(table.schema)}
+    return {**found, "NONRETROACTIVE": "table"} if table.nonretroactive else found
+
+
+def _sink(sink: st.CreateSink) -> Parts:
+    return {"FROM": sink.view, "INTO": sink.format, **_options(sink.options)}
+
+
+def _columns(schema: Schema) -> str:
+    return "(" + ", ".join(f"{f.name} {f.type}" for f in schema) + ")"
+
+
+def _options(options: st.Options) -> Parts:
+    return {f"OPTIONS {key.lower()}": f"'{value}'" for key, value in options}

@@ -1,0 +1,92 @@
+"""What can be read: a query that runs; of one that failed or was dropped, why it cannot be.
+
+It is asked when a call begins and again when its answer is there: meanwhile another thread may
+have dropped the query, or a batch may have failed it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.delta import I64
+from penstock.engine.engine import Engine
+from penstock.errors import NameError_, PenstockError, QueryFailed, UnsupportedError
+from penstock.session.changelog import Batch
+from penstock.session.readers import Readers
+from penstock.sharing.registry import Group, QueryInfo, TemplateInfo
+from penstock.state.convert import to_arrow
+
+if TYPE_CHECKING:
+    from penstock.session.session import Session
+
+
+def held(engine: Engine, template: TemplateInfo, qids: I64) -> Batch:
+    """The answers of queries in an engine, by their rows of Q."""
+    found, schema = engine.answers(template.key, qids), template.plan.schema
+    columns = to_arrow(found.rows, schema, engine.strings)
+    rows = pa.Table.from_arrays(columns, schema=schema.arrow())
+    return Batch(0, found.qid, rows, found.sets)
+
+
+def view_all(session: Session, readers: Readers) -> pa.Table:
+    """The answers of those that run, of queries registered together."""
+    with session._look():
+        running = _running(readers)
+        template = session._registry.templates.get(readers.template)
+        if template is None or not running.shape[0]:
+            return readers.label_rows([])
+        check_keeps(template, readers.names[running[0]])
+    found = session._read_all(template, np.unique(readers.qids[running]))
+    with session._look():
+        owners = readers.owners(_running(readers))
+        return readers.label_rows([part.of_all(owners) for part in found])
+
+
+def _running(readers: Readers) -> I64:
+    there = readers.group.there()
+    check_any_runs(readers.group, there)
+    return readers.group.running(there)
+
+
+def check_runs(info: QueryInfo) -> None:
+    """Refuse to read a query that failed or was dropped."""
+    if info.failure is not None:
+        raise failed(info)
+    if info.group.dropped[info.at]:
+        raise dropped(info.name)
+
+
+def check_any_runs(group: Group, places: I64) -> None:
+    """Say why the first of some queries failed, if all that were not dropped have."""
+    left = places[~group.dropped[places]] if group.failures else places[:0]
+    if left.shape[0] and not group.running(left).shape[0]:
+        raise failed(QueryInfo(group, int(left[0])))
+
+
+def check_keeps(template: TemplateInfo, name: str) -> None:
+    """Refuse to show the view of a query that keeps nothing."""
+    if template.monotonic:
+        raise UnsupportedError(
+            f"query {name} keeps nothing: it has changes but no view",
+            code="PS-VIEW-005",
+            remedy="read changes(), or put a window on its stream",
+        )
+
+
+def failed(info: QueryInfo) -> PenstockError:
+    """What is said of a query that failed."""
+    return QueryFailed(
+        f"query {info.name} failed: {info.failure}", remedy="drop it and register it again"
+    )
+
+
+def dropped(name: str) -> PenstockError:
+    """What is said of a query that was dropped (its name may be another's by now)."""
+    return NameError_(
+        f"query {name} was dropped",
+        code="PS-NAME-010",
+        remedy="register it again; changes() still gives what it had left",
+    )

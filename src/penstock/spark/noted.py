@@ -1,0 +1,61 @@
+"""What a job notes beside its batches: heartbeats and drops until they are run, and seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container
+
+from penstock.engine import blocks as b
+from penstock.shards import wire
+from penstock.shards.entries import EntryBlock
+from penstock.shards.session_log import SessionLog
+
+
+class Laps:
+    """Seconds of what is done one after another."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._begun = time.perf_counter()
+
+    def end(self, stage: str) -> None:
+        """Stop the clock for a stage, and start it for the next."""
+        now = time.perf_counter()
+        self.seconds[stage], self._begun = now - self._begun, now
+
+
+class Noted:
+    """Heartbeats and drops by entry, until their batch: lateness is judged after them."""
+
+    def __init__(self, log: SessionLog, first: int) -> None:
+        self._by_entry: dict[int, list[b.Heartbeat]] = {}
+        self._drops: dict[int, str] = {}
+        for number, data in log.read_blocks(first, log.last):
+            self.note(number, wire.loads(data).blocks)
+
+    def note(self, entry: int, blocks: tuple[EntryBlock, ...]) -> None:
+        """Remember the heartbeats and drops of an entry."""
+        for block in blocks:
+            if isinstance(block, b.Drop):
+                self._drops[entry] = block.name
+        beats = [block for block in blocks if isinstance(block, b.Heartbeat)]
+        if beats:
+            self._by_entry[entry] = beats
+
+    def dropped(self, last: int) -> set[str]:
+        """What the entries up to `last` drop."""
+        return {name for entry, name in self._drops.items() if entry <= last}
+
+    def forget(self, last: int) -> None:
+        """The batch that ends with an entry is done."""
+        self._drops = {entry: name for entry, name in self._drops.items() if entry > last}
+
+    def apply(
+        self, first: int, last: int, watermarks: dict[str, int], streams: Container[str]
+    ) -> None:
+        """Move watermarks by the heartbeats of a batch, and forget them."""
+        for entry in sorted(e for e in self._by_entry if e <= last):
+            for beat in self._by_entry.pop(entry):
+                if beat.stream in streams and entry >= first:
+                    known = watermarks.get(beat.stream, beat.watermark)
+                    watermarks[beat.stream] = max(known, beat.watermark)

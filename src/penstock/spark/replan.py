@@ -1,0 +1,74 @@
+"""Taking back a batch that Spark has planned and that a source could not deliver.
+
+Spark would read the same rows of the same files for ever. Nothing of the batch has left the job
+(`Manifests.has_run`), so its plan, its manifest and what the failed source noted for it can go;
+the next start plans it again, without the source. Other sources find their rows again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from penstock.spark.manifest import Manifests
+
+Offsets = dict[str, str]
+
+
+def planned(spark: Path) -> int | None:
+    """The number of the batch that is planned and not committed."""
+    plans, commits = _numbers(spark / "offsets"), _numbers(spark / "commits")
+    last = max(plans, default=-1)
+    return last if last > max(commits, default=-1) else None
+
+
+def take_back(spark: Path, manifests: Manifests) -> bool:
+    """Forget the batch that is planned; False when its results may have been seen."""
+    batch = planned(spark)
+    if batch is None:
+        return True
+    if manifests.has_run(batch):
+        return False
+    manifests.forget(batch)
+    _remove(spark / "offsets" / str(batch))
+    if batch == 0:  # Spark wants no state to be there before the first batch
+        shutil.rmtree(spark / "state", ignore_errors=True)
+    return True
+
+
+def offsets(spark: Path) -> Offsets | None:
+    """The offsets of the last plan by name (by number, where sources have none); None: no plan."""
+    last = max(_numbers(spark / "offsets"), default=-1)
+    if last < 0:
+        return None
+    version, _, *lines = (spark / "offsets" / str(last)).read_text().splitlines()
+    if version == "v1":
+        return {str(n): line for n, line in enumerate(lines) if line != "-"}
+    named = (line.partition(":") for line in lines)
+    return {name: offset for name, _, offset in named if offset != "-"}
+
+
+def forget_found(spark: Path, source: str, offset: str | None) -> None:
+    """Let a source of files look again for what it has found after an offset."""
+    kept = -1 if offset is None else int(json.loads(offset).get("logOffset", 1 << 62))
+    for path in (spark / "sources" / source).glob("[0-9]*"):
+        if int(path.name.split(".")[0]) > kept:
+            _keep_lines(path, kept)
+
+
+def _keep_lines(path: Path, kept: int) -> None:
+    """A note of found files without those of later batches."""
+    version, *lines = path.read_text().splitlines()
+    left = [line for line in lines if json.loads(line)["batchId"] <= kept]
+    _remove(path)
+    path.write_text("\n".join([version, *left]))
+
+
+def _numbers(directory: Path) -> list[int]:
+    return [int(p.name) for p in directory.glob("[0-9]*") if p.name.isdigit()]
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)

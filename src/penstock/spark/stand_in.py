@@ -1,0 +1,67 @@
+"""A source in place of another: it has no rows, and leaves the offset of the other as it is.
+
+So a source that is paused goes on, when it is read again, where it was; and one that was dropped
+keeps its number where Spark counts sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+
+from penstock.spark.cells import BLOCKS
+
+FORMAT = "penstock_stand_in"
+
+
+def stand_in(spark: SparkSession, name: str | None) -> DataFrame:
+    """Blocks of a source that has none."""
+    spark.dataSource.register(StandIn)
+    reader = spark.readStream if name is None else spark.readStream.name(name)
+    return reader.format(FORMAT).load()
+
+
+class StandIn(DataSource):
+    """Takes no options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Blocks."""
+        return BLOCKS
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+        """The reader."""
+        return Nothing()
+
+
+class Nothing(DataSourceStreamReader):
+    """Whatever the offset, it is the last."""
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Of a source that never had one, and never will be read."""
+        return {"nothing": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """All of nothing."""
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: Any, limit: ReadLimit) -> Any:  # noqa: N802
+        """Where the other source was."""
+        return start
+
+    def partitions(self, start: Any, end: Any) -> list[InputPartition]:
+        """Nothing to read."""
+        return []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Nothing."""
+        return iter(())

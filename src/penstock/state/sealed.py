@@ -1,0 +1,77 @@
+"""Files with a seal: a length and a checksum before the data, so that damage is told, not read.
+
+A file is written beside its place and renamed into it: it is there as a whole or not at all.
+Whoever reads it gets the bytes that were written, or a StateError that names the file.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from penstock.errors import StateError
+
+_SEAL = struct.Struct("<4sQI")  # magic, bytes of the data, CRC of both and the data
+_MAGIC = b"PSF1"
+
+
+def sealed(data: bytes) -> bytes:
+    """The data with its seal."""
+    return _SEAL.pack(_MAGIC, len(data), _crc(data)) + data
+
+
+def unsealed(whole: bytes, path: Path) -> bytes:
+    """The data of a sealed file."""
+    if len(whole) < _SEAL.size or whole[:4] != _MAGIC:
+        raise damaged(path, "it does not begin as a file of this version does")
+    _, size, crc = _SEAL.unpack_from(whole)
+    data = whole[_SEAL.size :]
+    if len(data) != size:
+        raise damaged(path, f"it has {len(data)} bytes where {size} were written")
+    if crc != _crc(data):
+        raise damaged(path, "its checksum is wrong")
+    return data
+
+
+def read_sealed(path: Path) -> bytes:
+    """The data of a sealed file."""
+    try:
+        whole = path.read_bytes()
+    except OSError as error:
+        raise damaged(path, f"it cannot be read: {error.strerror}") from error
+    return unsealed(whole, path)
+
+
+def write_sealed(path: Path, data: bytes) -> None:
+    """Have the data in a file, in the place of what is there."""
+    with staged(path, data) as beside:
+        beside.replace(path)
+
+
+@contextmanager
+def staged(path: Path, data: bytes) -> Iterator[Path]:
+    """A sealed file beside its place, to be put there; it is gone afterwards in any case."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(sealed(data))
+        yield beside
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def damaged(path: Path, reason: str) -> StateError:
+    """The error about a file that is not what was written."""
+    return StateError(
+        f"the checkpoint file {path} is damaged: {reason}",
+        code="PS-STATE-003",
+        remedy="restore the checkpoint directory from a backup, or start from an empty one",
+    )
+
+
+def _crc(data: bytes) -> int:
+    return zlib.crc32(data, zlib.crc32(len(data).to_bytes(8, "little")))

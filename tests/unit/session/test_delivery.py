@@ -1,0 +1,35 @@
+"""What one reader of a batch does is not seen by the others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import penstock
+
+
+@pytest.fixture(params=[None, 2], ids=["one", "shards"])
+def ps(request):
+    with penstock.connect(runner="inprocess", shards=request.param) as session:
+        session.sql("CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts")
+        yield session
+
+
+def test_a_subscriber_that_reads_the_changes_takes_them_from_nobody(ps, tmp_path):
+    query = ps.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM r [RANGE 5]")
+    many = ps.query_many("SELECT k FROM r [RANGE 5] WHERE k > $p", [{"p": 0}])
+    ps.sql(f"CREATE SINK files FROM v INTO json OPTIONS (path '{tmp_path}')")
+    heard = []
+    query.subscribe(lambda _: query.changes())
+    many[0].subscribe(lambda _: many.changes())
+    many.subscribe(heard.append)
+    for ts in (1, 2):
+        ps.push("r", [{"k": ts, "ts": ts}])
+    written = [
+        line for file in sorted(tmp_path.iterdir()) for line in file.read_text().splitlines()
+    ]
+    assert [json.loads(line)["k"] for line in written] == [1, 2]
+    assert [table["k"].to_pylist() for table in heard] == [[1], [2]]
+    assert query.changes().num_rows == many.changes().num_rows == 0
+    assert all(log.rows == 0 for log in ps._changelogs.values())

@@ -1,0 +1,23 @@
+"""Sources on Spark as a session sees them, without Spark."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from penstock.session import spark_sources
+
+
+def test_what_failed_is_looked_at_again_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_sources, "_LOOK_S", 0.01)
+    looks = threading.Semaphore(0)
+    session = cast(Any, SimpleNamespace(_spark_job=SimpleNamespace(retry=looks.release)))
+    retrying = spark_sources.Retrying(session)
+    for _ in range(3):
+        assert looks.acquire(timeout=10)
+    retrying.end()
+    retrying._thread.join(10)
+    assert not retrying._thread.is_alive()
