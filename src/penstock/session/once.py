@@ -54,8 +54,9 @@ def _relations(query: exp.Query) -> Iterator[str]:
     return (table.name for table in tables)
 
 
-def answer(session: Session, select: st.Select) -> pa.Table:
+def answer(session: Session, select: st.Statement) -> pa.Table:
     """The answer of such a SELECT now."""
+    assert isinstance(select, st.Select)
     query, ordering = take_off(select.query)
     with session._open(), session._look():
         names = {session._catalog.relations[n.lower()].name for n in _relations(query)}

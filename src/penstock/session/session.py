@@ -163,18 +163,15 @@ class Session:
         A SELECT over views and tables is evaluated once and gives a pyarrow Table.
         """
         result: Any = None
-        with self._open():
-            statements = parse_script(text)
-        for statement in statements:
-            result = self._run_statement(statement)
+        todo: list[st.Statement] | None = None
+        while todo is None or todo:
+            with self._open():
+                todo = parse_script(text) if todo is None else todo
+                while todo and not once.is_once(self, todo[0]):
+                    result = self._execute(self._vault.hide(todo.pop(0)))
+            if todo:  # it may wait for a batch, which needs the session
+                result = once.answer(self, todo.pop(0))
         return result
-
-    def _run_statement(self, statement: st.Statement) -> Any:
-        with self._open():
-            if not once.is_once(self, statement):
-                return self._execute(self._vault.hide(statement))
-        assert isinstance(statement, st.Select)
-        return once.answer(self, statement)  # it may wait for a batch, which needs the session
 
     def _execute(self, statement: st.Statement) -> Any:
         return statements.execute(self, statement)
