@@ -14,7 +14,7 @@ from rich.panel import Panel
 
 from penstock.cli.feed import Interrupt, parse_input
 from penstock.cli.live import Sources, show_live
-from penstock.cli.output import HIDDEN, counted, rich_table
+from penstock.cli.output import HIDDEN, counted, print_note, rich_table
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -156,7 +156,9 @@ class Commands:
     def _view(self, name: str) -> None:
         query = self.session[_named("view", name)]
         self.read_sources()
-        self.console.print(rich_table(query.view(), name))
+        view = query.view()
+        self.console.print(rich_table(view, name))
+        print_note(self.console, view)
 
     def _changes(self, name: str) -> None:
         query = self.session[_named("changes", name)]

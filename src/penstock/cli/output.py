@@ -17,6 +17,7 @@ from rich.text import Text
 
 from penstock.errors import PenstockError
 from penstock.inprocess.sinks import PipedConsole, Sink, file_name, json_lines, open_sink
+from penstock.session.history import NOTE
 
 STYLES = {
     "insert": ("+", "green"),
@@ -190,3 +191,10 @@ class ParquetWriter:
         """Close the sinks."""
         for sink in self.sinks.values():
             sink.close()
+
+
+def print_note(console: Console, answer: pa.Table) -> None:
+    """What is to be known of an answer, if it says so."""
+    said = (answer.schema.metadata or {}).get(NOTE)
+    if said:
+        console.print(said.decode(), style="dim", markup=False, highlight=False)

@@ -21,7 +21,7 @@ from sqlglot import exp
 import penstock
 from penstock.cli.commands import QUIT, WORDS, Commands, as_command
 from penstock.cli.line_editor import Completer, LineEditor
-from penstock.cli.output import rich_table
+from penstock.cli.output import print_note, rich_table
 from penstock.cli.report import print_error
 from penstock.cli.runner import open_session, runner_options
 from penstock.cli.script import Piece, Script, ScriptError, located
@@ -189,5 +189,6 @@ class Shell:
             self.console.print(result, markup=False, highlight=False, soft_wrap=True)
         elif isinstance(result, pa.Table):
             self.console.print(rich_table(result))
+            print_note(self.console, result)
         else:
             self.console.print("ok", style="dim")

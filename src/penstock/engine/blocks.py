@@ -68,6 +68,14 @@ class AddStream:
 
 
 @record
+class SetRetain:
+    """How much of its past a stream keeps from now on."""
+
+    stream: str
+    retain: int
+
+
+@record
 class AddTable:
     """A new table."""
 
@@ -141,8 +149,8 @@ class Drop:
 
 
 Block = (
-    Rows | Heartbeat | TableChange | SetRouting | AddStream | AddTable | AddUdf | AddTemplate
-    | AddQueries | DropQueries | Received | Drop
+    Rows | Heartbeat | TableChange | SetRouting | AddStream | SetRetain | AddTable | AddUdf
+    | AddTemplate | AddQueries | DropQueries | Received | Drop
 )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from penstock.engine import blocks as b
 from penstock.engine.template import Template
-from penstock.logical.nodes import Scan, TableScan, walk
+from penstock.logical.nodes import Node
+from penstock.logical.reads import streams_of, tables_of, views_of
 from penstock.physical.context import Context
 from penstock.physical.planner import Plan, Planner
 from penstock.sharing.flows import Flows
@@ -34,10 +35,11 @@ def build(
         queries = QueryTable(scope.scope("Q"), len(block.params))
     sets = SetTable(scope.scope("sets")) if block.emission.per_row else None
     streams, read = _read(block)
+    views = tuple(view.view for view in views_of(*_roots(block)))
     at_commit = block.emission.at_commit
     planner = Planner(
         sources, tables, queries, ctx, scope, at_commit, dict(block.emits), flows,
-        frozenset(streams), read, dict(block.received), sets,
+        frozenset(streams), (*read, *views), dict(block.received), sets,
     )  # fmt: skip
     try:
         plan = planner.plan_sends(block.sends) if block.node is None else planner.plan(block.node)
@@ -48,10 +50,12 @@ def build(
     return Template(block.key, plan, queries, streams, read, scope, at_commit, sets)
 
 
+def _roots(block: b.AddTemplate) -> list[Node]:
+    """The plan of a template, or this shard's part of it."""
+    return [send.node for send in block.sends] + ([] if block.node is None else [block.node])
+
+
 def _read(block: b.AddTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The streams and the tables that a template reads."""
-    roots = [send.node for send in block.sends]
-    roots += [] if block.node is None else [block.node]
-    nodes = [node for root in roots for node in walk(root)]
-    streams = block.streams or tuple(sorted({n.stream for n in nodes if isinstance(n, Scan)}))
-    return streams, tuple(sorted({n.table for n in nodes if isinstance(n, TableScan)}))
+    """The streams and the tables that a template reads, also by way of views."""
+    roots = _roots(block)
+    return block.streams or streams_of(*roots), tables_of(*roots)

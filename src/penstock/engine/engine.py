@@ -14,6 +14,7 @@ from penstock.delta import BEGINNING, I64, NEVER, Level
 from penstock.engine import blocks as b
 from penstock.engine.build import build
 from penstock.engine.template import Template
+from penstock.engine.view_readers import ViewReaders
 from penstock.errors import QueryFailed
 from penstock.kernels.changes import INSERT
 from penstock.physical.changes import Changes
@@ -47,6 +48,7 @@ class Engine:
         self.sources: dict[str, SourceLog] = {}
         self.tables: dict[str, TableStore] = {}
         self.templates: dict[int, Template] = {}
+        self.views = ViewReaders(self.templates)
         self._params: dict[int, Schema] = {}
         self._readers: dict[str, set[int]] = {}  # templates by stream or table
         self._unbuilt: dict[int, str] = {}  # templates of this step that could not be, and why
@@ -74,7 +76,7 @@ class Engine:
         due: set[int] = set()
         for block in blocks:
             due |= self._take(block, output)
-        for key in sorted(due):
+        for key in sorted(due | self.views.all_of(due)):
             if key in self.templates:
                 self._run(self.templates[key], output)
         self._tidy(blocks)
@@ -117,6 +119,11 @@ class Engine:
         self._moved.add(block.name)  # it may be there already, in the arena
         return set()
 
+    def _take_setretain(self, block: b.SetRetain, output: b.Output) -> set[int]:
+        self.sources[block.stream].retain = block.retain
+        self._moved.add(block.stream)
+        return set()
+
     def _take_addtable(self, block: b.AddTable, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"tables/{block.name}")
         self.tables[block.name] = TableStore(scope, block.schema)
@@ -135,6 +142,7 @@ class Engine:
             self._unbuilt[block.key] = f"{type(error).__name__}: {error}"
             return set()
         self.templates[block.key] = template
+        self.views.add(template)
         self._params[block.key] = block.params
         for name in (*template.streams, *template.tables):
             self._readers.setdefault(name, set()).add(block.key)
@@ -174,6 +182,7 @@ class Engine:
         if len(template.queries) == 0:
             template.close()
             template.scope.free()
+            self.views.remove(template)
             self._moved.update(template.streams)
             del self.templates[template.key], self._params[template.key]
             for name in (*template.streams, *template.tables):
@@ -196,19 +205,27 @@ class Engine:
         self._forget_reading()
         self._moved.update(template.streams)
         try:
+            self.views.begin(template)
             step = template.step(self.clock_of(template))
         except Exception as error:  # whatever one plan does, the others go on
             self._break(template, f"{type(error).__name__}: {error}", output)
             return
         output.changes.append((template.key, step.changes))
+        self.views.tell(template, step.changes)
         output.sent += [(template.key, send, delta) for send, delta in step.sent if len(delta)]
         hidden = self.ctx.hidden.drain()
         if hidden:
             template.note(hidden)
-        failed = self._failures(template)
+        self._give_up(template, self._failures(template), output)
+
+    def _give_up(self, template: Template, failed: list[b.Failure], output: b.Output) -> None:
+        """Some queries cannot go on, nor can those that read their answers."""
+        if not failed:
+            return
         output.failures += failed
-        if failed and self._alone:
-            qids = np.array([f.qid for f in failed], np.int64)
+        qids = np.array([f.qid for f in failed], np.int64)
+        self._fail_readers(template.key, qids, failed[0].reason, output)
+        if self._alone:
             output.changes.append((template.key, template.drop(qids, self.clock_of(template))))
             self._free_if_unused(template)
 
@@ -217,11 +234,18 @@ class Engine:
         self.ctx.failures.drain()
         self.ctx.hidden.drain()
 
+    def _fail_readers(self, view: int, qids: I64, reason: str, output: b.Output) -> None:
+        for reader, name in list(self.views.who_read(view, qids)):
+            why = f"the view {name}, which it reads, failed: {reason}"
+            live = reader.queries.live(Level.QUERY).tolist()
+            self._give_up(reader, [b.Failure(reader.key, qid, why) for qid in live], output)
+
     def _break(self, template: Template, reason: str, output: b.Output) -> None:
         """Give up a plan whose step did not end: its state cannot be trusted."""
         self._forget_reading()
         qids = template.queries.live(Level.QUERY)
         output.failures += [b.Failure(template.key, int(q), reason) for q in qids]
+        self._fail_readers(template.key, qids, reason, output)
         template.queries.drop(qids)
         self._free_if_unused(template)
 

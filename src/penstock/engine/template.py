@@ -107,6 +107,7 @@ class Template:
             or any(flow.has_input(now) for flow in plan.flows)
             or any(table.has_input(now) for table in plan.tables)
             or any(leaf.has_input() for leaf in plan.receivers)
+            or any(view.has_input(now) for view in plan.views)
         )
 
     def receive(self, channel: int, delta: Delta) -> None:

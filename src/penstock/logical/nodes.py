@@ -135,6 +135,26 @@ class TableScan(Node):
 
 
 @frozen
+class ViewScan(Node):
+    """The answer of a view that stands, and its changes: query `qid` of a template.
+
+    `streams` and `tables` are those that the view reads.
+    """
+
+    view: str
+    view_schema: Schema
+    template: int
+    qid: int
+    streams: tuple[str, ...]
+    tables: tuple[str, ...]
+
+    @derived
+    def schema(self) -> Schema:
+        """The columns of the view."""
+        return self.view_schema
+
+
+@frozen
 class OneRow(Node):
     """The relation of one row without columns (SELECT without FROM is refused; internal use)."""
 

@@ -24,6 +24,7 @@ from penstock.logical.nodes import (
     SetKind,
     SetOp,
     TableScan,
+    ViewScan,
     Windowed,
 )
 from penstock.optimizer.estimate import Estimate, Estimator
@@ -65,7 +66,7 @@ def _negative_factor(node: Node) -> float:
 def _own(node: Node, estimator: Estimator) -> float:
     inputs = [estimator.of(child) for child in node.inputs]
     match node:
-        case Scan() | TableScan() | OneRow() | Windowed():
+        case Scan() | TableScan() | ViewScan() | OneRow() | Windowed():
             return estimator.of(node).rate
         case GroupBy():
             return 2 * inputs[0].rate * max(1, len(node.aggs))

@@ -29,8 +29,10 @@ from penstock.logical.nodes import (
     Scan,
     SetKind,
     SetOp,
+    ViewScan,
     Windowed,
 )
+from penstock.logical.reads import views_of
 from penstock.optimizer.distribution import Distributed, Route, Send, Spread
 from penstock.optimizer.rewrite import over, width
 from penstock.optimizer.split_aggregate import split
@@ -44,15 +46,22 @@ Step = Wants | Literal["cut", "split"]
 
 ANY, ALL = Spread("any"), Spread("all")
 _NOTHING: Known = {}
+Views = Mapping[int, Distributed]
+"""The plans of templates, whose views others may read."""
+_NO_VIEWS: Views = {}
 _MOST_PAIRINGS = 16  # of wanted columns with equalities that name them more than once
 
 
-def distribute(plan: Node, home: int, known: Known = _NOTHING) -> Distributed:
+def distribute(
+    plan: Node, home: int, known: Known = _NOTHING, views: Views = _NO_VIEWS
+) -> Distributed:
     """Where each part of an optimised, lowered plan runs; `home` is the shard of "one" spreads.
 
-    A scan that may be anywhere takes a hash route of its stream that is in use already.
+    A scan that may be anywhere takes a hash route of its stream that is in use already. Views are
+    read where their answers are; so the shard of one that has such is home.
     """
-    search = _Search(plan, home)
+    homes = [views[view.template].home for view in views_of(plan)]
+    search = _Search(plan, next((h for h in homes if h is not None), home), views)
     made = _best(search, known)
     hashed: dict[str, set[Spread]] = {s: set(spreads) for s, spreads in known.items()}
     for route in made.routes:
@@ -70,9 +79,23 @@ def _best(search: _Search, known: Known) -> Distributed:
         for want, home in ((ANY, None), (one, one.shard)):
             if search.level2(plan, want) is not None:
                 made = _Builder(search, known).two_levels(want, home)
-                if home is None or not all(_is_bare(send.node) for send in made.sends):
+                bare = [_is_bare(send.node) for send in made.sends]
+                if home is None or not bare or not all(bare):
                     return made
+    if search.level1(plan, one) is None and views_of(plan):
+        raise _spread_view(plan)
     return _Builder(search, known).one_level(one, one.shard)
+
+
+def _spread_view(plan: Node) -> PlanError:
+    """The complaint about a plan that would need rows of a view on other shards than they are."""
+    view = views_of(plan)[0].view
+    return PlanError(
+        f"the answer of view {view} lies on several shards, and this query needs it elsewhere",
+        code="PS-PLAN-008",
+        remedy="register the query before the streams of the view bring rows: both are then "
+        f"planned together; or write the definition of {view} into the query, WITH HISTORY",
+    )
 
 
 def _is_bare(node: Node) -> bool:
@@ -207,6 +230,7 @@ class _Search:
 
     plan: Node
     home: int
+    views: Views = field(default_factory=dict)
     _first: dict[tuple[Node, Spread], Wants | None] = field(default_factory=dict)
     _second: dict[tuple[Node, Spread], Step | None] = field(default_factory=dict)
 
@@ -225,11 +249,19 @@ class _Search:
     def _level1(self, node: Node, want: Spread) -> Wants | None:
         if isinstance(node, Scan):
             return None if _scan_spread(node, want, _NOTHING) is None else ()
+        if isinstance(node, ViewScan):
+            return () if self._has_view(node, want, 1) else None
         for wants in alternatives(node, want):
             pairs = zip(node.inputs, wants, strict=True)
             if all(self.level1(child, w) is not None for child, w in pairs):
                 return wants
         return None
+
+    def _has_view(self, node: ViewScan, want: Spread, level: int) -> bool:
+        """Whether the rows of a view are in a level as they are wanted."""
+        plan = self.views[node.template]
+        there = want.kind == "any" or (want.kind == "one" and want.shard == plan.home)
+        return plan.levels == level and there
 
     def level2(self, node: Node, want: Spread) -> Step | None:
         """The same on top of rows that level 1 sends; asked only where one level is too few."""
@@ -241,6 +273,8 @@ class _Search:
     def _level2(self, node: Node, want: Spread) -> Step | None:
         if self.level1(node, ANY) is not None:
             return "cut"
+        if isinstance(node, ViewScan):
+            return () if self._has_view(node, want, 2) else None
         if isinstance(node, Scan | Windowed):
             return None  # rows that were sent have lost their order, which count windows need
         if self._can_split(node, want):
@@ -275,11 +309,11 @@ class _Builder:
 
     def two_levels(self, want: Spread, home: int | None) -> Distributed:
         """The plan cut where the search cut it."""
-        return self._done(self._build(self.search.plan, want, 2), home)
+        return self._done(self._build(self.search.plan, want, 2), home, upper=True)
 
-    def _done(self, view: Node, home: int | None) -> Distributed:
+    def _done(self, view: Node, home: int | None, upper: bool = False) -> Distributed:
         routes = tuple(sorted(self.routes, key=lambda r: r.name))
-        return Distributed(view, tuple(self.sends.values()), home, routes, self.origin)
+        return Distributed(view, tuple(self.sends.values()), home, routes, upper, self.origin)
 
     def _build(self, node: Node, want: Spread, level: int) -> Node:
         key = node, want, level

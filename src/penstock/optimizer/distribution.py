@@ -53,7 +53,7 @@ class Send:
 
 @record
 class Distributed:
-    """A plan in one level (`sends` empty: `view` runs in level 1) or two (in level 2).
+    """A plan in one level (`view` runs in level 1) or in two (`upper`: it runs in level 2).
 
     Scans read routes by their names. `home` is the only shard that runs `view`; None: all do.
     `origin` gives the node of the undistributed plan that a node stands for, where there is one.
@@ -63,9 +63,10 @@ class Distributed:
     sends: tuple[Send, ...]
     home: int | None
     routes: tuple[Route, ...]
+    upper: bool = False
     origin: Mapping[Node, Node] = field(compare=False, hash=False, default_factory=dict)
 
     @property
     def levels(self) -> int:
-        """In how many levels the plan runs."""
-        return 2 if self.sends else 1
+        """The level that has the answers."""
+        return 2 if self.upper else 1

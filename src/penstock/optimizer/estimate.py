@@ -26,11 +26,19 @@ from penstock.logical.nodes import (
     SetOp,
     TableScan,
     Unbounded,
+    ViewScan,
     Window,
     Windowed,
 )
 from penstock.optimizer.rewrite import residual_parts
-from penstock.optimizer.stats import DEFAULT_DISTINCT, DEFAULT_WINDOW_S, HORIZON_S, Stats
+from penstock.optimizer.stats import (
+    DEFAULT_DISTINCT,
+    DEFAULT_RATE,
+    DEFAULT_ROWS,
+    DEFAULT_WINDOW_S,
+    HORIZON_S,
+    Stats,
+)
 
 BAND_SELECTIVITY = 0.1
 _SELECTIVITY = {
@@ -86,6 +94,9 @@ class Estimator:
                 table = self.stats.table(node.table)
                 known = tuple(table.distinct.get(n, DEFAULT_DISTINCT) for n in node.schema.names)
                 return _capped(table.rate, table.rows, known)
+            case ViewScan():
+                known = (DEFAULT_DISTINCT,) * len(node.schema)
+                return _capped(DEFAULT_RATE, DEFAULT_ROWS, known)
             case Windowed():
                 child = self.of(node.input)
                 size = _held(node.window, child.rate, 1_000_000.0, child.distinct)

@@ -20,6 +20,7 @@ from penstock.logical.nodes import (
     SetOp,
     TableScan,
     Unbounded,
+    ViewScan,
     Window,
     Windowed,
 )
@@ -57,6 +58,8 @@ def describe(node: Node) -> str:
         case TableScan():
             kind = "NRR" if node.nonretroactive else "table"
             return f"{kind} {node.table} ({_names(node.schema)})"
+        case ViewScan():
+            return f"view {node.view} ({_names(node.schema)})"
         case Filter():
             return f"filter {node.predicate}"
         case Project():

@@ -8,7 +8,7 @@ of MON and expiring rows is WK, because rows that never leave stand between rows
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import TypeVar
 
@@ -33,6 +33,7 @@ from penstock.logical.nodes import (
     SetOp,
     TableScan,
     Unbounded,
+    ViewScan,
     Window,
     Windowed,
 )
@@ -114,6 +115,11 @@ def _table(_node: TableScan) -> Pattern:
     return Pattern.STR
 
 
+@_rule(ViewScan)
+def _view(_node: ViewScan) -> Pattern:
+    return Pattern.STR  # rows leave when the view says so
+
+
 @_rule(Received)
 def _received(_node: Received) -> Pattern:
     return Pattern.STR  # what level 1 sends is on the edge; here nothing better is known
@@ -164,12 +170,15 @@ def _set_op(node: SetOp) -> Pattern:
     return _weak(node)
 
 
-def _weak(node: Node) -> Pattern:
-    """Rule 3, with MON kept when every input is."""
-    inputs = {pattern_of(child) for child in node.inputs}
+def weak(inputs: Collection[Pattern]) -> Pattern:
+    """Rule 3, with MON kept when every input is: what joins and keyed operators yield."""
     if Pattern.STR in inputs:
         return Pattern.STR
-    return Pattern.MON if inputs == {Pattern.MON} else Pattern.WK
+    return Pattern.MON if set(inputs) == {Pattern.MON} else Pattern.WK
+
+
+def _weak(node: Node) -> Pattern:
+    return weak([pattern_of(child) for child in node.inputs])
 
 
 def _merge(node: SetOp) -> Pattern:

@@ -17,6 +17,7 @@ from penstock.errors import PlanError
 from penstock.kernels import distinct as star
 from penstock.kernels.set_op import EXCEPT
 from penstock.patterns.edge import Edge
+from penstock.patterns.rules import weak
 from penstock.physical.context import Context
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.set_op import Emit, ValueCounts
@@ -28,7 +29,6 @@ from penstock.physical.signed import (
     live_rows,
     row_delta,
     row_ids,
-    weak_pattern,
 )
 from penstock.state.arena import Scope
 from penstock.state.calendar import Calendar
@@ -175,7 +175,7 @@ def _by_time(first: I64, second: I64) -> I64:
 def _distinct_edge(edge: Edge, emit: Emit) -> Edge:
     return replace(
         edge,
-        pattern=weak_pattern(edge.pattern),
+        pattern=weak((edge.pattern,)),
         expiring=emit == "expiring" and edge.expiring,
         negatives=emit == "explicit" and ends(edge),
         fifo=False,

@@ -41,10 +41,10 @@ def flow_edge(block: Block, level: Level) -> Edge:
     fields = tuple(block.scans[a].stream_schema[c] for a, c in block.output)
     schema = type(block.scans[0].stream_schema)(fields)
     expiring = any(w != NEVER for w in block.windows)
-    if len(block.scans) > 1 or block.own_windows:
-        return Edge(schema, Pattern.WK, level, expiring, False)
     if not expiring:
         return Edge(schema, Pattern.MON, level, False, False)
+    if len(block.scans) > 1 or block.own_windows:
+        return Edge(schema, Pattern.WK, level, expiring, False)
     (span,) = block.windows
     assert isinstance(span, int)
     return Edge(schema, Pattern.WKS, level, True, False, fifo=True, span=span)

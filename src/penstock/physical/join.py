@@ -28,6 +28,7 @@ from penstock.kernels.join import (
 from penstock.kernels.join_changes import gather_changes
 from penstock.logical.nodes import Band
 from penstock.patterns.edge import Edge, Pattern
+from penstock.patterns.rules import weak
 from penstock.physical.join_changes import find_changes
 from penstock.physical.join_keys import JoinKeys, band_test
 from penstock.physical.operator import Operator, StringColumns
@@ -42,10 +43,9 @@ if TYPE_CHECKING:
 
 def join_edge(left: Edge, right: Edge, with_table: bool) -> Edge:
     """The output edge of a join: rules 3 and 5 of Golab & Özsu §5.2."""
-    strict = with_table or Pattern.STR in (left.pattern, right.pattern)
     return Edge(
         schema=left.schema + right.schema,
-        pattern=Pattern.STR if strict else Pattern.WK,
+        pattern=Pattern.STR if with_table else weak((left.pattern, right.pattern)),
         level=max(left.level, right.level),
         expiring=left.expiring or right.expiring,
         negatives=left.negatives or right.negatives,

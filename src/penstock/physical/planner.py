@@ -32,6 +32,7 @@ from penstock.logical.nodes import (
     SetOp,
     TableScan,
     Unbounded,
+    ViewScan,
     Windowed,
     walk,
 )
@@ -69,6 +70,7 @@ from penstock.physical.stem_join import StemJoinOp, joined_windows
 from penstock.physical.table_scan import TableScanOp
 from penstock.physical.union import UnionOp
 from penstock.physical.view import ViewOp
+from penstock.physical.view_scan import ViewScanOp
 from penstock.sharing.flows import Flows
 from penstock.sharing.query_table import QueryTable
 from penstock.sharing.template_predicates import TemplatePredicates
@@ -91,6 +93,7 @@ class Plan:
     flows: tuple[FlowOp | StemJoinOp, ...] = field(init=False)
     tables: tuple[TableScanOp, ...] = field(init=False)
     receivers: tuple[ReceiveOp, ...] = field(init=False)
+    views: tuple[ViewScanOp, ...] = field(init=False)  # those that it reads
     negations: tuple[tuple[Node, SetOpOp | SemiJoinOp], ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +102,7 @@ class Plan:
             ("flows", FlowOp | StemJoinOp),
             ("tables", TableScanOp),
             ("receivers", ReceiveOp),
+            ("views", ViewScanOp),
         )
         for name, kind in kinds:
             leaves = tuple(o for o in self.operators if isinstance(o, kind))
@@ -121,7 +125,7 @@ class Planner:
     emits: dict[Node, Emit]
     flows: Flows
     streams: frozenset[str]
-    tables_read: tuple[str, ...] = ()
+    tables_read: tuple[str, ...] = ()  # and views: their rows are of no epoch
     received: dict[int, Edge] = field(default_factory=dict)
     sets: SetTable | None = None  # given when the changelog has one row per result row
     _free: set[Node] = field(default_factory=set)  # whose rows reach the view, sets and all
@@ -295,6 +299,12 @@ class Planner:
     def _plan_tablescan(self, node: TableScan) -> Operator:
         table = self.tables[node.table]
         return self._add(TableScanOp(node, table, self._next("table")), node)
+
+    def _plan_viewscan(self, node: ViewScan) -> Operator:
+        """What it hands on is kept: the view's own state may be ahead, or gone with a failure."""
+        source = ViewScanOp(node, self._next("view-scan"))
+        self._operators.append(source)
+        return self._add(KeepOp(source, self._next("keep")), node)
 
     def _plan_filter(self, node: Filter) -> Operator:
         source = self._build(node.input)

@@ -19,6 +19,7 @@ from penstock.kernels import semi_join as kernels
 from penstock.kernels.rows import key_rows
 from penstock.kernels.set_op import NATURAL, PREMATURE
 from penstock.patterns.edge import Edge, Pattern
+from penstock.patterns.rules import weak
 from penstock.physical.context import Context
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.set_op import Emit, reserve_slots
@@ -32,7 +33,6 @@ from penstock.physical.signed import (
     live_rows,
     row_ids,
     streams,
-    weak_pattern,
 )
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
@@ -203,7 +203,7 @@ def _semi_edge(left: Edge, right: Edge, anti: bool, emit: Emit) -> Edge:
     premature = anti or left.negatives or ends(right)
     return replace(
         left,
-        pattern=Pattern.STR if anti else weak_pattern(left.pattern, right.pattern),
+        pattern=Pattern.STR if anti else weak((left.pattern, right.pattern)),
         expiring=silent and left.expiring,
         negatives=premature or (not silent and left.expiring),
         fifo=False,

@@ -19,6 +19,7 @@ from penstock.kernels import prefix
 from penstock.kernels import set_op as counts
 from penstock.logical.nodes import SetKind
 from penstock.patterns.edge import Edge, Pattern
+from penstock.patterns.rules import weak
 from penstock.physical.context import Context
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.signed import (
@@ -33,7 +34,6 @@ from penstock.physical.signed import (
     live_rows,
     row_ids,
     streams,
-    weak_pattern,
 )
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
@@ -245,7 +245,7 @@ def _set_edge(edges: tuple[Edge, Edge], kind: SetKind, emit: Emit) -> Edge:
     difference = kind is SetKind.EXCEPT
     return replace(
         left,
-        pattern=Pattern.STR if difference else weak_pattern(left.pattern, right.pattern),
+        pattern=Pattern.STR if difference else weak((left.pattern, right.pattern)),
         expiring=emit == "expiring" and left.expiring,
         negatives=difference or ends(left) or ends(right),
         fifo=False,

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.delta import I64, NEVER, Clock, Delta
 from penstock.kernels.rows import gather_rows, key_rows
-from penstock.patterns.edge import Edge, Pattern
+from penstock.patterns.edge import Edge
 from penstock.physical.expiry import choose, is_due
 from penstock.physical.operator import StringColumns
 from penstock.schema import Schema
@@ -158,13 +158,6 @@ def key_strings(scope: Scope, schema: Schema) -> list[StringColumns]:
     """Where a key table of whole rows holds string codes."""
     columns = tuple(2 + c for c in schema.string_columns)
     return [StringColumns(f"{scope.prefix}/keys", columns)] if columns else []
-
-
-def weak_pattern(*inputs: Pattern) -> Pattern:
-    """Rule 3 of Golab & Özsu 2005, §5.2; monotonic inputs stay monotonic."""
-    if Pattern.STR in inputs:
-        return Pattern.STR
-    return Pattern.MON if set(inputs) == {Pattern.MON} else Pattern.WK
 
 
 def ends(edge: Edge) -> bool:

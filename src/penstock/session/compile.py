@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from penstock.delta import EVERY_CHANGE, Emission
 from penstock.errors import PlanError, SqlSyntaxError
 from penstock.logical.expr import Expr, Literal, children
-from penstock.logical.nodes import Node, Scan, exprs_of, walk
+from penstock.logical.nodes import Node, exprs_of
+from penstock.logical.reads import streams_of
 from penstock.optimizer.lower_windows import lower_windows
 from penstock.optimizer.optimizer import optimize
 from penstock.optimizer.stats import Stats
@@ -115,11 +116,10 @@ def optimise(template: Node, stats: Stats, off: frozenset[str]) -> Node:
 def time_unit(template: Node, catalog: MemoryCatalog) -> bool:
     """Whether event time counts plain units; all streams of a plan must agree."""
     units = set()
-    for node in walk(template):
-        if isinstance(node, Scan):
-            stream = catalog.relation(node.stream)
-            assert isinstance(stream, StreamDef)
-            units.add(stream.unit_time)
+    for name in streams_of(template):
+        stream = catalog.relation(name)
+        assert isinstance(stream, StreamDef)
+        units.add(stream.unit_time)
     if len(units) > 1:
         raise PlanError(
             "streams with TIMESTAMP time and with BIGINT time in one query",

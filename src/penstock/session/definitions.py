@@ -7,11 +7,13 @@ clauses and options do not matter; secrets in options are not shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import NameError_
 from penstock.schema import Schema
 from penstock.secret import MASK, is_secret
+from penstock.session.standing import as_in
 from penstock.sql import statements as st
 from penstock.sql.binder import bind
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
@@ -30,6 +32,8 @@ Parts = Mapping[str, str]
 def check_stream(session: Session, statement: st.CreateStream) -> None:
     """Refuse a stream that is declared otherwise."""
     found = session._catalog.relation(statement.name)
+    if isinstance(found, StreamDef) and session._meters[found.name].altered:
+        found = replace(found, retain=statement.retain)  # ALTER STREAM has the last word
     there = _stream(found) if isinstance(found, StreamDef) else {}
     _compare("stream", statement, there, _stream(stream_def(statement)))
 
@@ -57,7 +61,8 @@ def check_view(session: Session, statement: st.CreateView) -> str:
         return known.name  # also if something that it reads has been dropped since
     emission = session._registry.templates[info.template].emission
     there = (known.node, emission, info.group.history)
-    bound = bind(select.query, session._catalog, select.on_error or "fail")
+    catalog = as_in(session, known.node)
+    bound = bind(select.query, catalog, select.on_error or "fail")
     if there != (bound.node, select.emission, select.history):
         raise _differs("view", statement, f"there: {text}, here: {statement.source}")
     return known.name

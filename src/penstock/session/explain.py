@@ -17,6 +17,7 @@ from penstock.engine.engine import Engine
 from penstock.engine.template import Template
 from penstock.logical.expr import Param
 from penstock.logical.nodes import Node, Range, Scan, Windowed, walk
+from penstock.logical.reads import views_of
 from penstock.optimizer.cost import cost
 from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
@@ -24,6 +25,7 @@ from penstock.patterns.edge import Pattern
 from penstock.physical.operator import Operator, counted
 from penstock.roomy import roomy
 from penstock.schema import Schema
+from penstock.session import history
 from penstock.session.compile import Compiled, optimise
 from penstock.session.placement import Deployed, place
 from penstock.session.values import literal_rows
@@ -56,6 +58,8 @@ def explain_query(session: Session, info: QueryInfo) -> str:
         f"shared by: {shown}",
     ]
     head += _hidden(session._engine.templates[info.template])
+    if (note := history.note(session, info)) is not None:
+        head.append(note)
     deployed = _deployed(session)
     if deployed is not None:
         head.append(placement(deployed[info.template].plan, session))
@@ -132,8 +136,11 @@ def placement(plan: Distributed, session: Session) -> str:
         f"{r.stream} {_spread(r.spread, session._engine.sources[r.stream].schema.names)}"
         for r in plan.routes
     )
+    read = views_of(plan.view, *(send.node for send in plan.sends))
+    views = ", ".join(f"view {name} where it is" for name in sorted({v.view for v in read}))
+    routes = ", ".join(filter(None, (routes, views)))
     if not plan.sends:
-        return f"runs on: level 1, {where}; {routes or 'tables only'}"
+        return f"runs on: level {plan.levels}, {where}; {routes or 'tables only'}"
     sent = ", ".join(sorted({_spread(s.spread, s.node.schema.names) for s in plan.sends}))
     final = f"rows {sent}" if plan.home is None else f"final on {where}"
     return f"runs on: two levels; level 1, every shard: {routes}; level 2: {final}"
@@ -156,14 +163,14 @@ def explain_select(session: Session, compiled: Compiled, emission: Emission) -> 
     stats = session._stats()
     node = optimise(compiled.template, stats, session._off)
     emits = tuple(choose_emits(node, stats).items())
-    engine = Engine()
+    engine, key = Engine(), session._registry.next_template
     blocks: list[b.Block] = []
     for name, source in session._engine.sources.items():
         blocks.append(b.AddStream(name, source.schema, 0))
     for name, table in session._engine.tables.items():
         blocks.append(b.AddTable(name, table.schema))
     engine.ctx.udfs.update(session._engine.ctx.udfs)
-    block = b.AddTemplate(1, node, compiled.params, emission, emits)
+    block = b.AddTemplate(key, node, compiled.params, emission, emits)
     engine.apply([*blocks, block])
     row = literal_rows(compiled.literals, engine.strings)
     lifted = Schema(compiled.params.fields[compiled.explicit :])
@@ -172,8 +179,8 @@ def explain_select(session: Session, compiled: Compiled, emission: Emission) -> 
     head = [f"parameters: {_parameters(compiled.params, constants, lengths)}"]
     if (deployed := _deployed(session)) is not None:
         shards = session._job.shards  # type: ignore[attr-defined]
-        head.append(placement(place(block, engine, shards, deployed.routes).plan, session))
-    shown = engine.templates[1]
+        head.append(placement(place(block, engine, shards, deployed).plan, session))
+    shown = engine.templates[key]
     return "\n".join([*head, *tree(shown, session), *legend(shown)])
 
 

@@ -35,6 +35,9 @@ class StreamMeter:
         self.since = 0  # entry that declared the stream, on Spark
         self.first_ts: int | None = None
         self.last_ts: int | None = None
+        self.retained_from: int | None = None  # rows before were discarded under another RETAIN
+        self.altered = False  # whether its RETAIN is another than it was declared with
+        self.retained_at: int | None = None  # the entry that set RETAIN, until it has been run
         self._late: list[pa.Table] = []
         self._quarantine: list[pa.Table] = []
         self._sample: I64 = np.empty((1 + len(stream.schema), 0), np.int64)

@@ -22,6 +22,7 @@ from penstock.session import (
     counting,
     delivery,
     feed,
+    history,
     image,
     names,
     reading,
@@ -110,6 +111,13 @@ class OnSpark(ShardedSession):
     def _is_external(self, stream: str) -> bool:
         found = self._catalog.relation(stream)
         return isinstance(found, StreamDef) and found.format is not None
+
+    def _has_rows(self, stream: str) -> bool:
+        """Rows of a batch that runs are not counted yet."""
+        return super()._has_rows(stream) or self._unseen(stream) is not None
+
+    def _unseen(self, stream: str) -> int | None:
+        return self._number if self._is_external(stream) and self._spark_job.running else None
 
     def _declare(self, stream: StreamDef) -> None:
         spark_sources.declare(self, stream)
@@ -224,6 +232,7 @@ class OnSpark(ShardedSession):
         super()._take_batch(batch)
         self._taken = batch.number
         self._serve(batch)
+        history.settle(self, batch.entry)
         self._retired = [(at, d) for at, d in self._retired if at > batch.entry]
 
     # ---- views -----------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from penstock.engine import blocks as b
 from penstock.engine.build import build
 from penstock.engine.engine import Engine
-from penstock.logical.nodes import Node, Scan, walk
+from penstock.logical.nodes import Node
+from penstock.logical.reads import streams_of, views_of
 from penstock.optimizer.distribute import distribute
 from penstock.optimizer.distribution import Distributed, Route, Spread
 from penstock.optimizer.emit import Emit
@@ -42,16 +43,17 @@ class Deployed(dict[int, Deploy]):
                 del self.routes[route]
 
 
-def place(block: b.AddTemplate, engine: Engine, shards: int, routes: Iterable[Route]) -> Deploy:
-    """How a template runs on `shards` shards beside others, which read these routes."""
+def place(block: b.AddTemplate, engine: Engine, shards: int, deployed: Deployed) -> Deploy:
+    """How a template runs on `shards` shards beside others."""
     assert block.node is not None
     known: dict[str, set[Spread]] = {}
-    for route in routes:
+    for route in deployed.routes:
         known.setdefault(route.stream, set()).add(route.spread)
-    plan = distribute(block.node, block.key % shards, known)
+    views = {view.template: deployed[view.template].plan for view in views_of(block.node)}
+    plan = distribute(block.node, block.key % shards, known, views)
     emits = _translate(block.emits, plan)
     edges = _edges(block, plan, emits, engine) if plan.sends else ()
-    streams = tuple(sorted({n.stream for n in walk(block.node) if isinstance(n, Scan)}))
+    streams = streams_of(block.node)
     return Deploy(block.key, plan, block.params, block.emission, emits, edges, streams)
 
 

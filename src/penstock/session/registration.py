@@ -12,8 +12,9 @@ import pyarrow as pa
 from penstock.delta import BEGINNING, I64, Emission
 from penstock.engine import blocks as b
 from penstock.engine.admission import convert, read_stream
-from penstock.errors import DataError, HistoryError, NameError_, SqlSyntaxError
+from penstock.errors import DataError, NameError_, SqlSyntaxError
 from penstock.kernels.changes import INSERT
+from penstock.logical.reads import views_of
 from penstock.optimizer.emit import choose_emits
 from penstock.roomy import roomy
 from penstock.schema import Schema
@@ -22,16 +23,16 @@ from penstock.session import delivery
 from penstock.session import names as lookup
 from penstock.session.changelog import Batch, Changelog
 from penstock.session.compile import Compiled
+from penstock.session.history import check_history
 from penstock.session.known_texts import Prepared
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.values import literal_rows
-from penstock.session.windows import history_needs, lengths_of
+from penstock.session.windows import lengths_of
 from penstock.sharing.names import Names
 from penstock.sharing.registry import Chosen, Group, TemplateInfo
-from penstock.sql.units import LONGEST, written
+from penstock.sql.units import LONGEST
 from penstock.state.convert import to_rows
-from penstock.state.source_log import SourceLog
 
 if TYPE_CHECKING:
     from penstock.session.session import Session
@@ -177,7 +178,7 @@ def add_queries(
 ) -> Queries:  # fmt: skip
     """Register parameter rows of a compiled query, sharing rows that exist."""
     _check_names(session, names)
-    if history:
+    if history and not session._is_repeating:
         check_history(session, compiled, rows)
     info, blocks = template_for(session, compiled, emission)
     qids, first = session._enter(info, rows, history)
@@ -260,36 +261,6 @@ def _held(session: Session, readers: Readers, members: I64, kind: int) -> Batch:
     return batch.of_all(readers.owners(members))
 
 
-def _is_all_there(source: SourceLog, first: int | None) -> bool:
-    """Whether a stream still retains its first row; shards may have what is discarded here."""
-    return bool(source.retain) and first is not None and source.watermark - first <= source.retain
-
-
-def check_history(session: Session, compiled: Compiled, rows: I64) -> None:
-    """Refuse history that the streams do not retain, seen from the query's clock."""
-    needs = history_needs(compiled.template, rows)
-    sources = session._engine.sources
-    clock = min((sources[s].watermark for s in needs), default=BEGINNING)
-    for stream, need in needs.items():
-        source = sources[stream]
-        if source.discarded == 0 or _is_all_there(source, session._meters[stream].first_ts):
-            continue
-        behind = source.watermark - clock
-        if need is not None and source.retain >= need + behind:
-            continue
-        raise HistoryError(
-            f"stream {stream} does not retain the history this query asks for",
-            remedy="register the query before the first row, or use a RANGE window and RETAIN"
-            if need is None
-            else f"declare {stream} with RETAIN {_retention(session, stream, need + behind)}",
-        )
-
-
-def _retention(session: Session, stream: str, length: int) -> str:
-    """A length to retain, as it is written for a stream."""
-    return str(length) if lookup.find_stream(session, stream).unit_time else written(length)
-
-
 @roomy
 def template_for(
     session: Session, compiled: Compiled, emission: Emission
@@ -334,4 +305,5 @@ def new_template(session: Session, compiled: Compiled, emission: Emission) -> Te
         compiling.time_unit(template, session._catalog),
         compiling.is_monotonic(template),
         lengths_of(template),
+        tuple(sorted({view.view for view in views_of(template)})),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time as wall_clock
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,7 +37,9 @@ from penstock.session import (
     dropping,
     explain,
     feed,
+    history,
     names,
+    once,
     progress,
     reading,
     registration,
@@ -54,6 +56,7 @@ from penstock.session.progress import Listener
 from penstock.session.query import Callback, Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.snapshot import Snapshot, settle, take
+from penstock.session.standing import Standing, check_readers
 from penstock.session.ticker import Ticker
 from penstock.session.values import event_time, parse_type
 from penstock.session.vault import Vault
@@ -66,6 +69,7 @@ from penstock.sql import statements as st
 from penstock.sql.catalog import (
     MemoryCatalog,
     StreamDef,
+    ViewDef,
 )
 from penstock.sql.parser import parse_script, parse_statement
 from penstock.state.convert import to_rows
@@ -86,6 +90,7 @@ class Session:
         self._registry = Registry()
         self._lengths = Lengths(lambda: self._registry)
         self._texts = KnownTexts(self._lengths)
+        self._followed: dict[str, ViewDef] = {}  # views whose changes queries follow
         self._changelogs: dict[int, Changelog] = {}
         self._readers: dict[int, Readers] = {}  # by group of queries
         self._read_early: list[Changelog] | None = None  # None: no batch is being delivered
@@ -155,11 +160,19 @@ class Session:
 
     # ---- statements ------------------------------------------------------------------
     def sql(self, text: str) -> Any:
-        """Run one or more statements; returns the result of the last one."""
+        """Run one or more statements; returns the result of the last one.
+
+        A SELECT over views and tables is evaluated once and gives a pyarrow Table.
+        """
         result: Any = None
-        with self._open():
-            for statement in parse_script(text):
-                result = self._execute(self._vault.hide(statement))
+        todo: list[st.Statement] | None = None
+        while todo is None or todo:
+            with self._open():
+                todo = parse_script(text) if todo is None else todo
+                while todo and not once.is_once(self, todo[0]):
+                    result = self._execute(self._vault.hide(todo.pop(0)))
+            if todo:  # it may wait for a batch, which needs the session
+                result = once.answer(self, todo.pop(0))
         return result
 
     def _execute(self, statement: st.Statement) -> Any:
@@ -201,7 +214,7 @@ class Session:
     def query(self, text: str, history: bool = False, on_error: OnError | None = None) -> Query:
         """Register a standing SELECT and return its handle."""
         with self._open():
-            prepared = self._texts.prepare(text, self._catalog, on_error)
+            prepared = self._texts.prepare(text, self._standing(), on_error)
             return registration.register(self, prepared, None, text, history)
 
     def query_many(
@@ -218,13 +231,30 @@ class Session:
                     "query_many() takes a SELECT", remedy="use sql() for statements"
                 )
             statement = with_setting(statement, on_error)
-            compiled = compile_select(statement, self._catalog, self._lengths)
+            compiled = compile_select(statement, self._standing(), self._lengths)
             table = registration.params_table(params)
             rows, names = registration.param_rows(self, compiled, table)
             wants = history or statement.history
             return registration.add_queries(
                 self, compiled, statement.emission, wants, rows, names, text
             )
+
+    def _standing(self) -> Standing:
+        """What names mean to a query that is registered now."""
+        return Standing(self, {})
+
+    def _has_rows(self, stream: str) -> bool:
+        """Whether a stream may have brought rows."""
+        return self._meters[stream].accepted > 0
+
+    def _unseen(self, stream: str) -> int | None:
+        """The entry until whose batch is run the time of a stream is not known here."""
+        return None
+
+    @property
+    def _is_repeating(self) -> bool:
+        """Whether a call of a former process is repeated, which was judged then."""
+        return False
 
     def _stats(self) -> Stats:
         return measured_stats(self._meters, self._engine)
@@ -253,9 +283,9 @@ class Session:
 
     def _view(self, name: str) -> pa.Table:
         with self._look():
-            info, template = self._running(name)
-            reading.check_keeps(template, name)
-        return self._read_rows(info)
+            info = self._readable(name)
+            said = history.note(self, info)
+        return history.labelled(self._read_rows(info), said)
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
         """The answer of a query at its clock."""
@@ -263,6 +293,18 @@ class Session:
             reading.check_runs(info)
             template = self._registry.templates[info.template]
             return reading.held(self._engine, template, np.array([info.qid])).table
+
+    def _read_at_once(self, views: list[str]) -> Callable[[], list[pa.Table]]:
+        """What gives the answers of queries as they are now, in one step."""
+        found = [self._readable(name) for name in views]
+        tables = [self._read_rows(info) for info in found]
+        return lambda: tables
+
+    def _readable(self, name: str) -> QueryInfo:
+        """A query whose answer can be read."""
+        info, template = self._running(name)
+        reading.check_keeps(template, name)
+        return info
 
     def _view_all(self, readers: Readers) -> pa.Table:
         return reading.view_all(self, readers)
@@ -314,6 +356,7 @@ class Session:
         with self._open():
             chosen = [(self._registry.groups[number], some) for number, some in places]
             dropping.check_sinks(self, chosen)
+            check_readers(self, chosen)
             for group, some in chosen:
                 group.dropped[some] = True
             running = [(group, group.running(some)) for group, some in chosen]

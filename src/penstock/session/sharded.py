@@ -28,12 +28,13 @@ from penstock.session import delivery, feed, inbox, progress, reading, registrat
 from penstock.session.asking import Question
 from penstock.session.changelog import Batch as Changed
 from penstock.session.compile import Compiled
-from penstock.session.placement import Deployed
+from penstock.session.placement import Deployed, place
 from penstock.session.portable import portable
 from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.session import Session
 from penstock.session.snapshot import Snapshot
+from penstock.session.standing import Standing
 from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.job import Batch, Job
@@ -152,6 +153,10 @@ class ShardedSession(Session):
         """The number of the entry that the present call becomes."""
         return self._repeated or self._job.next_entry
 
+    @property
+    def _is_repeating(self) -> bool:
+        return self._replayed is not None
+
     def _replay(self, number: int, call: Call) -> None:
         """Repeat a call of a former process, entry `number`, on this session's own state."""
         self._replayed, self._repeated = list(call.notes), number
@@ -214,14 +219,20 @@ class ShardedSession(Session):
             self._begin("advance", stream, ts)
             super().advance(stream, ts)
 
+    def _standing(self) -> Standing:
+        """A call that is repeated reads views as it did."""
+        return Standing(self, self._note(dict))
+
     def _new_template(
         self, known: TemplateInfo | None, compiled: Compiled, emission: Emission
     ) -> TemplateInfo:
         del known  # a template whose queries failed may still be on its way out
-        return cast(
-            TemplateInfo,
-            self._note(lambda: registration.new_template(self, compiled, emission)),
-        )
+        found = self._note(lambda: registration.new_template(self, compiled, emission))
+        info = cast(TemplateInfo, found)
+        if info.views:  # refuse what cannot be placed before anything is changed
+            block = registration.template_block(info)
+            place(block, self._engine, self._job.shards, self._deployed)
+        return info
 
     def stats(self) -> dict[str, Any]:
         """What the session holds; flows, joins and SteMs are those of the shards."""
@@ -290,6 +301,30 @@ class ShardedSession(Session):
             reading.check_runs(info)
         question.check()
         return question.rows()
+
+    def _read_at_once(self, views: list[str]) -> Callable[[], list[pa.Table]]:
+        """One entry asks for all, so that they are answered at the same clock."""
+        found = [self._readable(name) for name in views]
+        questions = [Question(self._registry.templates[info.template]) for info in found]
+        entry = self._job.next_entry
+        requests = [-(entry << 20) - at for at in range(len(found))]
+        for request, question, info in zip(requests, questions, found, strict=True):
+            self._questions[request] = question
+            self._pending.append(e.Read(request, info.template, np.array([info.qid])))
+
+        def read() -> list[pa.Table]:
+            try:
+                self._wait(entry)
+            finally:
+                with self._lock:
+                    for request in requests:
+                        self._questions.pop(request, None)
+            for question, info in zip(questions, found, strict=True):
+                reading.check_runs(info)
+                question.check()
+            return [question.rows() for question in questions]
+
+        return read if found else list
 
     def _read_all(self, template: TemplateInfo, qids: I64) -> list[Changed]:
         question = Question(template)

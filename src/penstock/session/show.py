@@ -11,9 +11,9 @@ from penstock.delta import BEGINNING
 from penstock.errors import NameError_
 from penstock.physical.hidden import Totals
 from penstock.roomy import roomy
-from penstock.session import source_state
+from penstock.session import history, source_state
 from penstock.session.values import shown_time
-from penstock.session.windows import warming
+from penstock.session.windows import filled_at
 from penstock.sharing.registry import Group
 from penstock.sql.catalog import StreamDef, TableDef
 
@@ -46,8 +46,8 @@ def show(what: str, session: Session) -> pa.Table:
 
 def _queries(session: Session) -> pa.Table:
     schema = pa.schema([("name", pa.string()), ("status", pa.string()), ("template", pa.int64()),
-                        ("sql", pa.string()), ("nulled", pa.int64()), ("skipped", pa.int64()),
-                        ("reason", pa.string())])  # fmt: skip
+                        ("sql", pa.string()), ("note", pa.string()), ("nulled", pa.int64()),
+                        ("skipped", pa.int64()), ("reason", pa.string())])  # fmt: skip
     found = [_group(session, group, schema) for group in session._registry.groups.values()]
     return pa.concat_tables(found) if found else schema.empty_table()
 
@@ -56,14 +56,20 @@ def _group(session: Session, group: Group, schema: pa.Schema) -> pa.Table:
     """The queries of a group that were not dropped."""
     there, n = group.there(), group.left
     status = np.full(len(group), "failed", object)
+    notes = np.full(len(group), None, object)
     running = group.running(there)
     if running.shape[0]:
-        status[running] = np.where(warming(session, group, running), "warming", "running")
+        until = filled_at(session, group, running)
+        cold = until > BEGINNING
+        status[running] = np.where(cold, "warming", "running")
+        unit = session._registry.templates[group.template].unit_time
+        notes[running[cold]] = [history.warming_note(int(at), unit) for at in until[cold]]
     columns = [
         group.names.arrow().take(pa.array(there)),
         pa.array(status[there], pa.string()),
         pa.repeat(pa.scalar(group.template), n),
         pa.repeat(pa.scalar(group.text), n),
+        pa.array(notes[there], pa.string()),
         *_hidden(session, group.template, n),
     ]
     return pa.Table.from_arrays(columns, schema=schema)

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
-from penstock.logical.nodes import Scan, TableScan, walk
+from penstock.logical.reads import streams_of, tables_of
 from penstock.roomy import roomy
 from penstock.session import (
     definitions,
     explain,
+    history,
     names,
     registration,
     show,
@@ -25,9 +26,10 @@ from penstock.session.compile import Compiled, compile_named, compile_select
 from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
 from penstock.session.query import Query
+from penstock.session.standing import Standing
 from penstock.sharing.registry import TemplateInfo
 from penstock.sql import statements as st
-from penstock.sql.alter import PauseSource
+from penstock.sql.alter import PauseSource, SetRetain
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
 
 if TYPE_CHECKING:
@@ -52,6 +54,10 @@ def add_stream(session: Session, stream: StreamDef) -> None:
     session._catalog.add(stream)
     session._meters[stream.name] = StreamMeter(stream)
     session._apply([b.AddStream(stream.name, stream.schema, stream.retain or 0)])
+
+
+def _do_setretain(session: Session, statement: SetRetain) -> None:
+    history.set_retain(session, statement)
 
 
 def _do_pausesource(session: Session, statement: PauseSource) -> None:
@@ -85,14 +91,14 @@ def _do_delete(session: Session, statement: st.Delete) -> None:
 def _do_createview(session: Session, statement: st.CreateView) -> Query:
     if names.is_taken(session, statement.name, statement.if_not_exists):
         return session[definitions.check_view(session, statement)]
-    node, compiled = compile_named(statement.select, session._catalog, session._lengths)
+    node, compiled = compile_named(statement.select, session._standing(), session._lengths)
     query = _register(session, statement.select, compiled, statement.name, statement.source)
     session._catalog.add(ViewDef(statement.name, node))
     return query
 
 
 def _do_select(session: Session, statement: st.Select) -> Query:
-    compiled = compile_select(statement, session._catalog, session._lengths)
+    compiled = compile_select(statement, session._standing(), session._lengths)
     return _register(session, statement, compiled, None, statement.source)
 
 
@@ -181,17 +187,12 @@ def _do_describe(session: Session, statement: st.Describe) -> pa.Table:
 def _do_explain(session: Session, statement: st.Explain) -> str:
     if isinstance(statement.target, str):
         return session._explain_query(statement.target)
-    compiled = compile_select(statement.target, session._catalog, session._lengths.trial())
+    catalog, lengths = Standing(session, {}), session._lengths.trial()
+    compiled = compile_select(statement.target, catalog, lengths)
     return explain.explain_select(session, compiled, statement.target.emission)
 
 
 @roomy
 def _reads(info: TemplateInfo) -> set[str]:
     """Streams and tables of a template, as written (the plan may have lost some)."""
-    found = set()
-    for node in walk(info.template):
-        if isinstance(node, Scan):
-            found.add(node.stream)
-        elif isinstance(node, TableScan):
-            found.add(node.table)
-    return found
+    return {*streams_of(info.template), *tables_of(info.template)}

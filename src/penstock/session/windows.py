@@ -184,9 +184,19 @@ def history_needs(template: Node, params: I64) -> dict[str, int | None]:
 
 def warming(session: Session, group: Group, places: I64) -> Bool:
     """Which queries of a group that have not failed still have windows to fill."""
-    windows, started = session._registry.templates[group.template].windows, group.registered_at
-    if group.history or not windows or started == BEGINNING:
-        return np.zeros(places.shape[0], np.bool_)
+    return np.asarray(filled_at(session, group, places) > BEGINNING)
+
+
+def filled_at(session: Session, group: Group, places: I64) -> I64:
+    """When windows of queries are full, and of the views they read; BEGINNING: they are."""
+    info, started = session._registry.templates[group.template], group.registered_at
+    full = np.full(places.shape[0], BEGINNING)
+    for view in info.views:
+        found = session._registry.find(view)
+        if found is not None and found.failure is None:
+            np.maximum(full, filled_at(session, found.group, np.array([found.at])), out=full)
+    if group.history or not info.windows or started == BEGINNING:
+        return full
     template = session._engine.templates[group.template]
-    params = template.queries.params_of(group.qids[places])
-    return np.asarray(template.clock < started + longest(windows, params))
+    own = started + longest(info.windows, template.queries.params_of(group.qids[places]))
+    return np.asarray(np.maximum(full, np.where(template.clock < own, own, BEGINNING)))

@@ -81,8 +81,8 @@ class Read:
 
 
 Control = (
-    b.SetRouting | b.AddStream | b.AddTable | b.AddUdf | ChangeTable | Deploy | AddQueries
-    | b.DropQueries | b.Drop | Read
+    b.SetRouting | b.AddStream | b.SetRetain | b.AddTable | b.AddUdf | ChangeTable | Deploy
+    | AddQueries | b.DropQueries | b.Drop | Read
 )  # fmt: skip
 EntryBlock = Push | b.Heartbeat | Control
 

@@ -161,7 +161,7 @@ class Lower(Shard):
         for route in block.plan.routes:
             if route.name not in self.spec.routes:
                 blocks += self._open_route(route)
-        if block.plan.sends or self._is_home(block):
+        if block.plan.sends or (not block.plan.upper and self._is_home(block)):
             node = None if block.plan.sends else block.plan.view
             made = b.AddTemplate(
                 block.key, node, block.params, block.emission, block.emits, block.plan.sends
@@ -240,7 +240,7 @@ class Lower(Shard):
         """Whether level 2 may have a part in a control block; what broke here may be there."""
         match block:
             case e.Deploy():
-                return bool(block.plan.sends)
+                return block.plan.upper
             case e.AddQueries() | b.DropQueries() | e.Read():
                 template = self.spec.templates.get(block.template)
                 return template is None or bool(template.sends)

@@ -8,6 +8,7 @@ output. State is the engine's arena and the `spec`, which builds the same operat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ class Shard(ABC):
         self.engine = Engine(arena, alone=False)
         self.engine.apply(list(self.spec.blocks()))
         self._subscribers = {key: self._open(made) for key, made in self.spec.templates.items()}
+        self.engine.views.row_of = self._row_of
         self._coming_or_going: set[int] = set()  # templates some of whose queries do, in this step
         self.changes_out = 0  # rows of changes since this object was made
         self._results: list[wire.Result] = []
@@ -70,6 +72,8 @@ class Shard(ABC):
                 self.spec.routing = block.routing
             case b.AddStream():
                 self.spec.streams[block.name] = block
+            case b.SetRetain():
+                return self._set_retain(block)
             case b.AddTable():
                 self.spec.tables[block.name] = block
             case b.AddUdf():
@@ -90,6 +94,13 @@ class Shard(ABC):
                 self._reads.append(block)
                 return []
         return [block]
+
+    def _set_retain(self, block: b.SetRetain) -> list[b.Block]:
+        """The stream's log and those of its routes keep as much."""
+        made = self.spec.streams[block.stream]
+        self.spec.streams[block.stream] = replace(made, retain=block.retain)
+        routes = [n for n, route in self.spec.routes.items() if route.stream == block.stream]
+        return [b.SetRetain(name, block.retain) for name in (block.stream, *routes)]
 
     def _add_queries(self, block: e.AddQueries) -> list[b.Block]:
         template = self.spec.templates.get(block.template)
@@ -126,6 +137,10 @@ class Shard(ABC):
     def _open(self, template: b.AddTemplate) -> Subscribers:
         scope = self.engine.arena.scope(f"subscribers/{template.key}")
         return Subscribers(scope, len(template.params))
+
+    def _row_of(self, template: int, query: int) -> int | None:
+        subscribers = self._subscribers.get(template)
+        return None if subscribers is None else subscribers.row_of(query)
 
     def _is_home(self, block: e.Deploy) -> bool:
         return block.plan.home is None or block.plan.home == self.index

@@ -141,6 +141,14 @@ class Subscribers:
         found = row[queries[queries < row.shape[0]]]
         return np.unique(found[found >= 0])
 
+    def row_of(self, query: int) -> int | None:
+        """The row of Q of one query, also if it joins it in this step; None: it is not here."""
+        row = self._arr("row")
+        if query < row.shape[0] and row[query] >= 0:
+            return int(row[query])
+        queries, rows = self.joining
+        return next(iter(rows[queries == query].tolist()), None)
+
     def shown(self, changes: Changes, only: I64 | None = None) -> Changes:
         """Changes of rows of Q as changes of their queries; of some of these, if asked so."""
         whose = changes.qid if changes.sets is None else changes.sets.items

@@ -66,7 +66,7 @@ class Upper(Shard):
         ]
 
     def _deploy(self, block: e.Deploy) -> list[b.Block]:
-        if not block.plan.sends or not self._is_home(block):
+        if not block.plan.upper or not self._is_home(block):
             return []
         made = b.AddTemplate(
             block.key, block.plan.view, block.params, block.emission, block.emits,

@@ -34,6 +34,7 @@ class TemplateInfo:
     unit_time: bool
     monotonic: bool
     windows: tuple[Length, ...] | None  # their lengths; None when one is not bounded in time
+    views: tuple[str, ...] = ()  # whose changes it follows
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +119,8 @@ class Registry:
     next_template: int = 1
     next_name: int = 1
     next_group: int = 1
+    followed: dict[str, set[int]] = field(default_factory=dict)
+    """By view, the templates that follow its changes."""
     _count: int = 0
     _by_node: dict[tuple[Node, Emission], int] = field(default_factory=dict)
     _named: dict[str, tuple[Group, int]] = field(default_factory=dict)
@@ -140,12 +143,18 @@ class Registry:
         self.templates[info.key] = info
         self._by_node[info.template, info.emission] = info.key
         self.next_template = max(self.next_template, info.key + 1)
+        for view in info.views:
+            self.followed.setdefault(view, set()).add(info.key)
 
     def forget_template(self, key: int) -> None:
         """Drop a template that has no queries; one with the same plan may have taken its place."""
         info = self.templates.pop(key)
         if self._by_node[info.template, info.emission] == key:
             del self._by_node[info.template, info.emission]
+        for view in info.views:
+            self.followed[view].discard(key)
+            if not self.followed[view]:
+                del self.followed[view]
 
     # ---- names -----------------------------------------------------------------------
     def fresh_names(self, count: int, taken: Collection[str] = ()) -> Names:

@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from penstock.sql.cursor import Cursor
 from penstock.sql.ddl import origin
 from penstock.sql.statements import Statement
+from penstock.sql.units import Span
 
 Read = Callable[[Cursor, str], Statement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRetain(Statement):
+    """ALTER STREAM name SET RETAIN length | NONE: how much history it keeps from now on."""
+
+    name: str
+    length: Span | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +36,13 @@ def alter_stream(cursor: Cursor) -> Statement:
         if cursor.accept(words):
             return read(cursor, name)
     told = " or ".join(_CHANGES)
-    cursor.fail(told, f"write ALTER STREAM {name} {told}")
+    cursor.fail(told, f"write ALTER STREAM {name} {told} …")
+
+
+def _retain(cursor: Cursor, name: str) -> SetRetain:
+    place, source = origin(cursor)
+    length = None if cursor.accept("NONE") else cursor.span()
+    return SetRetain(name=name, length=length, place=place, source=source)
 
 
 def _pause(paused: bool) -> Read:
@@ -38,4 +53,8 @@ def _pause(paused: bool) -> Read:
     return read
 
 
-_CHANGES: dict[str, Read] = {"PAUSE": _pause(True), "RESUME": _pause(False)}
+_CHANGES: dict[str, Read] = {
+    "PAUSE": _pause(True),
+    "RESUME": _pause(False),
+    "SET RETAIN": _retain,
+}

@@ -1,0 +1,122 @@
+"""A SELECT over views and tables alone: evaluated once, at the clock (docs/sql.md).
+
+Its views are read in one step. Their rows and those of the tables become the tables of an engine
+of its own, which answers as it does for a standing query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from penstock.delta import EVERY_CHANGE
+from penstock.engine import blocks as b
+from penstock.engine.engine import Engine
+from penstock.errors import QueryFailed, SqlSyntaxError
+from penstock.optimizer.emit import choose_emits
+from penstock.optimizer.stats import Stats, TableStats
+from penstock.session import history
+from penstock.session.compile import Compiled, compile_select, optimise
+from penstock.session.ordering import take_off
+from penstock.session.values import literal_rows
+from penstock.sql import statements as st
+from penstock.sql.catalog import MemoryCatalog, StreamDef, TableDef, ViewDef
+from penstock.state.convert import to_arrow, to_rows
+
+if TYPE_CHECKING:
+    from penstock.session.session import Session
+
+_KEY = 1
+Contents = dict[str, pa.Table]
+"""Tables and views by name, with their rows."""
+
+
+def is_once(session: Session, statement: st.Statement) -> bool:
+    """Whether a statement is a SELECT that reads views and tables, and no stream or window."""
+    if not isinstance(statement, st.Select) or statement.history:
+        return False
+    if statement.emission != EVERY_CHANGE:
+        return False  # it has changes to emit
+    found = [session._catalog.relation(name) for name in _relations(statement.query)]
+    named = all(isinstance(relation, TableDef | ViewDef) for relation in found)
+    return bool(found) and named and not any("window" in n.meta for n in statement.query.walk())
+
+
+def _relations(query: exp.Query) -> Iterator[str]:
+    """The names in FROM, without those that WITH gives."""
+    given = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
+    tables = (table for table in query.find_all(exp.Table) if table.name.lower() not in given)
+    return (table.name for table in tables)
+
+
+def answer(session: Session, select: st.Statement) -> pa.Table:
+    """The answer of such a SELECT now."""
+    assert isinstance(select, st.Select)
+    query, ordering = take_off(select.query)
+    with session._open(), session._look():
+        names = {session._catalog.relations[n.lower()].name for n in _relations(query)}
+        catalog, tables = _as_tables(session, names)
+        compiled = compile_select(replace(select, query=query), catalog)
+        _check_parameters(compiled)
+        views = [name for name in sorted(names) if name not in tables]
+        notes = (history.note(session, session._query_info(name)) for name in views)
+        said = next(filter(None, notes), None)
+        read = session._read_at_once(views)
+    rows = tables | dict(zip(views, read(), strict=True))
+    return history.labelled(ordering.apply(_evaluate(compiled, catalog, rows)), said)
+
+
+def _as_tables(session: Session, names: set[str]) -> tuple[MemoryCatalog, Contents]:
+    """The relations as tables, in a catalog of their own; and what the tables among them hold."""
+    catalog, contents = MemoryCatalog(udfs=session._catalog.udfs), Contents()
+    for name in names:
+        found = session._catalog.relation(name)
+        assert not isinstance(found, StreamDef)
+        if isinstance(found, TableDef):
+            store = session._engine.tables[name]
+            columns = to_arrow(store.contents(), store.schema, session._engine.strings)
+            contents[name] = pa.Table.from_arrays(columns, schema=store.schema.arrow())
+            catalog.add(TableDef(name, store.schema))
+        else:
+            template = session._registry.templates[session._query_info(name).template]
+            catalog.add(TableDef(name, template.plan.schema))
+    return catalog, contents
+
+
+def _check_parameters(compiled: Compiled) -> None:
+    if compiled.explicit:
+        raise SqlSyntaxError(
+            f"parameter ${compiled.params[0].name} has no value",
+            remedy="write the value, or register standing queries with query_many(text, params)",
+        )
+
+
+def _evaluate(compiled: Compiled, catalog: MemoryCatalog, contents: Contents) -> pa.Table:
+    """Run a plan over tables once."""
+    engine = Engine()
+    engine.apply([b.AddUdf(udf) for udf in catalog.udfs.values()])
+    for name, rows in contents.items():
+        relation = catalog.relation(name)
+        assert isinstance(relation, TableDef)
+        words = to_rows(rows, relation.schema, engine.strings)
+        none = np.empty(0, np.int64)
+        engine.apply([b.AddTable(name, relation.schema), b.TableChange(name, none, words)])
+    stats = Stats(tables={name: TableStats(max(1.0, t.num_rows)) for name, t in contents.items()})
+    plan = optimise(compiled.template, stats, frozenset())
+    emits = tuple(choose_emits(plan, stats).items())
+    output = engine.apply(
+        [
+            b.AddTemplate(_KEY, plan, compiled.params, EVERY_CHANGE, emits),
+            b.AddQueries(_KEY, literal_rows(compiled.literals, engine.strings), False),
+        ]
+    )
+    for failure in output.failures:
+        raise QueryFailed(f"the query failed: {failure.reason}", remedy="correct the expression")
+    held = engine.answers(_KEY, output.added[0])
+    schema = plan.schema
+    return pa.Table.from_arrays(to_arrow(held.rows, schema, engine.strings), schema=schema.arrow())
