@@ -290,8 +290,8 @@ def test_messages_that_are_no_rows_are_kept_out(spark: SparkSession) -> None:
     found = admit(rows, JSON_SCHEMA, "at", 0, None, BEGINNING, 0)
     assert sorted(str(at) for at in found.accepted.column("at").to_pylist()) == JSON_TIMES
     assert (found.received, found.quarantined.num_rows) == (13, 10)
-    reasons = Counter(found.quarantined["_reason"].to_pylist())
-    assert reasons == {"malformed row": 7, "at is not a valid TIMESTAMP": 1, "at is NULL": 2}
+    reasons = Counter(r.split(":")[0] for r in found.quarantined["_reason"].to_pylist())
+    assert reasons == {"malformed row": 7, "at is a number, not a TIMESTAMP": 1, "at is NULL": 2}
 
 
 def test_lines_that_are_no_rows_are_kept_out(spark: SparkSession, tmp_path: Path) -> None:

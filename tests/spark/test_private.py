@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def test_nothing_listens_beyond_loopback(spark: SparkSession) -> None:
 
 def listening(process: Path) -> Iterator[str]:
     """Addresses at which a process and all that it started listen, as the kernel writes them."""
-    sockets = {str(link.readlink()) for pid in family(process) for link in links(pid)}
+    sockets = {link for pid in family(process) for link in links(pid)}
     for table in ("tcp", "tcp6"):
         for line in (process / "net" / table).read_text().splitlines()[1:]:
             fields = line.split()
@@ -73,15 +74,18 @@ def listening(process: Path) -> Iterator[str]:
                 yield fields[1].split(":")[0]
 
 
-def links(process: Path) -> list[Path]:
-    try:
-        return [link for link in (process / "fd").iterdir() if link.is_symlink()]
-    except OSError:
-        return []  # it has ended
+def links(process: Path) -> Iterator[str]:
+    """What a process has open; files and processes come and go while this looks."""
+    with suppress(OSError):
+        for link in list((process / "fd").iterdir()):
+            with suppress(OSError):
+                yield str(link.readlink())
 
 
 def family(process: Path) -> Iterator[Path]:
     yield process
-    for task in (process / "task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from family(Path("/proc", child))
+    with suppress(OSError):
+        for task in list((process / "task").iterdir()):
+            with suppress(OSError):
+                for child in (task / "children").read_text().split():
+                    yield from family(Path("/proc", child))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -227,7 +227,8 @@ def test_time_moves_on_a_silent_stream(spark: SparkSession) -> None:
     ps: Any = penstock.connect(spark=spark, shards=1)
     ps.sql("CREATE STREAM r (k INT, ts TIMESTAMP) TIMESTAMP BY ts TICK 200 MILLISECONDS")
     q = ps.query("SELECT k FROM r [RANGE 1 SECOND]")
-    ps.push("r", [{"k": 1, "ts": time.time_ns() // 1000 + 2_000_000}])  # a tick may have come
+    soon = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=2)  # a tick may have come
+    ps.push("r", [{"k": 1, "ts": soon}])
     seen = threading.Event()
     q.subscribe(lambda t: seen.set() if "delete" in t["_change_type"].to_pylist() else None)
     ps.start()
