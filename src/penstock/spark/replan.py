@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.spark.manifest import Manifests
@@ -40,9 +41,25 @@ def take_back(spark: Path, manifests: Manifests) -> bool:
 def offsets(spark: Path) -> Offsets | None:
     """The offsets of the last plan by name (by number, where sources have none); None: no plan."""
     last = max(_numbers(spark / "offsets"), default=-1)
-    if last < 0:
-        return None
-    version, _, *lines = (spark / "offsets" / str(last)).read_text().splitlines()
+    return None if last < 0 else _offsets(spark / "offsets" / str(last))
+
+
+def reads_on(spark: Path, sources: Iterable[str]) -> bool:
+    """Whether the batch that is planned and not committed may have rows of some sources."""
+    batch = planned(spark)
+    if batch is None:
+        return False
+    now, path = _offsets(spark / "offsets" / str(batch)), spark / "offsets" / str(batch - 1)
+    before = _offsets(path) if path.exists() else {}
+    return any(_value(now, name) != _value(before, name) for name in sources)
+
+
+def _value(known: Offsets, source: str) -> object:
+    return json.loads(known[source]) if source in known else None
+
+
+def _offsets(path: Path) -> Offsets:
+    version, _, *lines = path.read_text().splitlines()
     if version == "v1":
         return {str(n): line for n, line in enumerate(lines) if line != "-"}
     named = (line.partition(":") for line in lines)

@@ -61,12 +61,13 @@ class SourceFaults:
     def open(self, streams: list[str]) -> list[Slot]:
         """The sources of a start; a batch with rows of one that is paused is taken back."""
         slots = self._sources.open(streams)
-        for name, why in self._sources.paused.items():
-            if self._take_back():
-                break
+        found = self._sources.in_the_way()
+        if found is None:
+            return slots
+        if not self._take_back():
             raise SparkError(
-                f"the last batch must be run again, and stream {name} is paused: {why.reason}",
+                f"the last batch must be run again, and stream {found[0]} is paused: {found[1]}",
                 code="PS-SRC-007",
-                remedy=f"repair its source, then ALTER STREAM {name} RESUME",
+                remedy=f"repair its source, then ALTER STREAM {found[0]} RESUME",
             )
-        return slots
+        return self._sources.open(streams)  # a source of that batch alone needs no stand-in

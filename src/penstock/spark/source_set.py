@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from penstock.errors import PenstockError, StateError
 from penstock.spark.checkpoint import Checkpoint
 from penstock.spark.paused import Paused, blamed, paused_by_failure
-from penstock.spark.replan import forget_found, offsets
+from penstock.spark.replan import forget_found, offsets, reads_on
 from penstock.spark.sources import Source, source_name
 
 _REMEDY = (
@@ -134,6 +134,13 @@ class SourceSet:
     def _can_pause(self, stream: str) -> bool:
         """Whether a stand-in would leave the offset as it is, or none is needed."""
         return self.by_name or all(n in self._offsets() for n in self._spark_names(stream))
+
+    def in_the_way(self) -> tuple[str, str] | None:
+        """A paused stream of which the batch to come has rows, and why it is paused."""
+        for stream, why in list(self.paused.items()):
+            if reads_on(self._checkpoint.spark, self._spark_names(stream)):
+                return stream, why.reason
+        return None
 
     def fail(self, streams: tuple[str, ...], error: PenstockError) -> None:
         """Pause what an error names; what it found for the batch to come is found again."""

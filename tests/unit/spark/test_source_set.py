@@ -14,6 +14,7 @@ from penstock.spark.config import SparkError
 from penstock.spark.manifest import Manifest, Manifests, Mark
 from penstock.spark.paused import Paused, paused_by_failure
 from penstock.spark.replan import forget_found, offsets, planned, take_back
+from penstock.spark.source_faults import SourceFaults
 from penstock.spark.source_set import SourceSet
 from penstock.spark.sources import Source, source_name
 
@@ -204,3 +205,36 @@ def test_a_batch_is_taken_back_unless_it_was_seen(checkpoint: Checkpoint) -> Non
     assert take_back(checkpoint.spark, manifests)
     assert (planned(checkpoint.spark), manifests.find(1)) == (None, None)
     assert offsets(checkpoint.spark) == {"0": '{"entry": 1}'}
+
+
+def test_a_batch_without_rows_of_a_paused_source_is_run_again_as_it_was(
+    checkpoint: Checkpoint,
+) -> None:
+    """It may have been seen: a crash, or an error of a sink, came before its end."""
+    manifests = Manifests(checkpoint.manifests)
+    sources = SourceSet(checkpoint, {"a": NAMED, "b": NAMED})
+    faults = SourceFaults(sources, checkpoint.spark, manifests, lambda: None)
+    start(sources, last=0)
+    log, a, b = 'log:{"entry": 1}', 'penstock_a:{"logOffset": %d}', 'penstock_b:{"logOffset":%d}'
+    note_offsets(checkpoint, "v2", "{}", log, a % 1, b % 1, batch=0)
+    (checkpoint.spark / "commits").mkdir()
+    (checkpoint.spark / "commits" / "0").write_text("")
+    note_offsets(checkpoint, "v2", "{}", log, a % 2, 'penstock_b:{"logOffset": 1}', batch=1)
+    manifests.note_run(1)
+    sources.pause("b", Paused("x"))
+    assert len(faults.open(sources.begin(last=0))) == 2
+    assert planned(checkpoint.spark) == 1
+    note_offsets(checkpoint, "v2", "{}", log, a % 2, b % 2, batch=1)
+    with pytest.raises(SparkError, match=r"PS-SRC-007.*stream b is paused: x"):
+        faults.open(sources.begin(last=0))
+
+
+def test_a_source_of_the_batch_that_is_taken_back_has_no_stand_in(checkpoint: Checkpoint) -> None:
+    """It would note an offset of its own, with which the source could not go on."""
+    sources = SourceSet(checkpoint, {"a": NAMED, "b": NAMED})
+    faults = SourceFaults(sources, checkpoint.spark, Manifests(checkpoint.manifests), lambda: None)
+    start(sources, last=0)
+    note_offsets(checkpoint, "v2", "{}", 'log:{"entry": 1}', 'penstock_b:{"logOffset":0}')
+    sources.pause("b", Paused("x"))
+    assert [slot.stream for slot in faults.open(sources.begin(last=0))] == ["a"]
+    assert planned(checkpoint.spark) is None
