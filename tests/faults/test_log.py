@@ -9,7 +9,7 @@ import pytest
 from faults.books import clear_stop
 from faults.disk import full_disk
 from penstock.errors import PenstockError
-from penstock.shards.session_log import SessionLog
+from penstock.shards.session_log import SessionLog, segment_path
 
 
 def calls(log: SessionLog) -> list[bytes]:
@@ -34,6 +34,24 @@ def test_a_full_disk_ends_the_log_before_the_call(tmp_path: Path, room: int) -> 
     assert calls(log) == known
     log.append(b"fourth", b"z")
     assert calls(log) == [*known, b"fourth"]
+    log.close()
+
+
+def test_a_segment_that_cannot_be_made_ends_the_log_too(tmp_path: Path) -> None:
+    """As on a disk without room for one more file."""
+    log = SessionLog(tmp_path, segment_bytes=10)
+    log.append(b"first", b"x" * 100)
+    in_the_way = segment_path(tmp_path, 2)
+    in_the_way.mkdir()
+    for _ in range(2):
+        with pytest.raises(PenstockError) as caught:
+            log.append(b"second", b"y")
+        assert clear_stop(caught.value).code == "PS-STATE-007"
+    log.close()
+    in_the_way.rmdir()
+    log = SessionLog(tmp_path, segment_bytes=10)
+    assert log.append(b"second", b"z") == 2
+    assert calls(log) == [b"first", b"second"]
     log.close()
 
 

@@ -238,12 +238,16 @@ class SessionLog:
         if self.broken is not None:
             raise self.broken
         number = self.last + 1
-        if self._fd < 0 or self._size >= self._segment_bytes:
-            self._new_segment(number)
         crc = zlib.crc32(blocks, zlib.crc32(call))
         head = _HEADER.pack(_MAGIC, number, len(call), len(blocks), crc, 0)
         head = head[:-4] + struct.pack("<I", zlib.crc32(head[:-4]))
-        self._write(head + call + blocks)
+        try:
+            if self._fd < 0 or self._size >= self._segment_bytes:
+                self._new_segment(number)
+            self._write(head + call + blocks)
+        except OSError as error:
+            self.broken = self._cannot_be_written(error)
+            raise self.broken from error
         self.last = number
         return number
 
@@ -254,21 +258,22 @@ class SessionLog:
                 view = view[os.write(self._fd, view) :]
             if self._sync:
                 os.fsync(self._fd)
-        except OSError as error:
+        except OSError:
             os.ftruncate(self._fd, self._size)  # what is half there would be in the way
-            self.broken = StateError(
-                f"the log in {self.directory} cannot be written: {error}",
-                code="PS-STATE-007",
-                remedy="make room, close the session and connect() again: all calls before this "
-                "one are kept",
-            )
-            raise self.broken from error
+            raise
         self._size += len(data)
 
+    def _cannot_be_written(self, error: OSError) -> StateError:
+        return StateError(
+            f"the log in {self.directory} cannot be written: {error}",
+            code="PS-STATE-007",
+            remedy="make room, close the session and connect() again: all calls before this "
+            "one are kept",
+        )
+
     def _new_segment(self, first: int) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
         path = segment_path(self.directory, first)
+        self.close()
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         self._size = 0
         if self._sync:
