@@ -7,6 +7,7 @@ says how many there were and how far time has come.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ from penstock.shards.prefilter import (
 from penstock.sharing.registry import Chosen, QueryInfo
 from penstock.spark.change_frames import QueryNames
 from penstock.spark.checkpoint import check_shards
-from penstock.spark.config import build_session
+from penstock.spark.config import build_session, is_running
 from penstock.spark.job import SparkJob
 from penstock.spark.sinks import FunctionSink, SinkSpec, SparkSinks
 from penstock.spark.sources import Source, checked_frame, frame_columns
@@ -73,8 +74,8 @@ class OnSpark(ShardedSession):
     ) -> None:
         if checkpoint is not None and shards is not None:
             check_shards(checkpoint, shards)  # before a JVM is started for nothing
+        self._own_spark = spark is None and not is_running()  # another's goes on after close()
         self._spark = build_session(master, spark, spark_options)
-        self._own_spark = spark is None
         self._frames: dict[str, Source] = {}
         self._functions: list[Sink] = []  # of foreach_batch(); a new process gives them again
         self._retired: list[tuple[int, e.Deploy]] = []
@@ -90,22 +91,25 @@ class OnSpark(ShardedSession):
                 intakes=self._intakes, sinks=self._spark_sinks, wanted=self._wanted,
             )  # fmt: skip
 
-        super().__init__(make, **options)
-        self._spark_job: SparkJob = self._job  # type: ignore[assignment]
-        self._spark_sinks.checkpoint = self._spark_job.id
-        self._durable = checkpoint is not None
-        self._vault = Vault(self._spark_job.path)
-        self._kept_out = KeptOut(self._spark_job.path)
-        self._views = ViewStore(
-            self._spark_job.path / "views.duckdb" if self._durable else None, self._spark_job.id
-        )
-        if self._durable:
-            try:
-                self._restore()
-            except BaseException:
-                self._let_go()
-                raise
+        try:
+            super().__init__(make, **options)
+            self._spark_job: SparkJob = self._job  # type: ignore[assignment]
+            self._take_up(checkpoint is not None)
+        except BaseException:
+            at_exit.let_go(self)
+            raise
         at_exit.remember(self)
+
+    def _take_up(self, durable: bool) -> None:
+        """Open what the directory of the job holds."""
+        path, name = self._spark_job.path, self._spark_job.id
+        self._spark_sinks.checkpoint = name
+        self._durable = durable
+        self._vault = Vault(path)
+        self._kept_out = KeptOut(path)
+        self._views = ViewStore(path / "views.duckdb" if durable else None, name)
+        if durable:
+            self._restore()
 
     # ---- streams ---------------------------------------------------------------------
     def _is_external(self, stream: str) -> bool:
@@ -375,24 +379,17 @@ class OnSpark(ShardedSession):
         """Finish what was begun, stop the job, write the checkpoint, close the sinks."""
         if self._closed:
             return
-        try:
+        with ExitStack() as last:  # whatever fails, the rest is done
+            last.callback(at_exit.let_go, self)
+            last.callback(self._close_sinks)
+            last.callback(self.stop)
             self._spark_job.finish()
-        finally:
-            self.stop()
-            self._closed = True
-            for _, sink in self._sinks.values():
-                sink.close()
-            self._sinks.clear()
-            self._let_go()
 
-    def _let_go(self) -> None:
-        """Let others have the checkpoint."""
-        at_exit.forget(self)
-        self._views.shut()
-        del self._views  # Spark's callbacks hold this session; DuckDB minds being held at exit
-        self._job.close()
-        if self._own_spark:
-            self._spark.stop()
+    def _close_sinks(self) -> None:
+        self._closed = True
+        for _, sink in self._sinks.values():
+            sink.close()
+        self._sinks.clear()
 
     def _save(self) -> None:
         if self._durable and not self._spark_job.broken:

@@ -78,7 +78,7 @@ def build_session(
     """The user's session, checked, or one of our own."""
     if spark is not None:
         return check_workers(_check(spark))
-    if SparkContext._active_spark_context is not None:
+    if is_running():
         return check_workers(_check(SparkSession.builder.getOrCreate()))
     _check_java()
     master = _retrying(master)
@@ -104,6 +104,11 @@ def build_session(
         return made
     except Exception as error:
         raise _not_started(error, log) from None
+
+
+def is_running() -> bool:
+    """Whether this process has a Spark already."""
+    return SparkContext._active_spark_context is not None
 
 
 def _private_folder() -> str:

@@ -324,11 +324,13 @@ class SparkJob:
 
     def close(self) -> None:
         """Stop for good."""
-        self.stop()
-        self._log.close()
-        if self._checkpoint.temporary:
-            shutil.rmtree(self._arenas(), ignore_errors=True)
-        self._checkpoint.close()
+        try:
+            self.stop()
+            if self._checkpoint.temporary:
+                shutil.rmtree(self._arenas(), ignore_errors=True)
+        finally:  # also if Spark is gone
+            self._log.close()
+            self._checkpoint.close()
 
     # ---- a batch ---------------------------------------------------------------------
     def _run(self, frame: DataFrame, number: int) -> None:

@@ -248,9 +248,9 @@ class Streaming:
             self._stopping = True
             self.changed.wait_for(lambda: not self._busy, _PATIENCE)
         until = time.monotonic() + _PATIENCE
-        while query.isActive and not self._settled() and time.monotonic() < until:
-            time.sleep(0.01)  # else the last batch will be delivered again
         with translated():
+            while query.isActive and not self._settled() and time.monotonic() < until:
+                time.sleep(0.01)  # else the last batch will be delivered again
             query.stop()
         self.query = None
 
