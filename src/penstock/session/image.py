@@ -17,6 +17,7 @@ from penstock.delta import I64
 from penstock.errors import StateError
 from penstock.roomy import roomy
 from penstock.session import registration, snapshot
+from penstock.session.directory import writing
 from penstock.session.inbox import Leaving
 from penstock.session.placement import Deployed
 from penstock.session.readers import Readers
@@ -72,7 +73,9 @@ def save(session: OnSpark, directory: Path) -> int:
         session._retired,
         [(gone.entry, gone.readers.group, gone.places) for gone in session._leaving],
     )
-    write_sealed(directory / _FILE, dumps(made))
+    data = dumps(made)
+    with writing(directory):
+        write_sealed(directory / _FILE, data)
     return made.entry
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from penstock import secret
 from penstock.errors import StateError
+from penstock.session.directory import writing
 from penstock.sql import statements as st
 from penstock.state.private import make_private
 
@@ -87,10 +88,14 @@ class Vault:
     def _save(self) -> None:
         if self._directory is None:
             return
-        make_private(self._directory)
-        staged = self._directory / f"{_FILE}.{os.getpid()}"
+        with writing(self._directory):
+            self._write(self._directory)
+
+    def _write(self, directory: Path) -> None:
+        make_private(directory)
+        staged = directory / f"{_FILE}.{os.getpid()}"
         with open(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump({"salt": self._salt, "secrets": self._kept}, file)
             file.flush()
             os.fsync(file.fileno())
-        staged.replace(self._directory / _FILE)
+        staged.replace(directory / _FILE)

@@ -57,10 +57,7 @@ class Checkpoint:
                 self._lock.release()
                 raise
         except OSError as error:
-            raise StateError(
-                f"{self.path} cannot hold a checkpoint: {error.strerror}",
-                remedy="name a directory that can be made and written",
-            ) from error
+            raise self._cannot_hold(error) from error
 
     @property
     def log(self) -> Path:
@@ -106,8 +103,17 @@ class Checkpoint:
     def _write(self, identity: Identity) -> None:
         staged = self.path / "penstock.json.new"
         told = asdict(identity)
-        staged.write_text(json.dumps({**told, "checksum": _checksum(told)}, indent=1))
-        staged.replace(self.path / "penstock.json")
+        try:
+            staged.write_text(json.dumps({**told, "checksum": _checksum(told)}, indent=1))
+            staged.replace(self.path / "penstock.json")
+        except OSError as error:
+            raise self._cannot_hold(error) from error
+
+    def _cannot_hold(self, error: OSError) -> StateError:
+        return StateError(
+            f"{self.path} cannot hold a checkpoint: {error.strerror}",
+            remedy="name a directory that can be made and written",
+        )
 
     def note_sources(self, sources: tuple[str, ...], named: bool) -> None:
         """The external sources of a start; if Spark counts them, they stay the same."""
@@ -123,8 +129,9 @@ class Checkpoint:
                 "with a DataFrame whose sources have no names",
             )
         if known.sources != sources:
-            self.identity = replace(known, sources=sources)
-            self._write(self.identity)
+            changed = replace(known, sources=sources)
+            self._write(changed)
+            self.identity = changed
 
     def drop_source(self, stream: str, entry: int) -> None:
         """A stream was dropped; its source keeps its number, where Spark counts sources."""
@@ -135,8 +142,9 @@ class Checkpoint:
         if sources is not None and known.by_name:
             sources = tuple(name for name in sources if name != stream)
         dropped = {**known.dropped, stream: entry}
-        self.identity = replace(known, sources=sources, dropped=dropped)
-        self._write(self.identity)
+        changed = replace(known, sources=sources, dropped=dropped)
+        self._write(changed)
+        self.identity = changed
 
     def close(self) -> None:
         """Let others have it; a temporary directory goes."""

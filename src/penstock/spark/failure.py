@@ -34,6 +34,7 @@ _GONE = re.compile(
     r"Error while obtaining a new communication channel|trying to connect to the Java server"
 )
 """What py4j says when there is no Java to talk to."""
+_START_AGAIN = "remove the cause and start again: the checkpoint is good"
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ")
 """Spark's name of an error: the message after it was written for users."""
 
@@ -63,8 +64,18 @@ def essential(text: str) -> PenstockError:
         return _damaged(text, said)
     if _GONE.search(text):
         return _gone()
-    remedy = f"remove the cause and start again: the checkpoint is good{log_remedy()}"
+    remedy = _START_AGAIN + log_remedy()
     return SparkError(f"the job failed: {said}", code="PS-SPARK-002", remedy=remedy)
+
+
+def ours(error: Exception) -> PenstockError:
+    """An error of a batch as one of ours: of a disk that is full, say."""
+    if isinstance(error, PenstockError):
+        return error
+    said = f"the job failed: {type(error).__name__}: {error}"
+    made = SparkError(said, code="PS-SPARK-002", remedy=_START_AGAIN)
+    made.__cause__ = error
+    return made
 
 
 def _gone() -> SparkError:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark.config import SparkError
-from penstock.spark.failure import passes, translated
+from penstock.spark.failure import ours, passes, translated
 from penstock.spark.source_set import SourceSet
 
 _PATIENCE = 30.0
@@ -112,7 +112,7 @@ class Streaming:
                     raise error
                 self._start_query()
             except Exception as found:
-                self._error = self._error or found
+                self._error = self._error or ours(found)
         with self.changed:
             self.changed.notify_all()
 
@@ -148,7 +148,7 @@ class Streaming:
                     self._stop_query()
                     self._start_query()
         except Exception as error:
-            self._error = self._error or error
+            self._error = self._error or ours(error)
         finally:
             with self.changed:
                 self._renewal = None
@@ -178,7 +178,7 @@ class Streaming:
                 if self._blame(error):
                     self._fault = error
                 elif not passes(error):
-                    self._error = self._error or error
+                    self._error = self._error or ours(error)
             raise
         finally:
             with self.changed:

@@ -117,3 +117,11 @@ def test_a_query_that_somebody_else_stops_is_a_dead_job(job: Job) -> None:
     with pytest.raises(SparkError, match=r"PS-RUN-005.*by somebody else"):
         job.streaming.wait(1)
     assert job.streaming.dead
+
+
+def test_what_is_no_error_of_ours_is_told_as_one(job: Job) -> None:
+    job.streaming.start()
+    with pytest.raises(OSError, match="no room"), job.streaming.batch():
+        raise OSError("no room for a manifest")
+    with pytest.raises(SparkError, match=r"PS-SPARK-002.*OSError: no room for a manifest"):
+        job.streaming.check()
