@@ -64,7 +64,7 @@ class SourceSet:
     # ---- coming and going ------------------------------------------------------------
     def add(self, stream: str, source: Source, entry: int) -> None:
         """A source whose stream an entry declares."""
-        why = self._why_not(stream, source)
+        why = self._why_not(stream, source, entry)
         if why:
             raise StateError(
                 f"stream {stream} comes after the job was started, and cannot join it: {why}",
@@ -74,11 +74,12 @@ class SourceSet:
         self._sources[stream] = source
         self._declared[stream] = entry
 
-    def _why_not(self, stream: str, source: Source) -> str:
+    def _why_not(self, stream: str, source: Source, entry: int) -> str:
         identity = self._checkpoint.identity
         if identity.sources is None:
             return ""
-        known = stream in identity.sources and stream not in identity.dropped
+        gone = identity.dropped.get(stream, entry) < entry  # else the log comes to that yet
+        known = stream in identity.sources and not gone
         if known or (identity.by_name and source.can_be_named()):
             return ""
         if not identity.by_name:

@@ -238,3 +238,16 @@ def test_a_source_of_the_batch_that_is_taken_back_has_no_stand_in(checkpoint: Ch
     sources.pause("b", Paused("x"))
     assert [slot.stream for slot in faults.open(sources.begin(last=0))] == ["a"]
     assert planned(checkpoint.spark) is None
+
+
+def test_the_log_declares_again_what_it_drops_later(checkpoint: Checkpoint) -> None:
+    """As after a kill: the directory knows of the drop when the log is only at the declaration."""
+    sources = SourceSet(checkpoint, {"a": NAMED, "f": Unnamed(cast(Any, object()))})
+    start(sources, last=0)
+    sources.drop("a", 7)
+    again = SourceSet(checkpoint, {"f": Unnamed(cast(Any, object()))})
+    again.add("a", NAMED, 2)
+    again.drop("a", 7)
+    assert "a" not in again
+    with pytest.raises(StateError, match="PS-STATE-008"):
+        again.add("a", NAMED, 8)
