@@ -78,7 +78,7 @@ def pause(session: OnSpark, stream: str, paused: bool) -> None:
 def pause_again(session: OnSpark) -> None:
     """What the user paused in a former process stays so."""
     for name, meter in session._meters.items():
-        if meter.source.is_off and name in session._frames:
+        if meter.source.is_off:  # also one that waits for its DataFrame
             session._spark_job.pause(name)
 
 

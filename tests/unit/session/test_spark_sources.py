@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.session import spark_sources
+from penstock.session.source_state import BY_USER, SourceState
 
 
 def test_what_failed_is_looked_at_again_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +22,16 @@ def test_what_failed_is_looked_at_again_in_the_background(monkeypatch: pytest.Mo
     retrying.end()
     retrying._thread.join(10)
     assert not retrying._thread.is_alive()
+
+
+def test_a_source_that_was_paused_is_so_before_its_frame_comes() -> None:
+    paused: list[str] = []
+    meters = {
+        name: SimpleNamespace(source=SourceState(paused=why))
+        for name, why in {"f": BY_USER, "g": "", "h": "it failed"}.items()
+    }
+    job = SimpleNamespace(pause=paused.append)
+    spark_sources.pause_again(
+        cast(Any, SimpleNamespace(_meters=meters, _frames={}, _spark_job=job))
+    )
+    assert paused == ["f"]
