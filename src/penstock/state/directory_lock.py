@@ -27,9 +27,16 @@ class DirectoryLock:
             holder = _read(lock)
             os.close(lock)
             raise _in_use(directory, holder) from error
-        self.release = weakref.finalize(self, os.close, lock)
+        self.release = weakref.finalize(self, _release, lock, os.getpid())
         os.truncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+
+def _release(lock: int, holder: int) -> None:
+    """Let others have it, also while a process that was forked meanwhile has the file open."""
+    if os.getpid() == holder:
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)
 
 
 def _read(lock: int) -> str:

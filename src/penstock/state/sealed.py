@@ -7,6 +7,7 @@ Whoever reads it gets the bytes that were written, or a StateError that names th
 from __future__ import annotations
 
 import os
+import pickle
 import struct
 import zlib
 from collections.abc import Iterator
@@ -26,6 +27,12 @@ def sealed(data: bytes) -> bytes:
 
 def unsealed(whole: bytes, path: Path) -> bytes:
     """The data of a sealed file."""
+    if whole[:1] == pickle.PROTO:
+        raise StateError(
+            f"{path} was written by an earlier version, whose files have no checksums",
+            code="PS-STATE-002",
+            remedy="open it with that version, or start from an empty checkpoint",
+        )
     if len(whole) < _SEAL.size or whole[:4] != _MAGIC:
         raise damaged(path, "it does not begin as a file of this version does")
     _, size, crc = _SEAL.unpack_from(whole)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -97,6 +99,25 @@ def test_a_session_that_cannot_be_read_leaves_no_lock(tmp_path):
     for _ in range(2):
         with pytest.raises(StateError, match="PS-STATE-003"):
             penstock.connect(runner="inprocess", checkpoint=tmp_path)
+
+
+def test_a_session_of_an_earlier_version_is_told_as_such(tmp_path):
+    (tmp_path / "session.pickle").write_bytes(pickle.dumps({"version": "0.1"}))
+    with pytest.raises(StateError, match=r"PS-STATE-002.*earlier version"):
+        penstock.connect(runner="inprocess", checkpoint=tmp_path)
+
+
+def test_a_process_forked_meanwhile_keeps_no_lock(tmp_path):
+    first = penstock.connect(runner="inprocess", checkpoint=tmp_path)
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        first.close()
+        penstock.connect(runner="inprocess", checkpoint=tmp_path).close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 HOLD = """
