@@ -6,13 +6,14 @@ and rows kept out are those of the stream that was declared when the batch ended
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.shards import wire
+from penstock.shards.messages import Counts
 from penstock.spark.manifest import Mark
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ def take_counts(session: OnSpark, status: dict[str, Any], entry: int) -> None:
             session._meters[stream].add_counts(
                 counts.received, counts.accepted, counts.late, counts.quarantined
             )
-    for stream, mark in status["watermarks"].items():
+    _pass_by(session, status["watermarks"], entry)
+
+
+def _pass_by(session: OnSpark, watermarks: Mapping[str, int], entry: int) -> None:
+    """What streams have brought went to the shards."""
+    for stream, mark in watermarks.items():
         source = session._engine.sources.get(stream)
         there = _is_there(session, stream, entry) and session._is_external(stream)
         if source is not None and mark != BEGINNING and there:
@@ -48,9 +54,11 @@ def take_counts(session: OnSpark, status: dict[str, Any], entry: int) -> None:
 
 
 def restore(session: OnSpark, mark: Mark) -> None:
-    """The counts of a former process."""
-    for stream, counts in mark.counts.items():
-        if _is_there(session, stream, mark.last):
-            meter = session._meters[stream]
+    """The counts and times of a former process; a batch that is not marked as done comes again."""
+    for stream, meter in session._meters.items():
+        if session._is_external(stream):
+            there = _is_there(session, stream, mark.last)
+            counts = mark.counts.get(stream, Counts()) if there else Counts()
             meter.received, meter.accepted = counts.received, counts.accepted
             meter.late_rows, meter.quarantined = counts.late, counts.quarantined
+    _pass_by(session, mark.watermarks, mark.last)

@@ -41,16 +41,22 @@ def set_retain(session: Session, statement: SetRetain) -> None:
         retain = None
     else:
         retain = length.resolve(stream.unit_time, "RETAIN")
-    meter, source = session._meters[stream.name], session._engine.sources[stream.name]
-    if source.discarded and not _is_all_there(source, meter):
-        mark = source.watermark
-        kept = mark - source.retain if source.retain else mark + 1
-        meter.retained_from = max(kept, meter.retained_from or kept)
-        meter.retained_at = session._unseen(stream.name)
+    meter = session._meters[stream.name]
+    since = session._note(lambda: _kept_since(session, stream.name))  # what it was, when repeated
+    meter.retained_from, meter.retained_at = since
     changed = replace(stream, retain=retain)
     session._catalog.add(changed)
     meter.stream, meter.altered = changed, True
     session._apply([b.SetRetain(stream.name, retain or 0)])
+
+
+def _kept_since(session: Session, stream: str) -> tuple[int | None, int | None]:
+    """From when on a stream has all that a RETAIN set now asks for, and the entry that tells."""
+    meter, source = session._meters[stream], session._engine.sources[stream]
+    if not source.discarded or _is_all_there(source, meter):
+        return meter.retained_from, meter.retained_at
+    kept = source.watermark - source.retain if source.retain else source.watermark + 1
+    return max(kept, meter.retained_from or kept), session._unseen(stream)
 
 
 def settle(session: Session, entry: int) -> None:

@@ -416,3 +416,4 @@ class OnSpark(ShardedSession):
         self._views.forget_stale(done)
         self._pushed = {n: rows for n, rows in self._pushed.items() if n > job.mark.last}
         counting.restore(self, job.mark)
+        history.settle(self, job.mark.last)

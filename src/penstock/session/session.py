@@ -241,7 +241,11 @@ class Session:
 
     def _standing(self) -> Standing:
         """What names mean to a query that is registered now."""
-        return Standing(self, {})
+        return Standing(self, self._note(dict))
+
+    def _note(self, make: Callable[[], Any]) -> Any:
+        """What `make` gives; a call that is repeated after a restart gets what it got."""
+        return make()
 
     def _has_rows(self, stream: str) -> bool:
         """Whether a stream may have brought rows."""

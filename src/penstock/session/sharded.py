@@ -34,7 +34,6 @@ from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.session import Session
 from penstock.session.snapshot import Snapshot
-from penstock.session.standing import Standing
 from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.job import Batch, Job
@@ -218,10 +217,6 @@ class ShardedSession(Session):
         with self._open():
             self._begin("advance", stream, ts)
             super().advance(stream, ts)
-
-    def _standing(self) -> Standing:
-        """A call that is repeated reads views as it did."""
-        return Standing(self, self._note(dict))
 
     def _new_template(
         self, known: TemplateInfo | None, compiled: Compiled, emission: Emission

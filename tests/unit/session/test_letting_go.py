@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JNetworkError
 
 from penstock.errors import StateError
-from penstock.session import on_spark
+from penstock.session import counting, on_spark
 from penstock.session.on_spark import OnSpark
+from penstock.shards.messages import Counts
 from penstock.spark.config import SparkError
+from penstock.spark.manifest import Mark
+from penstock.spark.sources import Source
 
 
 class Gone:
@@ -72,3 +75,54 @@ def test_a_spark_that_was_there_before_is_not_stopped(
     monkeypatch.setattr(on_spark, "is_running", lambda: True)
     OnSpark(checkpoint=tmp_path, shards=1).close()
     assert gone.stopped == 0
+
+
+def test_files_that_cannot_be_written_are_told_as_ours(tmp_path: Path, gone: Gone) -> None:
+    session: Any = OnSpark(checkpoint=tmp_path, shards=1)
+    session.sql("CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts")
+    for file in ("session.pickle", "secrets.json", "penstock.json.new"):
+        (tmp_path / file).mkdir()
+    (tmp_path / "session.pickle" / "in the way").touch()
+    with pytest.raises(StateError, match="cannot hold a checkpoint"):
+        session.stop()
+    with pytest.raises(StateError, match="cannot hold a checkpoint"):
+        session.sql("CREATE SINK o FROM v INTO kafka OPTIONS (password 'x')")
+    with pytest.raises(StateError, match="cannot hold a checkpoint"):
+        session._spark_job._sources.begin(1)
+    assert session._spark_job._checkpoint.identity.sources is None
+    with pytest.raises(StateError, match="cannot hold a checkpoint"):
+        session.close()
+    (tmp_path / "session.pickle" / "in the way").unlink()
+    for file in ("session.pickle", "secrets.json", "penstock.json.new"):
+        (tmp_path / file).rmdir()
+    again: Any = OnSpark(checkpoint=tmp_path, shards=1)
+    assert again.sql("SHOW STREAMS").num_rows == 1
+    again.close()
+
+
+def test_a_kill_forgets_no_time_and_counts_nothing_twice(tmp_path: Path, gone: Gone) -> None:
+    """Of external streams, the log says nothing: the mark of the last batch does."""
+    session: Any = OnSpark(checkpoint=tmp_path / "cp", shards=1)
+    for name in "ab":
+        session._frames[name] = Source(cast(Any, None), under=lambda name: cast(Any, None))
+        session.sql(f"CREATE STREAM {name} (k INT, ts BIGINT) TIMESTAMP BY ts FROM dataframe")
+    last = session._spark_job.next_entry - 1
+    status = {"counts": {"b": Counts(3, 3)}, "watermarks": {"b": 9}}
+    counting.take_counts(session, status, last)  # of a batch that was not marked as done
+    session._save()
+    status = {"counts": {"a": Counts(5, 4, 1)}, "watermarks": {"a": 70}}
+    counting.take_counts(session, status, last)
+    session.sql("ALTER STREAM a SET RETAIN 50")
+    since = session._meters["a"].retained_from
+    mark = Mark(0, last, {"a": 70}, {"a": Counts(5, 4, 1)})
+    session._spark_job._manifests.finish(mark)
+    (session._spark_job.path / "spark" / "offsets").mkdir(parents=True)
+    session._durable = False  # no image of the end
+    session.close()
+    again: Any = OnSpark(checkpoint=tmp_path / "cp", shards=1)
+    meters = again._meters
+    assert (meters["a"].received, meters["a"].late_rows, meters["b"].received) == (5, 1, 0)
+    assert again._engine.sources["a"].watermark == 70
+    assert again._engine.sources["a"].discarded == 4  # so that no history is promised of them
+    assert meters["a"].retained_from == since == 71
+    again.close()
