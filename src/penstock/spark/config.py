@@ -10,6 +10,7 @@ import atexit
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -97,13 +98,25 @@ def build_session(
             with log.open("ab") as file:
                 gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway, conf=conf)
-        made = SparkSession.builder.config(conf=conf).getOrCreate()
+        with _own_interrupts():
+            made = SparkSession.builder.config(conf=conf).getOrCreate()
         if kept is None:
             atexit.register(log.unlink, missing_ok=True)
         threading.Thread(target=_call_daemon, args=(made,), daemon=True).start()
         return made
     except Exception as error:
         raise _not_started(error, log) from None
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Ctrl-C ends the call that waits; Spark would have it cancel the batch, and so end the job."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def is_running() -> bool:

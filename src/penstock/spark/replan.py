@@ -68,7 +68,10 @@ def _offsets(path: Path) -> Offsets:
 
 def forget_found(spark: Path, source: str, offset: str | None) -> None:
     """Let a source of files look again for what it has found after an offset."""
-    kept = -1 if offset is None else int(json.loads(offset).get("logOffset", 1 << 62))
+    found = {"logOffset": -1} if offset is None else json.loads(offset)
+    if not isinstance(found, dict) or "logOffset" not in found:
+        return  # it is no source of files
+    kept = int(found["logOffset"])
     for path in (spark / "sources" / source).glob("[0-9]*"):
         if int(path.name.split(".")[0]) > kept:
             _keep_lines(path, kept)

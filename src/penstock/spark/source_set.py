@@ -43,6 +43,7 @@ class SourceSet:
         self._checkpoint = checkpoint
         self._sources = sources
         self._declared = dict.fromkeys(sources, 0)
+        self._former: dict[str, list[Source]] = {}  # of the same streams: frames given again
         self._read: dict[str, Source | None] = {}  # of the query that runs; None: stand-ins
         self._failures: dict[str, int] = {}  # one after another, of each stream
         self.paused: dict[str, Paused] = {}
@@ -71,6 +72,8 @@ class SourceSet:
                 code="PS-STATE-008",
                 remedy=_REMEDY,
             )
+        if stream in self._sources:
+            self._former.setdefault(stream, []).append(self._sources[stream])
         self._sources[stream] = source
         self._declared[stream] = entry
 
@@ -98,7 +101,7 @@ class SourceSet:
     def drop(self, stream: str, entry: int) -> None:
         """The stream is gone; one that has its name later is another."""
         self._checkpoint.drop_source(stream, entry)
-        for books in (self._sources, self._declared, self._failures, self.paused):
+        for books in (self._sources, self._declared, self._former, self._failures, self.paused):
             books.pop(stream, None)
 
     # ---- pausing ---------------------------------------------------------------------
@@ -210,12 +213,19 @@ class SourceSet:
                 if not self._can_pause(stream):
                     raise
                 self.fail((stream,), error)
+        elif source is not None and not self._can_pause(stream):
+            raise StateError(
+                f"stream {stream} is paused, but was never read, and the job has a DataFrame "
+                "whose sources have no names",
+                code="PS-STATE-008",
+                remedy=f"ALTER STREAM {stream} RESUME; pause it when it has brought rows",
+            )
         return Slot(stream, names if self.by_name else (None,) * len(names), None, None)
 
     def reads(self, stream: str) -> bool:
-        """Whether the running query reads the source that the stream has now."""
-        source = self._sources.get(stream)
-        return source is not None and self._read.get(stream) is source
+        """Whether the running query reads the stream, not one that had its name before."""
+        own = [s for s in (self._sources.get(stream), *self._former.get(stream, ())) if s]
+        return any(self._read.get(stream) is source for source in own)
 
     def waits_for(self) -> int | None:
         """The entry after which the query must start again to read all, and no more than that."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
+from penstock.spark import config
 from penstock.spark.config import SparkError, _retrying, build_session, log_remedy
 
 
@@ -73,3 +75,11 @@ def test_what_is_no_session_is_refused() -> None:
 )
 def test_local_masters_run_failed_tasks_again(master: str | None, used: str) -> None:
     assert _retrying(master) == used
+
+
+def test_spark_does_not_take_ctrl_c() -> None:
+    """It would cancel the batch that runs, and so end the job."""
+    mine = signal.getsignal(signal.SIGINT)
+    with config._own_interrupts():
+        signal.signal(signal.SIGINT, lambda *_: None)
+    assert signal.getsignal(signal.SIGINT) is mine

@@ -183,6 +183,9 @@ def test_what_a_source_found_is_found_again(tmp_path: Path) -> None:
     (notes / "9.compact").write_text("\n".join(["v1", *(line % (n, n) for n in range(10))]))
     (notes / "10").write_text(f"v1\n{line % (10, 10)}")
     (notes / ".10.crc").write_text("")
+    for other in ("5", '{"t": {"0": 3}}'):
+        forget_found(tmp_path, "s", other)  # as sources have that are not of files
+    assert (notes / "10").read_text() != "v1"
     forget_found(tmp_path, "s", '{"logOffset": 8}')
     assert (notes / "9.compact").read_text().splitlines()[1:] == [line % (n, n) for n in range(9)]
     assert [path.name for path in sorted(notes.iterdir())] == ["10", "9.compact"]
@@ -251,3 +254,25 @@ def test_the_log_declares_again_what_it_drops_later(checkpoint: Checkpoint) -> N
     assert "a" not in again
     with pytest.raises(StateError, match="PS-STATE-008"):
         again.add("a", NAMED, 8)
+
+
+def test_a_frame_given_again_is_the_same_stream(checkpoint: Checkpoint) -> None:
+    """Until the next start the query reads the former one, whose rows are taken in."""
+    sources = SourceSet(checkpoint, {"a": NAMED})
+    start(sources, last=0)
+    sources.add("a", Source(NO_FRAME, under=lambda name: NO_FRAME, place="/in"), 3)
+    assert sources.reads("a")
+    assert sources.waits_for() == 0
+    sources.drop("a", 4)
+    sources.add("a", NAMED, 5)
+    sources._read["a"] = Source(NO_FRAME, place="/other")
+    assert not sources.reads("a")
+
+
+def test_a_stand_in_needs_an_offset_where_sources_have_numbers(checkpoint: Checkpoint) -> None:
+    sources = SourceSet(checkpoint, {"a": NAMED, "f": Unnamed(cast(Any, object()))})
+    sources.pause("a", Paused("x"))
+    with pytest.raises(StateError, match=r"PS-STATE-008.*a is paused, but was never read"):
+        start(sources, last=0)
+    note_offsets(checkpoint, "v1", "{}", '{"entry": 1}', '{"logOffset":3}', "-")
+    assert start(sources, last=0) == ["f"]
