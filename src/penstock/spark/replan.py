@@ -55,7 +55,16 @@ def reads_on(spark: Path, sources: Iterable[str]) -> bool:
 
 
 def _value(known: Offsets, source: str) -> object:
-    return json.loads(known[source]) if source in known else None
+    """An offset, however it is spaced: a stand-in writes it again in its own way."""
+    return _parsed(known[source]) if source in known else None
+
+
+def _parsed(offset: str) -> object:
+    """What an offset says; its text if it is not JSON, which sources of others may write."""
+    try:
+        return json.loads(offset)
+    except ValueError:
+        return offset
 
 
 def _offsets(path: Path) -> Offsets:
@@ -68,7 +77,7 @@ def _offsets(path: Path) -> Offsets:
 
 def forget_found(spark: Path, source: str, offset: str | None) -> None:
     """Let a source of files look again for what it has found after an offset."""
-    found = {"logOffset": -1} if offset is None else json.loads(offset)
+    found = {"logOffset": -1} if offset is None else _parsed(offset)
     if not isinstance(found, dict) or "logOffset" not in found:
         return  # it is no source of files
     kept = int(found["logOffset"])

@@ -183,7 +183,7 @@ def test_what_a_source_found_is_found_again(tmp_path: Path) -> None:
     (notes / "9.compact").write_text("\n".join(["v1", *(line % (n, n) for n in range(10))]))
     (notes / "10").write_text(f"v1\n{line % (10, 10)}")
     (notes / ".10.crc").write_text("")
-    for other in ("5", '{"t": {"0": 3}}'):
+    for other in ("5", '{"t": {"0": 3}}', "at 7"):
         forget_found(tmp_path, "s", other)  # as sources have that are not of files
     assert (notes / "10").read_text() != "v1"
     forget_found(tmp_path, "s", '{"logOffset": 8}')
