@@ -354,9 +354,11 @@ class SparkJob:
         if number > self._mark.batch:
             statuses = [wire.loads(r.data) for r in results if r.kind == "status"]
             mark = self._mark.without(self._noted.dropped(manifest.last))
-            self._mark = mark.after(number, manifest.last, statuses)
-            self._manifests.finish(self._mark)
-            self._noted.forget(manifest.last)
+            mark = mark.after(number, manifest.last, statuses)
+            self._manifests.finish(mark)
+            self._mark = mark  # if it could not be written, the batch comes again
+            with self._changed:  # calls note more at any time
+                self._noted.forget(manifest.last)
             self._sources.went_well()
         self._streaming.reach(manifest.last)
 

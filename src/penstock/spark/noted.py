@@ -44,18 +44,19 @@ class Noted:
 
     def dropped(self, last: int) -> set[str]:
         """What the entries up to `last` drop."""
-        return {name for entry, name in self._drops.items() if entry <= last}
+        return {name for entry, name in list(self._drops.items()) if entry <= last}
 
     def forget(self, last: int) -> None:
         """The batch that ends with an entry is done."""
         self._drops = {entry: name for entry, name in self._drops.items() if entry > last}
+        self._by_entry = {entry: beats for entry, beats in self._by_entry.items() if entry > last}
 
     def apply(
         self, first: int, last: int, watermarks: dict[str, int], streams: Container[str]
     ) -> None:
-        """Move watermarks by the heartbeats of a batch, and forget them."""
-        for entry in sorted(e for e in self._by_entry if e <= last):
-            for beat in self._by_entry.pop(entry):
-                if beat.stream in streams and entry >= first:
+        """Move watermarks by the heartbeats of a batch."""
+        for entry in sorted(e for e in self._by_entry if first <= e <= last):
+            for beat in self._by_entry[entry]:
+                if beat.stream in streams:
                     known = watermarks.get(beat.stream, beat.watermark)
                     watermarks[beat.stream] = max(known, beat.watermark)
