@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -172,12 +173,19 @@ def let_listeners_go(session: Session) -> None:
     session._listeners = [pair for pair in session._listeners if pair[0].there]
 
 
+def _in_main_thread() -> bool:
+    """Whether sys.exit() ends the program here."""
+    return threading.current_thread() is threading.main_thread()
+
+
 def call(callback: Callback, table: pa.Table, name: str) -> list[PenstockError]:
     """Hand changes to a subscriber, if there are any; what it raised."""
     try:
         if table.num_rows:
             callback(table)
-    except Exception as error:  # one subscriber must not starve the others
+    except (Exception, SystemExit) as error:  # one subscriber must not starve the others
+        if isinstance(error, SystemExit) and _in_main_thread():
+            raise  # elsewhere it would end a thread of Spark's, not the program
         said = PenstockError(
             f"a subscriber of {name} raised {error!r}; the rows were applied",
             code="PS-RUN-002",

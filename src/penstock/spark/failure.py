@@ -68,7 +68,7 @@ def essential(text: str) -> PenstockError:
     return SparkError(f"the job failed: {said}", code="PS-SPARK-002", remedy=remedy)
 
 
-def ours(error: Exception) -> PenstockError:
+def ours(error: BaseException) -> PenstockError:
     """An error of a batch as one of ours: of a disk that is full, say."""
     if isinstance(error, PenstockError):
         return error

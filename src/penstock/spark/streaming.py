@@ -180,6 +180,10 @@ class Streaming:
                 elif not passes(error):
                     self._error = self._error or ours(error)
             raise
+        except SystemExit as error:  # it would end this thread, and Spark wait for ever
+            with self.changed:
+                self._error = self._error or ours(error)
+            raise ours(error) from error
         finally:
             with self.changed:
                 self._busy = False

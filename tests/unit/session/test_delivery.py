@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
 
+import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.session import delivery
 
 
 @pytest.fixture(params=[None, 2], ids=["one", "shards"])
@@ -33,3 +37,17 @@ def test_a_subscriber_that_reads_the_changes_takes_them_from_nobody(ps, tmp_path
     assert [table["k"].to_pylist() for table in heard] == [[1], [2]]
     assert query.changes().num_rows == many.changes().num_rows == 0
     assert all(log.rows == 0 for log in ps._changelogs.values())
+
+
+def test_a_subscriber_that_exits_ends_the_program_but_no_thread_of_spark():
+    rows, said = pa.table({"k": [1]}), []
+
+    def leave(_):
+        sys.exit(3)
+
+    with pytest.raises(SystemExit):
+        delivery.call(leave, rows, "q")
+    thread = threading.Thread(target=lambda: said.extend(delivery.call(leave, rows, "q")))
+    thread.start()
+    thread.join(10)
+    assert [error.code for error in said] == ["PS-RUN-002"]

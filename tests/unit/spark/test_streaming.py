@@ -125,3 +125,11 @@ def test_what_is_no_error_of_ours_is_told_as_one(job: Job) -> None:
         raise OSError("no room for a manifest")
     with pytest.raises(SparkError, match=r"PS-SPARK-002.*OSError: no room for a manifest"):
         job.streaming.check()
+
+
+def test_a_function_that_exits_ends_the_job_not_its_thread(job: Job) -> None:
+    job.streaming.start()
+    with pytest.raises(SparkError, match="SystemExit: 3"), job.streaming.batch():
+        raise SystemExit(3)
+    with pytest.raises(SparkError, match=r"PS-SPARK-002.*SystemExit: 3"):
+        job.streaming.check()
