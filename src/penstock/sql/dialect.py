@@ -29,6 +29,7 @@ from penstock.sql.windows import (
 )
 
 _KEPT = ("CAST", "TRY_CAST", "EXTRACT")
+_AFTER = ("order", "limit", "offset")
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
 
 
@@ -171,10 +172,25 @@ def parse_query(tokens: list[Token], text: Text, place: Place) -> exp.Query:
     """A SELECT, set operation or WITH query."""
     node = _parse(tokens, text, place, Penstock.Parser.parse_query, "a SELECT")
     while isinstance(node, exp.Subquery) and not node.args.get("alias"):
-        node = node.this
+        node = _without_parentheses(node, place)
     if not isinstance(node, exp.Select | exp.SetOperation):
         raise SqlSyntaxError("expected a SELECT", place=place, remedy="write a SELECT here")
     return node
+
+
+def _without_parentheses(node: exp.Subquery, place: Place) -> Any:
+    """A query that stands in parentheses, with the clauses that follow them."""
+    inner, after = node.this, {k: v for k, v in node.args.items() if k != "this" and v}
+    cut = any(inner.args.get(clause) for clause in _AFTER)
+    if "window" in node.meta or any(k not in _AFTER or cut for k in after):
+        raise SqlSyntaxError(
+            "a query in parentheses is followed by clauses that it cannot have",
+            place=place,
+            remedy="leave the parentheses out, or SELECT … FROM (…) AS name",
+        )
+    for clause, value in after.items():
+        inner.set(clause, value)
+    return inner
 
 
 def parse_expression(tokens: list[Token], text: Text, place: Place) -> exp.Expr:
