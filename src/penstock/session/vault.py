@@ -14,13 +14,26 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from sqlglot.tokenizer_core import TokenType
+
 from penstock import secret
 from penstock.errors import StateError
+from penstock.session.directory import writing
 from penstock.sql import statements as st
+from penstock.sql.cursor import Text
+from penstock.sql.dialect import tokenize
 from penstock.state.private import make_private
 
 _FILE = "secrets.json"
 _REFERENCE = "secret:"
+
+
+def _masked(source: str, value: str) -> str:
+    """A statement's text without a secret, which may be a string or a number in it."""
+    for token in reversed(tokenize(Text(source))):
+        if token.text == value and token.token_type in (TokenType.STRING, TokenType.NUMBER):
+            source = f"{source[: token.start]}'{secret.MASK}'{source[token.end + 1 :]}"
+    return source
 
 
 class Vault:
@@ -42,8 +55,7 @@ class Vault:
         options, source = dict(statement.options), statement.source
         for key, value in found:
             options[key] = self._put(value)
-            quoted = "'" + value.replace("'", "''") + "'"
-            source = source.replace(quoted, f"'{secret.MASK}'")
+            source = _masked(source, value)
         self._save()
         return replace(statement, options=tuple(options.items()), source=source)
 
@@ -87,10 +99,14 @@ class Vault:
     def _save(self) -> None:
         if self._directory is None:
             return
-        make_private(self._directory)
-        staged = self._directory / f"{_FILE}.{os.getpid()}"
+        with writing(self._directory):
+            self._write(self._directory)
+
+    def _write(self, directory: Path) -> None:
+        make_private(directory)
+        staged = directory / f"{_FILE}.{os.getpid()}"
         with open(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump({"salt": self._salt, "secrets": self._kept}, file)
             file.flush()
             os.fsync(file.fileno())
-        staged.replace(self._directory / _FILE)
+        staged.replace(directory / _FILE)
