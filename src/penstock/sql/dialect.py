@@ -29,6 +29,10 @@ from penstock.sql.windows import (
 )
 
 _KEPT = ("CAST", "TRY_CAST", "EXTRACT")
+_CLAUSE_REMEDY = (
+    "end the query with ON ERROR NULL, ON ERROR SKIP ROW or ON ERROR FAIL, and with EMIT CHANGES "
+    "or EMIT ON COMMIT; ORDER BY and LIMIT stand before"
+)
 _AFTER = ("order", "limit", "offset")
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
 
@@ -234,6 +238,7 @@ def _syntax_error(error: Exception, parser: Penstock.Parser, place: Place) -> Sq
         message[0].lower() + message[1:] + found,
         place=at,
         remedy=_window_remedy(parser)
+        or _clause_remedy(parser)
         or semicolon_remedy(parser._curr)
         or "check the text just before this place: a missing comma, bracket or keyword",
     )
@@ -244,6 +249,13 @@ def _window_remedy(parser: Penstock.Parser) -> str:
     read = parser._tokens[: parser._index + 1]
     calls = (a.text for a, b in pairwise(read) if b.token_type is TokenType.L_PAREN)
     return WINDOW_REMEDY if any(name.lower() in WINDOW_CALLS for name in calls) else ""
+
+
+def _clause_remedy(parser: Penstock.Parser) -> str:
+    """The remedy where EMIT or ON ERROR is misspelled, or something follows it."""
+    near = [token.text.upper() for token in parser._tokens[parser._index - 1 : parser._index + 2]]
+    on_error = any(a == "ON" and b.startswith("ERR") for a, b in pairwise(near))
+    return _CLAUSE_REMEDY if on_error or "EMIT" in near else ""
 
 
 def _in_words(complaint: str) -> str:
