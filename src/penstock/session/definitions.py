@@ -70,8 +70,8 @@ def check_view(session: Session, statement: st.CreateView) -> str:
 
 def _body(text: str) -> list[str]:
     """The tokens of a view's definition from AS on; case matters in quotes only."""
-    tokens = [(t.text, text[t.start] in "'\"") for t in tokenize(Text(text))]
-    words = [word if quoted else word.upper() for word, quoted in tokens]
+    tokens = [(t.text, text[t.start]) for t in tokenize(Text(text))]
+    words = [first + word if first in "'\"" else word.upper() for word, first in tokens]
     return words[words.index("AS") :]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine import blocks as b
-from penstock.errors import PenstockError
+from penstock.errors import DataError, PenstockError
 from penstock.inprocess.sinks import Sink
 from penstock.physical.changes import Changes, concat_changes
 from penstock.session.changelog import Batch, Changelog, label
@@ -130,6 +130,19 @@ def write(sink: Sink, table: pa.Table, batch: int) -> list[PenstockError]:
     except PenstockError as error:  # one sink must not starve the others
         return [error]
     return []
+
+
+def drop_sink(session: Session, name: str) -> None:
+    """Close a sink for good; say so if changes wait there that it still cannot take."""
+    _, sink = session._sinks.pop(name)
+    try:
+        sink.close()
+    except PenstockError as error:
+        raise DataError(
+            f"sink {name} is dropped, and the changes that waited there are lost: {error.message}",
+            code=error.code,
+            remedy="the view has its answer still; a new sink gets the changes from now on",
+        ) from error
 
 
 def tell(session: Session, name: str, table: pa.Table) -> list[PenstockError]:

@@ -23,7 +23,7 @@ from penstock.logical.on_error import OnError
 from penstock.logical.udf import Udf
 from penstock.roomy import roomy
 from penstock.session.compile import Compiled, compile_select
-from penstock.session.on_error import with_setting
+from penstock.session.on_error import check_setting, with_setting
 from penstock.session.windows import Lengths
 from penstock.sql.catalog import Catalog, Relation
 from penstock.sql.cursor import Text
@@ -125,6 +125,7 @@ class KnownTexts:
     @roomy
     def prepare(self, sql: str, catalog: Catalog, on_error: OnError | None = None) -> Prepared:
         """The SELECT of a text."""
+        check_setting(on_error)
         text = Text(sql)
         tokens = tokenize(text)
         skeleton, masked = _split(tokens)

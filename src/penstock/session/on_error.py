@@ -10,15 +10,20 @@ from penstock.logical.on_error import OnError
 from penstock.sql.statements import Select
 
 
-def with_setting(select: Select, on_error: OnError | None) -> Select:
-    """The SELECT with the setting that a caller gave; its text may not ask for another."""
-    if on_error is None:
-        return select
-    if on_error not in get_args(OnError):
+def check_setting(on_error: OnError | None) -> None:
+    """Refuse what a caller gives if it is none of the settings."""
+    if on_error is not None and on_error not in get_args(OnError):
         raise SqlSyntaxError(
             f"on_error={on_error!r} is no setting",
             remedy='give on_error="null", "skip" or "fail"',
         )
+
+
+def with_setting(select: Select, on_error: OnError | None) -> Select:
+    """The SELECT with the setting that a caller gave; its text may not ask for another."""
+    check_setting(on_error)
+    if on_error is None:
+        return select
     if select.on_error not in (None, on_error):
         raise SqlSyntaxError(
             f"the text says ON ERROR otherwise than on_error={on_error!r}",

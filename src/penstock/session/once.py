@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import takewhile
+from operator import is_not
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +20,7 @@ from sqlglot import exp
 from penstock.delta import EVERY_CHANGE
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
-from penstock.errors import QueryFailed, SqlSyntaxError
+from penstock.errors import NameError_, QueryFailed, SqlSyntaxError
 from penstock.optimizer.emit import choose_emits
 from penstock.optimizer.stats import Stats, TableStats
 from penstock.session import history
@@ -48,10 +51,21 @@ def is_once(session: Session, statement: st.Statement) -> bool:
 
 
 def _relations(query: exp.Query) -> Iterator[str]:
-    """The names in FROM, without those that WITH gives."""
-    given = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
-    tables = (table for table in query.find_all(exp.Table) if table.name.lower() not in given)
-    return (table.name for table in tables)
+    """The names in FROM, without those that a WITH in sight gives."""
+    tables = query.find_all(exp.Table)
+    return (table.name for table in tables if table.name.lower() not in _given(table))
+
+
+def _given(node: exp.Expr) -> set[str]:
+    """The names that WITH gives where a relation stands: a CTE sees those before it."""
+    given: set[str] = set()
+    while (parent := node.parent) is not None:
+        clause = parent if isinstance(parent, exp.With) else parent.args.get("with_")
+        if clause is not None and clause is not node:
+            before = takewhile(partial(is_not, node), clause.expressions)
+            given.update(cte.alias.lower() for cte in before)
+        node = parent
+    return given
 
 
 def answer(session: Session, select: st.Statement) -> pa.Table:
@@ -59,6 +73,11 @@ def answer(session: Session, select: st.Statement) -> pa.Table:
     assert isinstance(select, st.Select)
     query, ordering = take_off(select.query)
     with session._open(), session._look():
+        if not is_once(session, select):  # another thread has been here since
+            raise NameError_(
+                "a view or table of this SELECT has just been dropped",
+                remedy="SHOW QUERIES and SHOW TABLES list what is",
+            )
         names = {session._catalog.relations[n.lower()].name for n in _relations(query)}
         catalog, tables = _as_tables(session, names)
         compiled = compile_select(replace(select, query=query), catalog)

@@ -5,14 +5,16 @@ They are taken off the tree before it is bound, because a standing query has non
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
 from penstock.errors import UnsupportedError
-from penstock.sql.complain import misnamed, unsupported
+from penstock.sql.complain import misnamed, only, unsupported
 
 _CLAUSES = ("order", "limit", "offset")
 _REMEDY = "order by a column of the answer: its name, or its position from 1 on"
@@ -29,15 +31,24 @@ class Ordering:
     def apply(self, table: pa.Table) -> pa.Table:
         """The rows in order: by the last key first, since each sort keeps what it finds equal."""
         for key in reversed(self.keys):
-            column = table.column(_place(key.this, table.column_names))
-            descending, first = bool(key.args.get("desc")), bool(key.args.get("nulls_first"))
-            order = pc.array_sort_indices(
-                column.combine_chunks(),
-                order="descending" if descending else "ascending",
-                null_placement="at_start" if first else "at_end",
-            )
-            table = table.take(order)
-        return table.slice(self.offset, self.limit)
+            place = _place(key.this, table.column_names)
+            table = _sorted(table, place, lambda column: column, key)
+            if pa.types.is_floating(table.schema.types[place]):  # NaN is the largest number
+                table = _sorted(table, place, pc.is_nan, key)
+        limit = table.num_rows if self.limit is None else min(self.limit, table.num_rows)
+        return table.slice(min(self.offset, table.num_rows), limit)
+
+
+def _sorted(
+    table: pa.Table, place: int, value: Callable[[pa.Array], pa.Array], key: exp.Ordered
+) -> pa.Table:
+    """The rows by a value of a column."""
+    order = pc.array_sort_indices(
+        value(table.column(place).combine_chunks()),
+        order="descending" if key.args.get("desc") else "ascending",
+        null_placement="at_start" if key.args.get("nulls_first") else "at_end",
+    )
+    return table.take(order)
 
 
 def take_off(query: exp.Query) -> tuple[exp.Query, Ordering]:
@@ -47,20 +58,59 @@ def take_off(query: exp.Query) -> tuple[exp.Query, Ordering]:
     order, limit, offset = (query.args.get(name) for name in _CLAUSES)
     plain = type(query)(**{k: v for k, v in query.args.items() if k not in _CLAUSES})
     plain.meta.update(query.meta)
-    keys = tuple(order.expressions) if order else ()
+    if order is not None:
+        only(order, "expressions")
+    keys = tuple(_key(key, query) for key in order.expressions) if order else ()
     return plain, Ordering(keys, _count(limit), _count(offset) or 0)
+
+
+def _key(key: exp.Ordered, query: exp.Query) -> exp.Ordered:
+    """A key that names a column of the answer."""
+    only(key, "this", "desc", "nulls_first")
+    if not isinstance(key.this, exp.Column) or not key.this.table:
+        return key
+    return exp.Ordered(**{**key.args, "this": _in_answer(key.this, query)})
+
+
+def _in_answer(column: exp.Column, query: exp.Query) -> exp.Expr:
+    """`relation.column` by its position in the select list, or by its name in SELECT *."""
+    sole, items = _sole_relation(query), query.expressions if isinstance(query, exp.Select) else []
+    wanted = _words(column, sole)
+    listed = list(takewhile(lambda item: not item.is_star, items))
+    for at, item in enumerate(listed, 1):
+        if _words(item.unalias(), sole) == wanted:
+            return exp.Literal.number(at)
+    if len(wanted) == 1 and len(listed) < len(items):
+        return exp.column(column.name)
+    shown = f"{column.table}.{column.name}"
+    raise misnamed(column, "PS-NAME-002", f"the answer has no column {shown}", _REMEDY)
+
+
+def _sole_relation(query: exp.Query) -> str | None:
+    """The name in FROM, if there is one only."""
+    clause = query.args.get("from_")
+    return None if clause is None or query.args.get("joins") else clause.this.alias_or_name.lower()
+
+
+def _words(node: exp.Expr, sole: str | None) -> list[str]:
+    """A column in words; its relation is one of them unless there is no other."""
+    words = [part.name.lower() for part in node.parts] if isinstance(node, exp.Column) else []
+    return words[1:] if words[:-1] == [sole] else words
 
 
 def _count(clause: exp.Expr | None) -> int | None:
     """The number that a LIMIT or OFFSET names."""
-    number = None if clause is None else clause.args.get("expression")
     if clause is None:
         return None
+    number = clause.args.get("expression")
+    if number is not None:
+        only(clause, "expression")
     if isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit():
         return int(number.name)
     raise unsupported(
-        clause, "PS-SQL-011", f"{clause.key.upper()} takes a number", "write it as digits"
-    )
+        clause, "PS-SQL-011", "LIMIT and OFFSET take a number",
+        "write it as digits: LIMIT 10 OFFSET 20",
+    )  # fmt: skip
 
 
 def _place(key: exp.Expr, names: list[str]) -> int:

@@ -200,7 +200,7 @@ class Session:
 
     def _drop_sink(self, name: str) -> None:
         """Deliver nothing more to a sink; one that has its name later is new."""
-        self._sinks.pop(name)[1].close()
+        delivery.drop_sink(self, name)
 
     def stream(self, name: str, frame: Any, **clauses: Any) -> None:
         """Make a streaming DataFrame a stream (on Spark)."""

@@ -14,14 +14,26 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from sqlglot.tokenizer_core import TokenType
+
 from penstock import secret
 from penstock.errors import StateError
 from penstock.session.directory import writing
 from penstock.sql import statements as st
+from penstock.sql.cursor import Text
+from penstock.sql.dialect import tokenize
 from penstock.state.private import make_private
 
 _FILE = "secrets.json"
 _REFERENCE = "secret:"
+
+
+def _masked(source: str, value: str) -> str:
+    """A statement's text without a secret, which may be a string or a number in it."""
+    for token in reversed(tokenize(Text(source))):
+        if token.text == value and token.token_type in (TokenType.STRING, TokenType.NUMBER):
+            source = f"{source[: token.start]}'{secret.MASK}'{source[token.end + 1 :]}"
+    return source
 
 
 class Vault:
@@ -43,8 +55,7 @@ class Vault:
         options, source = dict(statement.options), statement.source
         for key, value in found:
             options[key] = self._put(value)
-            quoted = "'" + value.replace("'", "''") + "'"
-            source = source.replace(quoted, f"'{secret.MASK}'")
+            source = _masked(source, value)
         self._save()
         return replace(statement, options=tuple(options.items()), source=source)
 

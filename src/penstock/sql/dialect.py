@@ -29,6 +29,11 @@ from penstock.sql.windows import (
 )
 
 _KEPT = ("CAST", "TRY_CAST", "EXTRACT")
+_CLAUSE_REMEDY = (
+    "end the query with ON ERROR NULL, ON ERROR SKIP ROW or ON ERROR FAIL, and with EMIT CHANGES "
+    "or EMIT ON COMMIT; ORDER BY and LIMIT stand before"
+)
+_AFTER = ("order", "limit", "offset")
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
 
 
@@ -171,10 +176,25 @@ def parse_query(tokens: list[Token], text: Text, place: Place) -> exp.Query:
     """A SELECT, set operation or WITH query."""
     node = _parse(tokens, text, place, Penstock.Parser.parse_query, "a SELECT")
     while isinstance(node, exp.Subquery) and not node.args.get("alias"):
-        node = node.this
+        node = _without_parentheses(node, place)
     if not isinstance(node, exp.Select | exp.SetOperation):
         raise SqlSyntaxError("expected a SELECT", place=place, remedy="write a SELECT here")
     return node
+
+
+def _without_parentheses(node: exp.Subquery, place: Place) -> Any:
+    """A query that stands in parentheses, with the clauses that follow them."""
+    inner, after = node.this, {k: v for k, v in node.args.items() if k != "this" and v}
+    cut = any(inner.args.get(clause) for clause in _AFTER)
+    if "window" in node.meta or any(k not in _AFTER or cut for k in after):
+        raise SqlSyntaxError(
+            "a query in parentheses is followed by clauses that it cannot have",
+            place=place,
+            remedy="leave the parentheses out, or SELECT … FROM (…) AS name",
+        )
+    for clause, value in after.items():
+        inner.set(clause, value)
+    return inner
 
 
 def parse_expression(tokens: list[Token], text: Text, place: Place) -> exp.Expr:
@@ -218,6 +238,7 @@ def _syntax_error(error: Exception, parser: Penstock.Parser, place: Place) -> Sq
         message[0].lower() + message[1:] + found,
         place=at,
         remedy=_window_remedy(parser)
+        or _clause_remedy(parser)
         or semicolon_remedy(parser._curr)
         or "check the text just before this place: a missing comma, bracket or keyword",
     )
@@ -228,6 +249,13 @@ def _window_remedy(parser: Penstock.Parser) -> str:
     read = parser._tokens[: parser._index + 1]
     calls = (a.text for a, b in pairwise(read) if b.token_type is TokenType.L_PAREN)
     return WINDOW_REMEDY if any(name.lower() in WINDOW_CALLS for name in calls) else ""
+
+
+def _clause_remedy(parser: Penstock.Parser) -> str:
+    """The remedy where EMIT or ON ERROR is misspelled, or something follows it."""
+    near = [token.text.upper() for token in parser._tokens[parser._index - 1 : parser._index + 2]]
+    on_error = any(a == "ON" and b.startswith("ERR") for a, b in pairwise(near))
+    return _CLAUSE_REMEDY if on_error or "EMIT" in near else ""
 
 
 def _in_words(complaint: str) -> str:

@@ -54,6 +54,20 @@ def test_two_sinks_of_a_session_can_share_a_directory(tmp_path):
     assert keys(tmp_path) == [1, 1]
 
 
+def test_a_sink_that_is_dropped_while_changes_wait_says_that_they_are_lost(tmp_path):
+    out = tmp_path / "out"
+    with open_session(out) as ps:
+        out.rmdir()
+        out.write_text("in the way")
+        with pytest.raises(PenstockError, match="the changes wait"):
+            ps.push("r", [{"k": 1, "ts": 1}])
+        with pytest.raises(PenstockError, match="waited there are lost") as error:
+            ps.sql("DROP SINK files")
+        assert "wait" not in error.value.remedy
+        assert ps.sql("SHOW SINKS").num_rows == 0
+        ps.push("r", [{"k": 2, "ts": 2}])
+
+
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error"])
 def test_a_restart_goes_on_in_its_sinks(tmp_path, mode):
     for k in (1, 2):

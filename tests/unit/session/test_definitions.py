@@ -97,3 +97,12 @@ def test_a_view_whose_inputs_went_is_still_what_it_was(ps):
     ps.sql("CREATE MATERIALIZED VIEW w AS SELECT k FROM v WHERE n > 1")
     ps.sql("DROP SINK s; DROP VIEW v")
     ps.sql("CREATE MATERIALIZED VIEW IF NOT EXISTS w AS SELECT k FROM v WHERE n > 1")
+
+
+def test_a_string_is_not_a_column_of_its_name(ps):
+    view = "CREATE MATERIALIZED VIEW IF NOT EXISTS q AS SELECT {} AS x FROM t"
+    ps.sql(view.format("'b'"))
+    ps.sql(view.format("'b'"))
+    with pytest.raises(PenstockError) as error:
+        ps.sql(view.format('"b"'))
+    assert error.value.code == "PS-NAME-012"

@@ -105,7 +105,7 @@ def test_the_keyword_says_the_same_as_the_clause(ps):
     assert plain.status == fail.status == "failed"
 
 
-@pytest.mark.parametrize(("text", "given"), [("ON ERROR NULL", "skip"), ("", "ignore")])
+@pytest.mark.parametrize(("text", "given"), [("ON ERROR NULL", "skip"), ("", "ignore"), ("", [])])
 def test_a_setting_that_cannot_be_meant_is_refused(text, given):
     with connect() as ps:
         with pytest.raises(SqlSyntaxError, match="on_error"):
@@ -309,3 +309,15 @@ def _picky(values: pa.Array) -> pa.Array:
     if MOST in values.to_pylist():
         raise ValueError("too large for me")
     return values
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    ["ON ERROR", "ON ERROR IGNORE", "ON ERRORS NULL", "ON ERROR SKIP", "EMIT",
+     "EMIT CHANGES LIMIT 1", "ON ERROR NULL ORDER BY k", "EMIT ON COMMITS"],
+)  # fmt: skip
+def test_a_clause_that_is_misspelled_or_not_last_is_shown_as_it_is_written(clauses):
+    with connect() as ps, pytest.raises(SqlSyntaxError) as error:
+        ps.query(f"SELECT k FROM s {W} WHERE k > 1 {clauses}")
+    assert "ON ERROR SKIP ROW" in error.value.remedy
+    assert "EMIT ON COMMIT" in error.value.remedy

@@ -1,10 +1,14 @@
 """SELECT over views and tables, evaluated once by sql()."""
 
+import math
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import penstock
+from penstock.session import once
+from penstock.sql.parser import parse_script
 
 SETUP = """
 CREATE STREAM r (k INT, a INT, ts BIGINT) TIMESTAMP BY ts;
@@ -56,6 +60,11 @@ def test_it_gives_the_views_rows_now(ps):
          [(1, 0.5), (2, None)]),
         ("SELECT k, total FROM v ORDER BY total DESC", [(1, 11), (2, 7), (3, 1)]),
         ("SELECT k, n FROM v ORDER BY n DESC, k DESC LIMIT 2", [(1, 2), (3, 1)]),
+        ("SELECT k FROM v ORDER BY v.k LIMIT 99999999999999999999", [(1,), (2,), (3,)]),
+        ("SELECT b.n, a.k FROM v a JOIN v b ON a.k = b.k ORDER BY a.k DESC LIMIT 1", [(1, 3)]),
+        ("SELECT * FROM v ORDER BY V.k LIMIT 1", [(1, 2, 11)]),
+        ("(SELECT k FROM v) ORDER BY k DESC LIMIT 1", [(3,)]),
+        ("WITH v AS (SELECT k FROM v) SELECT max(k) AS k FROM v", [(3,)]),
         ("SELECT k FROM v ORDER BY 1 LIMIT 1 OFFSET 1", [(2,)]),
         ("SELECT name FROM names ORDER BY name", [(None,), ("one",), ("two",)]),
         ("SELECT name FROM names ORDER BY name DESC NULLS FIRST LIMIT 2", [(None,), ("two",)]),
@@ -85,6 +94,14 @@ def test_the_last_statement_of_a_script_counts(ps):
         ("SELECT * FROM v ORDER BY n + 1", "PS-SQL-010"),
         ("SELECT * FROM v ORDER BY x", "PS-NAME-002"),
         ("SELECT * FROM v ORDER BY 9", "PS-NAME-002"),
+        ("SELECT k FROM v ORDER BY w.k", "PS-NAME-002"),
+        ("SELECT a.k, b.k FROM v a JOIN v b ON a.k = b.k ORDER BY b.n", "PS-NAME-002"),
+        ("SELECT * FROM v ORDER BY k WITH FILL", "PS-SQL-024"),
+        ("SELECT * FROM v LIMIT 10 PERCENT", "PS-SQL-024"),
+        ("SELECT * FROM v LIMIT 1 BY k", "PS-SQL-024"),
+        ("SELECT * FROM v FETCH FIRST 2 ROWS ONLY", "PS-SQL-011"),
+        ("(SELECT k FROM v ORDER BY n LIMIT 2) ORDER BY k", "PS-SQL-001"),
+        ("(SELECT k FROM r [RANGE 5]) LIMIT 1", "PS-SQL-011"),
         ("SELECT * FROM v LIMIT n", "PS-SQL-011"),
         ("SELECT k FROM (SELECT k FROM v LIMIT 1) x", "PS-SQL-011"),
         ("SELECT x FROM v", "PS-NAME-002"),
@@ -118,3 +135,29 @@ def test_a_failed_view_is_said_to_have_failed(ps):
     ps.sql("CREATE MATERIALIZED VIEW bad AS SELECT CAST(name AS INT) AS x FROM names")
     with pytest.raises(penstock.PenstockError, match="bad failed"):
         ps.sql("SELECT * FROM bad")
+
+
+@pytest.mark.parametrize(
+    ("order", "wanted"),
+    [
+        ("x", [None, -math.inf, 0.0, math.inf, "nan"]),
+        ("x DESC", ["nan", math.inf, 0.0, -math.inf, None]),
+        ("x NULLS LAST", [-math.inf, 0.0, math.inf, "nan", None]),
+        ("x DESC NULLS FIRST", [None, "nan", math.inf, 0.0, -math.inf]),
+    ],
+)
+def test_nan_is_the_largest_number_as_it_is_for_max(order, wanted):
+    with penstock.connect(runner="inprocess") as ps:
+        ps.sql("CREATE STREAM s (x DOUBLE, ts BIGINT) TIMESTAMP BY ts")
+        ps.sql("CREATE MATERIALIZED VIEW v AS SELECT x FROM s [RANGE 9]")
+        ps.push("s", [{"x": x, "ts": 1} for x in (0.0, math.nan, None, math.inf, -math.inf)])
+        found = ps.sql(f"SELECT x FROM v ORDER BY {order}")["x"].to_pylist()
+        assert ["nan" if x != x else x for x in found] == wanted
+
+
+def test_a_view_that_another_thread_drops_meanwhile_is_missed(ps):
+    (select,) = parse_script("SELECT * FROM w")
+    ps.sql("DROP VIEW w")
+    with pytest.raises(penstock.PenstockError) as error:
+        once.answer(ps, select)
+    assert error.value.code == "PS-NAME-001"

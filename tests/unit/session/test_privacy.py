@@ -167,3 +167,19 @@ def test_changes_of_a_query_with_an_odd_name_stay_in_out(tmp_path: Path) -> None
     found = [p.relative_to(tmp_path) for p in tmp_path.rglob("*") if p.is_file()]
     assert len(found) == 2
     assert all(str(path).startswith("a/out/") for path in found)
+
+
+@pytest.mark.parametrize("written", ["12345", "'12345'", "'1''2'", "'é 5'"])
+def test_a_password_is_hidden_however_it_is_written(written):
+    text = "CREATE SINK k FROM v INTO jdbc OPTIONS (password {}, user 'ann')"
+    hidden = Vault().hide(parse_statement(text.format(written)))
+    assert hidden.source == text.format("'***'")
+
+
+def test_secrets_that_cannot_be_written_are_an_error_of_the_checkpoint(tmp_path):
+    directory = tmp_path / "cp"
+    directory.mkdir(mode=0o700)
+    vault = Vault(directory)
+    (directory / "secrets.json").mkdir()  # as if the file system refused
+    with pytest.raises(PenstockError, match="cannot hold"):
+        vault.hide(parse_statement(SINK))
