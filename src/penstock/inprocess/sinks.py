@@ -97,7 +97,7 @@ def _directory(kind: str, options: Mapping[str, str], name: str, writer: str) ->
         if old and mode == "error":
             raise DataError(
                 f"{path} already holds {len(old)} batches",
-                code="PS-SINK-003",
+                code="PS-SINK-006",
                 remedy="choose an empty directory, or mode 'append' or 'overwrite'",
             )
         if mode == "overwrite":

@@ -17,12 +17,14 @@ def with_setting(select: Select, on_error: OnError | None) -> Select:
     if on_error not in get_args(OnError):
         raise SqlSyntaxError(
             f"on_error={on_error!r} is no setting",
+            code="PS-SQL-027",
             remedy='give on_error="null", "skip" or "fail"',
         )
     if select.on_error not in (None, on_error):
         raise SqlSyntaxError(
-            f"the text says ON ERROR otherwise than on_error={on_error!r}",
+            f"the text and on_error={on_error!r} give two settings of ON ERROR",
+            code="PS-SQL-027",
             place=select.place,
-            remedy="say it once",
+            remedy="keep one of them",
         )
     return replace(select, on_error=on_error)

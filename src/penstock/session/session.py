@@ -433,6 +433,7 @@ class Session:
             if not callable(function) or not isinstance(name, str):
                 raise TypeError_(
                     f"{function!r} cannot be the function {name!r}",
+                    code="PS-TYPE-014",
                     remedy="give a name and a function over Arrow arrays",
                 )
             types = tuple(map(parse_type, arguments))

@@ -400,7 +400,7 @@ class ShardedSession(Session):
         """Refused: the state is on the shards."""
         raise UnsupportedError(
             "a session on shards has no snapshot: its state is on the shards",
-            code="PS-RUNNER-005",
+            code="PS-RUNNER-002",
             remedy="connect() on Spark with checkpoint=, or in process without shards=",
         )
 

@@ -68,6 +68,7 @@ def take(session: Session) -> Snapshot:
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise StateError(
             f"the session cannot be saved: {error}",
+            code="PS-STATE-012",
             remedy="define user-defined functions at the top level of a module",
         ) from error
     return copy

@@ -83,7 +83,7 @@ class BatchFiles:
         if old and mode == "error":
             raise DataError(
                 f"{directory.path} already holds {len(old)} files of batches",
-                code="PS-SINK-003",
+                code="PS-SINK-006",
                 remedy="choose an empty directory, or mode 'append' or 'overwrite'",
             )
         if mode == "overwrite":

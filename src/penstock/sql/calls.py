@@ -128,7 +128,7 @@ def _trunc_unit(arg: Expr, node: exp.Expr) -> Expr:
     if unit not in TRUNC_UNITS:
         raise mistyped(
             node, f"date_trunc does not know the unit '{unit}'",
-            f"use one of {', '.join(TRUNC_UNITS)}", "PS-TYPE-010",
+            f"use one of {', '.join(TRUNC_UNITS)}", "PS-TYPE-016",
         )  # fmt: skip
     return Literal(STRING, unit)
 
@@ -197,6 +197,6 @@ def bind_extract(binder: Binder, node: exp.Extract) -> Expr:
     if part not in _PARTS:
         raise mistyped(
             node, f"EXTRACT does not know {part}", f"use one of {', '.join(_PARTS)}",
-            "PS-TYPE-010",
+            "PS-TYPE-016",
         )  # fmt: skip
     return bind_call(binder, part, [node.expression], node)

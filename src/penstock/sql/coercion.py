@@ -60,7 +60,7 @@ class Params:
 def _two_meanings(name: str, place: Place | None) -> TypeError_:
     return TypeError_(
         f"${name} is the length of a window, a number of one unit, and also something else",
-        code="PS-TYPE-007",
+        code="PS-TYPE-015",
         place=place,
         remedy="use two parameters",
     )

@@ -99,7 +99,10 @@ class Penstock(Dialect):
             self._advance(cursor.at)
             if self._window() is not None:
                 raise SqlSyntaxError(
-                    "a relation has two windows", place=spec.place, remedy="keep one of them"
+                    "a relation has two windows",
+                    code="PS-SQL-020",
+                    place=spec.place,
+                    remedy="keep one of them",
                 )
             return spec
 
@@ -198,7 +201,10 @@ def _parse(
         raise
     except RecursionError as error:
         raise SqlSyntaxError(
-            "the statement is nested too deeply", place=place, remedy="split it into views"
+            "the statement is nested too deeply",
+            code="PS-SQL-028",
+            place=place,
+            remedy="split it into views",
         ) from error
     except Exception as error:  # a text that sqlglot has not foreseen can raise anything
         raise _syntax_error(error, parser, place) from error
