@@ -85,7 +85,7 @@ class Commands:
             return False
         if word.lower() not in self._commands:
             raise PenstockError(
-                f"unknown command \\{word}", code="PS-CLI-004", remedy="help lists them"
+                f"unknown command \\{word}", code="PS-CLI-004", remedy="help lists the commands"
             )
         self._commands[word.lower()](rest.strip())
         return True

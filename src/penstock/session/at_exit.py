@@ -36,7 +36,7 @@ def leave_all() -> None:
     A process that was forked from this one has no sessions of its own.
     """
     for session in list(_open) if os.getpid() == _process else []:
-        with suppress(Exception):  # the program is over: nobody is left to tell
+        with suppress(Exception):  # the program is over: no call can raise it
             session._spark_job.stop()
         with suppress(Exception):
             session._let_go()

@@ -16,7 +16,7 @@ def with_setting(select: Select, on_error: OnError | None) -> Select:
         return select
     if on_error not in get_args(OnError):
         raise SqlSyntaxError(
-            f"on_error={on_error!r} is no setting",
+            f"on_error={on_error!r} is not a setting",
             code="PS-SQL-027",
             remedy='give on_error="null", "skip" or "fail"',
         )

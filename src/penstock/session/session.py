@@ -110,7 +110,9 @@ class Session:
         self._lock = threading.RLock()
         self._ticker = Ticker(self._tick)
         self._depth = 0  # of calls within calls
-        self._complaint: PenstockError | None = None  # of what nobody waited for, for the next call
+        self._complaint: PenstockError | None = (
+            None  # of work that no call waited for; the next call raises it
+        )
         self._closed = False
 
     def _new_engine(self) -> Engine:
@@ -134,7 +136,7 @@ class Session:
                 self._raise_complaint()
 
     def _raise_complaint(self) -> None:
-        """Say once what went wrong while nobody waited."""
+        """Raise once what went wrong while no call waited."""
         complaint, self._complaint = self._complaint, None
         if complaint is not None:
             raise complaint

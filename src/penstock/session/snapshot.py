@@ -156,5 +156,5 @@ def load(directory: Path) -> Snapshot | None:
     except Exception as error:  # whole, but of functions or classes that are not here
         raise damaged(path, str(error)) from error
     if not isinstance(found, Snapshot):
-        raise damaged(path, "it holds something else")
+        raise damaged(path, "it does not hold a session")
     return found

@@ -3,7 +3,7 @@
 Spark writes a batch into a staging directory; then the list of its files is written down, the
 files are renamed into their place, and the batch is marked done. A batch that comes again is
 skipped when it is done, its renames are finished when it is listed, and it is staged anew when
-it is neither. Names of files tell their writer (checkpoint and sink), so that writers who share
+it is neither. Names of files name their writer (checkpoint and sink), so that writers that share
 a directory never meet.
 
     out/part-<batch>-<writer>-<n>.parquet

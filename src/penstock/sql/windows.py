@@ -81,7 +81,7 @@ def _count(cursor: Cursor) -> int:
         )
     if count > LONGEST:
         raise TypeError_(
-            f"ROWS {count} is more than there can be",
+            f"ROWS {count} is too large",
             code="PS-TYPE-011",
             place=at,
             remedy="write [UNBOUNDED]",
