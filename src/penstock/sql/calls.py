@@ -58,14 +58,13 @@ def bind_call(
             node, "PS-SQL-019", f"{written} is not deterministic",
             "use the stream's time column or a table: a replay must give the same answer",
         )  # fmt: skip
-    args = [binder.partial(a) for a in arguments]
     signature = FUNCTIONS.get(name)
     if signature is not None and not signature.operator:
-        return _builtin(signature, args, node)
+        return _builtin(signature, [binder.partial(a) for a in arguments], node)
     udf = binder.context.catalog.udf(written)
     if udf is None:
         raise _unknown(written, node)
-    return _udf(udf, args, node)
+    return _udf(udf, [binder.partial(a) for a in arguments], node)
 
 
 def _aggregate(

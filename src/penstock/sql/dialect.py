@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -30,6 +31,10 @@ from penstock.sql.windows import (
 
 _KEPT = ("CAST", "TRY_CAST", "EXTRACT")
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
+
+
+_KEYWORDS = ("FROM", "WHERE", "GROUP", "HAVING", "JOIN", "UNION", "EXCEPT", "INTERSECT")
+"""Keywords that sqlglot takes for a name when they are misspelt."""
 
 
 class Penstock(Dialect):
@@ -224,6 +229,7 @@ def _syntax_error(error: Exception, parser: Penstock.Parser, place: Place) -> Sq
         message[0].lower() + message[1:] + found,
         place=at,
         remedy=_window_remedy(parser)
+        or _keyword_remedy(parser)
         or semicolon_remedy(parser._curr)
         or "check the text just before this place: a missing comma, bracket or keyword",
     )
@@ -234,6 +240,15 @@ def _window_remedy(parser: Penstock.Parser) -> str:
     read = parser._tokens[: parser._index + 1]
     calls = (a.text for a, b in pairwise(read) if b.token_type is TokenType.L_PAREN)
     return WINDOW_REMEDY if any(name.lower() in WINDOW_CALLS for name in calls) else ""
+
+
+def _keyword_remedy(parser: Penstock.Parser) -> str:
+    """The remedy where the last word that was read as a name is nearly a keyword."""
+    last = parser._prev
+    if last is None or last.token_type is not TokenType.VAR or last.text.upper() in _KEYWORDS:
+        return ""
+    close = get_close_matches(last.text.upper(), _KEYWORDS, n=1, cutoff=0.75)
+    return f"write {close[0]} instead of {last.text}, if that is meant" if close else ""
 
 
 def _in_words(complaint: str) -> str:

@@ -213,6 +213,7 @@ SELECT = "SELECT * FROM r [NOW] WHERE "
         ("CAST(ts AS BIGINT) = 1", "PS-TYPE-001", "1:29"),
         ("CAST(a AS BLOB) = 1", "PS-TYPE-008", "1:29"),
         ("foo(a) = 1", "PS-NAME-004", "1:29"),
+        ("cuont(*) = 1", "PS-NAME-004", "1:29"),
         ("zz = 1", "PS-NAME-002", "1:29"),
         ("q.a = 1", "PS-NAME-002", "1:29"),
         ("random() > 0.5", "PS-SQL-019", "1:29"),

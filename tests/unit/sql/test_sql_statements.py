@@ -242,3 +242,18 @@ def test_column_names_of_our_own_are_refused() -> None:
     with pytest.raises(PenstockError, match="reserved"):
         parse_statement("CREATE TABLE t (_seq INT)")
     parse_statement("CREATE TABLE t (_row INT)")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("SELECT a FORM r", "write FROM instead of FORM"),
+        ("SELECT a FROM r WHER a > 1", "write WHERE instead of WHER"),
+        ("SELECT a FROM r [NOW] GRUOP BY a", "write GROUP instead of GRUOP"),
+        ("SELECT a FROM r x 5", "check the text"),
+    ],
+)
+def test_a_misspelt_keyword_is_named(text: str, remedy: str) -> None:
+    with pytest.raises(SqlSyntaxError) as caught:
+        parse_statement(text)
+    assert remedy in caught.value.remedy
