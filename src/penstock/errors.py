@@ -51,7 +51,7 @@ class SqlSyntaxError(PenstockError):
 class UnsupportedError(PenstockError):
     """The statement is understood but deliberately refused."""
 
-    default_code = "PS-SQL-002"
+    default_code = "PS-SQL-024"
 
 
 class NameError_(PenstockError):
@@ -93,4 +93,4 @@ class QueryFailed(PenstockError):
 class StateError(PenstockError):
     """A checkpoint or snapshot that cannot be used."""
 
-    default_code = "PS-STATE-001"
+    default_code = "PS-STATE-000"

@@ -43,6 +43,7 @@ class SqlType(Hashed):
         if self.kind is Kind.DECIMAL and not (0 <= self.scale <= self.precision <= 18):
             raise TypeError_(
                 f"DECIMAL({self.precision},{self.scale}) is outside DECIMAL(p≤18, s≤p)",
+                code="PS-TYPE-008",
                 remedy="use at most 18 digits, or DOUBLE",
             )
 

@@ -237,7 +237,7 @@ def test_formats_with_rows_of_their_own_are_sources(spark: SparkSession) -> None
         penstock.connect(spark=spark, shards=1) as ps,
     ):
         threading.Thread(target=serve, daemon=True).start()
-        with pytest.raises(DataError, match=r"PS-DATA-008(.|\n)*timestamp TIMESTAMP, value BIGINT"):
+        with pytest.raises(DataError, match=r"PS-SRC-009(.|\n)*timestamp TIMESTAMP, value BIGINT"):
             ps.sql(
                 "CREATE STREAM r (n BIGINT, timestamp TIMESTAMP) TIMESTAMP BY timestamp FROM rate"
             )

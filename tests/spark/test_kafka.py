@@ -220,11 +220,11 @@ def test_what_is_not_there_is_told_at_once(spark: SparkSession, kafka: Kafka) ->
         nobody, unknown = (Kafka(spark, at) for at in (f"127.0.0.1:{port}", "no.such.host:9092"))
         for sql, said in {
             stream + kafka.source("there, missing"): "PS-DATA-008.*no topic missing",
-            stream + nobody.source("there"): f"PS-DATA-008.*nobody answers .*{port}",
-            stream + unknown.source("there"): "PS-DATA-008.*nobody answers at no.such",
+            stream + nobody.source("there"): f"PS-DATA-008.*no server answers .*{port}",
+            stream + unknown.source("there"): "PS-DATA-008.*no server answers at no.such",
             stream + "FROM kafka OPTIONS (subscribe 't')": "PS-DATA-008.*bootstrap.servers",
             sink + kafka.sink("missing"): "PS-SINK-004.*no topic missing",
-            sink + nobody.sink("there"): f"PS-SINK-004.*nobody answers .*{port}",
+            sink + nobody.sink("there"): f"PS-SINK-004.*no server answers .*{port}",
         }.items():
             with pytest.raises(DataError, match=f"(?s){said}.*remedy: ") as error:
                 ps.sql(sql)

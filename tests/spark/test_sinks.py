@@ -349,7 +349,7 @@ def test_modes_look_at_what_is_there_when_the_sink_is_new(
     sinks = SparkSinks(spark, "ckpt")
     sinks.add(spec("parquet", tmp_path, options={"mode": "error"}))
     deliver(spark, sinks, 1, numbered(0, 1))
-    with pytest.raises(DataError, match="PS-SINK-003"):
+    with pytest.raises(DataError, match="PS-SINK-006"):
         sinks.add(spec("parquet", tmp_path, name="second", options={"mode": "error"}))
     sinks.remove("out")
     assert not sinks.needs_frame

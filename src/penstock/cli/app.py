@@ -54,7 +54,7 @@ def read_plan(script: Script, given: tuple[str, ...]) -> Plan:
     if len(readers) > 1:
         raise PenstockError(
             f"{readers[0]} and {readers[1]} both read standard input",
-            code="PS-CLI-005",
+            code="PS-CLI-007",
             remedy="give one of them a file",
         )
     return plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,8 +15,9 @@ from rich.panel import Panel
 
 from penstock.cli.feed import Interrupt, parse_input
 from penstock.cli.live import Sources, show_live
-from penstock.cli.output import HIDDEN, counted, print_note, rich_table
+from penstock.cli.output import HIDDEN, counted, plural, print_note, rich_table
 from penstock.errors import PenstockError
+from penstock.sql.parser import STATEMENTS
 
 if TYPE_CHECKING:
     from penstock.session import Session
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 HELP = r"""Statements end with a semicolon and may span lines:
   CREATE STREAM name (column TYPE, …) TIMESTAMP BY column [DELAY 5 SECONDS] [FROM …]
   CREATE TABLE, INSERT, UPDATE, DELETE, CREATE MATERIALIZED VIEW name AS SELECT …
-  SELECT …                     a standing query without a name
+  SELECT … FROM stream         a standing query without a name
+  SELECT … FROM view           the answer now, also with ORDER BY and LIMIT
   SHOW STREAMS | TABLES | QUERIES | SINKS, DESCRIBE name, EXPLAIN SELECT …, DROP …
   SHOW LATE stream | QUARANTINE stream     rows that were kept out, and why
 Commands are a line each, with or without \ before and ; behind:
@@ -42,15 +45,17 @@ ROWS_SHOWN = 15
 QUIT = ("quit", "exit", "q")
 WORDS = ("push", "advance", "feed", "view", "changes", "watch", "unwatch", "stats", "help", *QUIT)
 """They start no statement, so that they need no backslash."""
+STARTS = tuple(word.lower() for word in STATEMENTS)
 
 
 def as_command(line: str) -> str | None:
-    """The command that a line is, without its backslash and semicolon; None for SQL."""
+    """The command that a line is or nearly is, without backslash and semicolon; None for SQL."""
     text = line.strip().rstrip(";").rstrip()
     if text[:1] in ("\\", ".", "?"):
         return text.lstrip("\\.").strip() or "help"
     word = text.partition(" ")[0].lower()
-    return text if word in WORDS else None
+    close = get_close_matches(word, [*WORDS, *STARTS], n=1, cutoff=0.8)
+    return text if close and close[0] in WORDS else None
 
 
 class Commands:
@@ -84,8 +89,12 @@ class Commands:
         if word.lower() in QUIT:
             return False
         if word.lower() not in self._commands:
+            close = get_close_matches(word.lower(), WORDS, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
             raise PenstockError(
-                f"unknown command \\{word}", code="PS-CLI-004", remedy="help lists them"
+                f"there is no command {word}",
+                code="PS-CLI-004",
+                remedy=f"{meant}help lists the commands",
             )
         self._commands[word.lower()](rest.strip())
         return True
@@ -113,8 +122,19 @@ class Commands:
                 code="PS-CLI-004",
                 remedy='push STREAM {"column": value, …}',
             ) from error
+        before = self._kept_out(stream)
         self.session.push(stream, rows if isinstance(rows, list) else [rows])
         self._settle()
+        for kind, count in self._kept_out(stream).items():
+            if more := count - before[kind]:
+                told = f"{plural(more, 'row')} kept out; SHOW {kind.upper()} {stream} shows why"
+                self.console.print(told, style="yellow", markup=False, highlight=False)
+
+    def _kept_out(self, stream: str) -> dict[str, int]:
+        """How many rows of a stream were kept out, by what SHOW shows."""
+        known = {name.lower(): row for name, row in self.session.stats()["streams"].items()}
+        row = known.get(stream.lower(), {})
+        return {"late": row.get("late", 0), "quarantine": row.get("quarantined", 0)}
 
     def _advance(self, rest: str) -> None:
         stream, _, text = rest.partition(" ")

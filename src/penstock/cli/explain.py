@@ -26,11 +26,12 @@ from penstock.sql.statements import (
     help="Also say where each plan runs on so many shards, as on Spark.",
 )  # fmt: skip
 def explain(script: str, shards: int | None) -> None:
-    """Print the plan of every view and query in SCRIPT (- is standard input).
+    """Print the plan of every view and query in SCRIPT.
 
-    For each operator: its update pattern (MON, WKS, WK or STR), the structure that holds its
-    state, its parameters, the estimated cost, and the queries that share it. Nothing is read
-    and no sink is opened; runs in this process, without Spark.
+    SCRIPT is a file, or - for standard input. For each operator: its update pattern (MON, WKS,
+    WK or STR), the structure that holds its state, its parameters, the estimated cost, and the
+    queries that share it. Nothing is read and no sink is opened; runs in this process, without
+    Spark.
 
     \b
     Examples:

@@ -1,7 +1,8 @@
 """Lines typed at the shell: history that is kept, and completion with Tab.
 
-The history is in the user's state directory, readable by nobody else. Lines that look as if they
-hold a password are not kept. Without the readline module lines are typed as they come.
+The history is in the user's state directory, and only the user can read it. Lines that
+look as if they hold a password are not kept. Without the readline module lines are typed as they
+come.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def open_writer(format: str, out: str | None, append: bool = False) -> Writer:
         if out is None:
             raise PenstockError(
                 "Parquet needs a place to go",
-                code="PS-CLI-002",
+                code="PS-CLI-006",
                 remedy="add --out DIR",
             )
         return ParquetWriter(out, append)

@@ -30,7 +30,7 @@ def runner_options(default: str) -> Callable[[F], F]:
         click.option(
             "--shards", type=click.IntRange(1),
             help="Into how many parts state and work are cut; fixed for the life of a "
-            "checkpoint. As many as cores unless given.",
+            "checkpoint. Unless given: on Spark as many as cores, in process one.",
         ),
     )  # fmt: skip
 

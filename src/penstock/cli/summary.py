@@ -47,7 +47,8 @@ class Summary:
         if stopped:
             say("stopped: rows that were not read are not in the answers")
         for stream, row in app.session.stats()["streams"].items():
-            say(f"{stream}: {plural(row['received'], 'row')}{_kept_out(row)}{_paused(row)}")
+            why = _reason(app, stream) if row["quarantined"] else ""
+            say(f"{stream}: {plural(row['received'], 'row')}{_kept_out(row)}{why}{_paused(row)}")
         say(
             f"{plural(self.changes, 'change')} of {plural(len(app.queries), 'query', 'queries')} "
             f"in {plural(self.batches, 'batch', 'batches')}"
@@ -72,6 +73,12 @@ def _kept_out(row: dict[str, Any]) -> str:
     if not row["late"] + row["quarantined"]:
         return ""
     return f" ({row['late']:,} late, {row['quarantined']:,} quarantined)"
+
+
+def _reason(app: App, stream: str) -> str:
+    """Why the last row that is kept apart was quarantined."""
+    reasons = app.session.quarantine(stream)["_reason"]
+    return f"; the last one: {reasons[-1].as_py()}" if len(reasons) else ""
 
 
 def _paused(row: dict[str, Any]) -> str:

@@ -71,7 +71,7 @@ class ViewReaders:
         return view.held(np.array([row]), INSERT, view.clock).rows
 
     def tell(self, view: Template, changes: Changes) -> None:
-        """The changes of a step to those who read them."""
+        """Hand the changes of a step to the plans that read them."""
         for key in self._by_view.get(view.key, ()) if len(changes) else ():
             for leaf in self._templates[key].plan.views:
                 row = self.row_of(view.key, leaf.node.qid)

@@ -2,7 +2,7 @@
 
 A file sink is a directory with one file per batch, written beside its place and renamed
 into it, so a reader never sees half a batch and a batch delivered twice is there once. Names of
-files tell their writer (session and sink), so that writers who share a directory never meet.
+files name their writer (session and sink), so that writers in one directory never meet.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _directory(kind: str, options: Mapping[str, str], name: str, writer: str) ->
         if old and mode == "error":
             raise DataError(
                 f"{path} already holds {len(old)} batches",
-                code="PS-SINK-003",
+                code="PS-SINK-006",
                 remedy="choose an empty directory, or mode 'append' or 'overwrite'",
             )
         if mode == "overwrite":
@@ -134,7 +134,7 @@ class _DirectorySink:
             raise DataError(
                 f"cannot write {final}: {error}",
                 code="PS-SINK-003",
-                remedy="make room, or let the directory be written: the changes wait, and are "
+                remedy="make room, or make the directory writable: the changes wait, and are "
                 "written with the next batch, flush() or close()",
             ) from error
 

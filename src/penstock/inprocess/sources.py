@@ -103,7 +103,8 @@ def format_of(path: str) -> str:
     raise DataError(
         f"cannot tell the format of {path!r} from its name",
         code="PS-SRC-001",
-        remedy=f"use a name ending in {', '.join('.' + e for e in _EXTENSIONS)}",
+        remedy=f"use a name ending in {', '.join('.' + e for e in _EXTENSIONS)}, or write the "
+        f"format in front: csv:{path}",
     )
 
 

@@ -1,6 +1,6 @@
 """A sink whose batches wait while it cannot be written (a full disk, a directory in the way).
 
-Batches are written in their order, each of them until it is there: whoever reads the sink later
+Batches are written in their order, each of them until it is there: a reader of the sink later
 finds all of them once.
 """
 
@@ -30,7 +30,7 @@ class WaitingSink:
         self.catch_up()
 
     def take(self, batches: Iterable[tuple[int, pa.Table]]) -> None:
-        """Have batches wait for the next who writes."""
+        """Let batches wait for the next write."""
         self.waiting += batches
 
     def catch_up(self) -> None:

@@ -35,7 +35,9 @@ class Range:
     def __post_init__(self) -> None:
         if isinstance(self.length, Param):
             if self.slide:
-                raise PlanError("a window whose length is a parameter has no SLIDE")
+                raise PlanError(
+                    "a window whose length is a parameter has no SLIDE", code="PS-PLAN-002"
+                )
         elif self.length <= 0 or self.slide < 0 or self.slide > self.length:
             raise PlanError(
                 "a RANGE window needs a positive length and a SLIDE of at most that length",

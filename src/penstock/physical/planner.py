@@ -366,6 +366,7 @@ class Planner:
             if node.band is not None:
                 raise UnsupportedError(
                     "a band join with a non-retroactive table",
+                    code="PS-PLAN-009",
                     remedy="join on equality and put the band into WHERE",
                 )
             join: Operator = NrrJoinOp(

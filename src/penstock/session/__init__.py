@@ -61,7 +61,7 @@ def _rules(given: str | Collection[str]) -> frozenset[str]:
     if unknown := sorted(chosen - names):
         raise UnsupportedError(
             f"the optimizer has no rule {unknown[0]!r}",
-            code="PS-RUNNER-006",
+            code="PS-PLAN-005",
             remedy=f'name some of {", ".join(sorted(names))}, or "all"',
         )
     return chosen
@@ -109,7 +109,11 @@ def connect(
         spark_options=spark_options,
     )  # fmt: skip
     if checkpoint == "":
-        raise StateError("the checkpoint has no name", remedy="name a directory, or leave it out")
+        raise StateError(
+            "the checkpoint has no name",
+            code="PS-STATE-001",
+            remedy="name a directory, or leave it out",
+        )
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
         from penstock.session.on_spark import OnSpark  # a JVM's worth of imports

@@ -41,13 +41,13 @@ class Question:
             raise QueryFailed(self.refusal)
 
     def rows(self) -> pa.Table:
-        """The answer, without whose each row is."""
+        """The answer, without the query of each row."""
         schema = self.template.plan.schema.arrow()
         tables = [pa.Table.from_arrays(own_columns(p), schema=schema) for p in self.parts]
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
     def batches(self) -> list[Batch]:
-        """The answers, with whose each row is."""
+        """The answers, with the query of each row."""
         schema = self.template.plan.schema.arrow()
         tables = [pa.Table.from_arrays(own_columns(p), schema=schema) for p in self.parts]
         owners = map(whose, self.parts)

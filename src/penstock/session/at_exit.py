@@ -50,7 +50,7 @@ def leave_all() -> None:
     """
     left = list(_open) if os.getpid() == _process else []
     for session in left:  # before one of them stops the Spark of all
-        with suppress(Exception):  # the program is over: nobody is left to tell
+        with suppress(Exception):  # the program is over: no call can raise it
             session._spark_job.stop()
     for session in left:
         with suppress(Exception):

@@ -70,6 +70,7 @@ def _bound(select: Select, catalog: Catalog) -> Bound:
 def _too_deep() -> SqlSyntaxError:
     return SqlSyntaxError(
         "the statement is nested too deeply",
+        code="PS-SQL-028",
         remedy="write lists with IN, or split it into several queries",
     )
 

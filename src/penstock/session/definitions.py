@@ -55,7 +55,7 @@ def check_view(session: Session, statement: st.CreateView) -> str:
     known = session._catalog.relation(statement.name)
     info = session._registry.find(known.name) if isinstance(known, ViewDef) else None
     if info is None or not isinstance(known, ViewDef):
-        raise _differs("view", statement, "it is no view there")
+        raise _differs("view", statement, f"{statement.name} is not a view")
     text, select = info.group.text, statement.select
     if _body(text) == _body(statement.source):
         return known.name  # also if something that it reads has been dropped since
@@ -64,7 +64,7 @@ def check_view(session: Session, statement: st.CreateView) -> str:
     catalog = as_in(session, known.node)
     bound = bind(select.query, catalog, select.on_error or "fail")
     if there != (bound.node, select.emission, select.history):
-        raise _differs("view", statement, f"there: {text}, here: {statement.source}")
+        raise _differs("view", statement, f"it is {text}, the statement is {statement.source}")
     return known.name
 
 
@@ -77,9 +77,9 @@ def _body(text: str) -> list[str]:
 
 def _compare(kind: str, statement: _Named, there: Parts, here: Parts) -> None:
     if not there:
-        raise _differs(kind, statement, f"it is no {kind} there")
+        raise _differs(kind, statement, f"{statement.name} is not a {kind}")
     wrong = [
-        f"{_shown(clause, there)} there, {_shown(clause, here)} here"
+        f"it has {_shown(clause, there)}, the statement has {_shown(clause, here)}"
         for clause in {**there, **here}
         if _folded(clause, there) != _folded(clause, here)
     ]

@@ -202,7 +202,7 @@ def call(callback: Callback, table: pa.Table, name: str) -> list[PenstockError]:
         said = PenstockError(
             f"a subscriber of {name} raised {error!r}; the rows were applied",
             code="PS-RUN-002",
-            remedy="mend the function given to subscribe()",
+            remedy="correct the function given to subscribe()",
         )
         said.__cause__ = error
         return [said]

@@ -44,7 +44,7 @@ def open_directory(path: Path) -> SessionDirectory:
         if (path / "penstock.json").exists():
             raise StateError(
                 f"{path} is a checkpoint of the Spark runner",
-                code="PS-STATE-003",
+                code="PS-STATE-013",
                 remedy='connect() without runner="inprocess", or another directory',
             )
         lock = DirectoryLock(path)
@@ -75,5 +75,6 @@ def writing(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise StateError(
             f"{directory} cannot hold a checkpoint: {error.strerror}",
+            code="PS-STATE-001",
             remedy="name a directory that can be made and written",
         ) from error

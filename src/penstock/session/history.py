@@ -99,7 +99,7 @@ def _not_retained(session: Session, stream: str, need: int | None, behind: int) 
         length = str(need + behind) if unit else written(need + behind)
         remedy = (
             f"declare {stream} with RETAIN {length}, or ALTER STREAM {stream} SET RETAIN {length} "
-            "and register the query once so much has come"
+            "and register the query when that much history has come"
         )
     return HistoryError(
         f"stream {stream} does not retain the history this query asks for", remedy=remedy
@@ -109,12 +109,13 @@ def _not_retained(session: Session, stream: str, need: int | None, behind: int) 
 def _not_yet(session: Session, stream: str, ready: int | None) -> HistoryError:
     """What was discarded before RETAIN was changed is asked for."""
     unit = names.find_stream(session, stream).unit_time
-    when = "its RETAIN is in force" if ready is None else f"at {shown_time(ready, unit)}"
+    remedy = (
+        "register it after the next batch, when RETAIN is in force and enough history has come"
+        if ready is None
+        else f"register it when the event time of {stream} is at {shown_time(ready, unit)}"
+    )
     return HistoryError(
-        f"stream {stream} has not retained the history this query asks for yet",
-        remedy=f"register it when the event time of {stream} is {when}"
-        if ready is not None
-        else f"register it when {when}, which takes a batch, and so much history has come",
+        f"stream {stream} has not retained the history this query asks for yet", remedy=remedy
     )
 
 

@@ -131,7 +131,7 @@ def _read(path: Path) -> Image:
     except Exception as error:  # whole, but of functions or classes that are not here
         raise damaged(path, str(error)) from error
     if not isinstance(found, Image):
-        raise damaged(path, "it holds something else")
+        raise damaged(path, "it does not hold a session")
     if found.version != __version__:
         raise StateError(
             f"the state was written by version {found.version}; this is {__version__}",

@@ -14,7 +14,8 @@ def check_setting(on_error: OnError | None) -> None:
     """Refuse what a caller gives if it is none of the settings."""
     if on_error is not None and on_error not in get_args(OnError):
         raise SqlSyntaxError(
-            f"on_error={on_error!r} is no setting",
+            f"on_error={on_error!r} is not a setting",
+            code="PS-SQL-027",
             remedy='give on_error="null", "skip" or "fail"',
         )
 
@@ -26,8 +27,9 @@ def with_setting(select: Select, on_error: OnError | None) -> Select:
         return select
     if select.on_error not in (None, on_error):
         raise SqlSyntaxError(
-            f"the text says ON ERROR otherwise than on_error={on_error!r}",
+            f"the text and on_error={on_error!r} give two settings of ON ERROR",
+            code="PS-SQL-027",
             place=select.place,
-            remedy="say it once",
+            remedy="keep one of them",
         )
     return replace(select, on_error=on_error)

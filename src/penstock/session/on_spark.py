@@ -146,7 +146,9 @@ class OnSpark(ShardedSession):
         columns = ", ".join(f'"{c}" {t}' for c, t in frame_columns(frame, name))
         time = clauses.pop("time", None)
         if time is None:
-            raise DataError(f"stream {name} needs a time column", remedy='pass time="ts"')
+            raise DataError(
+                f"stream {name} needs a time column", code="PS-DATA-014", remedy='pass time="ts"'
+            )
         rest = " ".join(f"{k.replace('_', ' ').upper()} {v}" for k, v in clauses.items())
         self.sql(f'CREATE STREAM {name} ({columns}) TIMESTAMP BY "{time}" {rest} FROM {FRAME}')
 

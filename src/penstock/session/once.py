@@ -111,6 +111,7 @@ def _check_parameters(compiled: Compiled) -> None:
     if compiled.explicit:
         raise SqlSyntaxError(
             f"parameter ${compiled.params[0].name} has no value",
+            code="PS-SQL-025",
             remedy="write the value, or register standing queries with query_many(text, params)",
         )
 

@@ -108,7 +108,7 @@ def _count(clause: exp.Expr | None) -> int | None:
     if isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit():
         return int(number.name)
     raise unsupported(
-        clause, "PS-SQL-011", "LIMIT and OFFSET take a number",
+        clause, "PS-SQL-026", "LIMIT and OFFSET take a number",
         "write it as digits: LIMIT 10 OFFSET 20",
     )  # fmt: skip
 
@@ -122,13 +122,13 @@ def _place(key: exp.Expr, names: list[str]) -> int:
     if not isinstance(key, exp.Column):
         raise _computed(key)
     found = [at for at, name in enumerate(names) if name.lower() == key.name.lower()]
-    if len(found) != 1:
+    if not found:
         raise misnamed(key, "PS-NAME-002", f"the answer has no column {key.name}", _REMEDY)
     return found[0]
 
 
 def _computed(key: exp.Expr) -> UnsupportedError:
     return unsupported(
-        key, "PS-SQL-010", "ORDER BY takes columns of the answer",
+        key, "PS-SQL-026", "ORDER BY takes columns of the answer",
         "select the expression under a name, and order by the name",
     )  # fmt: skip

@@ -76,7 +76,7 @@ def tell(listeners: list[Listener], record: dict[str, Any]) -> PenstockError | N
             said = said or PenstockError(
                 f"a function that listens to progress raised {error!r}; the batch was applied",
                 code="PS-RUN-002",
-                remedy="mend the function given to on_progress()",
+                remedy="correct the function given to on_progress()",
             )
             said.__cause__ = said.__cause__ or error
     return said

@@ -88,5 +88,5 @@ def dropped(name: str) -> PenstockError:
     return NameError_(
         f"query {name} was dropped",
         code="PS-NAME-010",
-        remedy="register it again; changes() still gives what it had left",
+        remedy="register it again; changes() still returns those that were not read",
     )

@@ -127,6 +127,7 @@ def _typed(table: pa.Table, schema: Schema) -> pa.RecordBatch:
         if field.name not in table.column_names:
             raise DataError(
                 f"no column for parameter ${field.name}",
+                code="PS-DATA-012",
                 remedy=f"params needs the columns {', '.join(schema.names)}",
             )
         given = table.column(field.name)
@@ -135,6 +136,7 @@ def _typed(table: pa.Table, schema: Schema) -> pa.RecordBatch:
             value = given[int(np.flatnonzero(bad)[0])].as_py()
             raise DataError(
                 f"parameter ${field.name} is of the wrong type: {value!r} is no {field.type}",
+                code="PS-DATA-013",
                 remedy=f"give a {field.type}, or write CAST(${field.name} AS type) in the query",
             )
         arrays.append(array)
@@ -164,6 +166,7 @@ def register(
     if compiled.explicit:
         raise SqlSyntaxError(
             f"parameter ${compiled.params[0].name} has no value",
+            code="PS-SQL-025",
             remedy="register it with query_many(text, params)",
         )
     rows = literal_rows(compiled.literals, session._engine.strings)

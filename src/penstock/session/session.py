@@ -110,7 +110,9 @@ class Session:
         self._lock = threading.RLock()
         self._ticker = Ticker(self._tick)
         self._depth = 0  # of calls within calls
-        self._complaint: PenstockError | None = None  # of what nobody waited for, for the next call
+        self._complaint: PenstockError | None = (
+            None  # of work that no call waited for; the next call raises it
+        )
         self._closed = False
 
     def _new_engine(self) -> Engine:
@@ -134,7 +136,7 @@ class Session:
                 self._raise_complaint()
 
     def _raise_complaint(self) -> None:
-        """Say once what went wrong while nobody waited."""
+        """Raise once what went wrong while no call waited."""
         complaint, self._complaint = self._complaint, None
         if complaint is not None:
             raise complaint
@@ -437,6 +439,7 @@ class Session:
             if not callable(function) or not isinstance(name, str):
                 raise TypeError_(
                     f"{function!r} cannot be the function {name!r}",
+                    code="PS-TYPE-014",
                     remedy="give a name and a function over Arrow arrays",
                 )
             types = tuple(map(parse_type, arguments))

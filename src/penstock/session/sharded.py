@@ -69,7 +69,7 @@ class ShardedSession(Session):
         self._replayed: list[Any] | None = None
         self._last_rows = 0  # entry of the last push
         self._leaving: list[inbox.Leaving] = []
-        self._questions: dict[int, Question] = {}  # by entry, while somebody waits for the answer
+        self._questions: dict[int, Question] = {}  # by entry, while a call waits for the answer
         self._repeated = 0  # number of the entry that is being repeated
         self._pushed: dict[int, dict[str, Counts]] = {}  # by entry, until its batch
         super().__init__(**options)
@@ -120,7 +120,7 @@ class ShardedSession(Session):
                 self._job.catch_up()
 
     def _begin(self, method: str, *arguments: Any) -> None:
-        """Name the call, unless it is part of another; a dead job takes only what may mend it."""
+        """Name the call, unless it is part of another; a dead job takes only what may repair it."""
         if not _may_mend(method, arguments):
             self._check_alive()
         if self._call is None:
@@ -395,7 +395,7 @@ class ShardedSession(Session):
         """Refused: the state is on the shards."""
         raise UnsupportedError(
             "a session on shards has no snapshot: its state is on the shards",
-            code="PS-RUNNER-005",
+            code="PS-RUNNER-002",
             remedy="connect() on Spark with checkpoint=, or in process without shards=",
         )
 

@@ -68,6 +68,7 @@ def take(session: Session) -> Snapshot:
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise StateError(
             f"the session cannot be saved: {error}",
+            code="PS-STATE-012",
             remedy="define user-defined functions at the top level of a module",
         ) from error
     return copy
@@ -155,5 +156,5 @@ def load(directory: Path) -> Snapshot | None:
     except Exception as error:  # whole, but of functions or classes that are not here
         raise damaged(path, str(error)) from error
     if not isinstance(found, Snapshot):
-        raise damaged(path, "it holds something else")
+        raise damaged(path, "it does not hold a session")
     return found

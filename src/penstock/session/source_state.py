@@ -37,7 +37,7 @@ def alter(session: Session, statement: PauseSource) -> None:
             f"stream {stream.name} has no source: its rows are pushed",
             code="PS-SRC-008",
             place=statement.place,
-            remedy="push nothing while it is to wait",
+            remedy="do not push rows while the stream should wait",
         )
     session._meters[stream.name].source.paused = BY_USER if statement.paused else ""
     session._pause_source(stream, statement.paused)

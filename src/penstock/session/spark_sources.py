@@ -1,6 +1,6 @@
 """Streams with a source on Spark: declared, paused, read again, dropped.
 
-What Spark knows of them is the job's business (`spark/source_set.py`). When a former process
+The job keeps what Spark knows of them (`spark/source_set.py`). When a former process
 declared a stream it is not opened here: a source that is bad by now is paused when the job starts.
 """
 

@@ -38,6 +38,7 @@ def insert(statement: Insert, table: TableDef, engine: Engine) -> TableChange:
         if len(row) != len(names):
             raise SqlSyntaxError(
                 f"{len(row)} values for {len(names)} columns",
+                code="PS-TYPE-005",
                 place=statement.place,
                 remedy=f"give values for {', '.join(names)}",
             )

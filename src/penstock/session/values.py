@@ -45,7 +45,9 @@ def cast_scalar(value: Any, type_: SqlType, what: str) -> Any:
     array, bad = convert(pa.array([value.as_py()], value.type), Field(what, type_), 1)
     if bad is not None and bad.any():
         raise TypeError_(
-            f"{value.as_py()!r} does not fit {what}, a {type_}", remedy=f"give a {type_}"
+            f"{value.as_py()!r} does not fit {what}, a {type_}",
+            code="PS-DATA-013",
+            remedy=f"give a {type_}",
         )
     return array[0]
 

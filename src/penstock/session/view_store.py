@@ -232,7 +232,7 @@ def _explained(path: Path | None = None) -> Iterator[None]:
             f"the views{where} cannot be used: {str(error).splitlines()[0]}",
             code="PS-VIEW-001",
             remedy="make room if the disk is full, or end the process that has the file open; "
-            "a damaged file can be deleted: views are read anew"
+            "delete a damaged file: views are then computed again"
             if path
             else "see whether there is room on the disk",
         ) from error

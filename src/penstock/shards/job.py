@@ -110,7 +110,7 @@ class LocalJob:
             data = wire.dumps(Entry(self._entries + 1, blocks))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UnsupportedError(
-                f"this does not reach the shards: {error}",
+                f"this cannot be sent to the shards: {error}",
                 code="PS-RUNNER-003",
                 remedy="define user-defined functions at the top level of a module",
             ) from error

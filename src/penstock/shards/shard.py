@@ -237,7 +237,7 @@ class Shard(ABC):
         return wire.pack_changes(held, self._schema(block.template), self.engine.strings)
 
     def _tell_hidden(self) -> None:
-        """What ON ERROR has hidden here in all: who misses a batch knows with the next."""
+        """What ON ERROR has hidden here in all: totals, so that a missed batch loses no count."""
         found = {
             key: (hidden.nulls, hidden.rows, hidden.reason)
             for key, template in self.engine.templates.items()

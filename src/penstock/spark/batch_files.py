@@ -3,7 +3,7 @@
 Spark writes a batch into a staging directory; then the list of its files is written down, the
 files are renamed into their place, and the batch is marked done. A batch that comes again is
 skipped when it is done, its renames are finished when it is listed, and it is staged anew when
-it is neither. Names of files tell their writer (checkpoint and sink), so that writers who share
+it is neither. Names of files name their writer (checkpoint and sink), so that writers that share
 a directory never meet.
 
     out/part-<batch>-<writer>-<n>.parquet
@@ -83,7 +83,7 @@ class BatchFiles:
         if old and mode == "error":
             raise DataError(
                 f"{directory.path} already holds {len(old)} files of batches",
-                code="PS-SINK-003",
+                code="PS-SINK-006",
                 remedy="choose an empty directory, or mode 'append' or 'overwrite'",
             )
         if mode == "overwrite":

@@ -82,7 +82,7 @@ class Checkpoint:
             if (self.path / "session.pickle").exists():
                 raise StateError(
                     f"{self.path} is a checkpoint of the in-process runner",
-                    code="PS-STATE-003",
+                    code="PS-STATE-013",
                     remedy='connect(runner="inprocess"), or another directory',
                 )
             made = Identity(FORMAT, __version__, uuid.uuid4().hex, shards, None)
@@ -112,6 +112,7 @@ class Checkpoint:
     def _cannot_hold(self, error: OSError) -> StateError:
         return StateError(
             f"{self.path} cannot hold a checkpoint: {error.strerror}",
+            code="PS-STATE-001",
             remedy="name a directory that can be made and written",
         )
 

@@ -32,7 +32,7 @@ from penstock.spark import java
 from penstock.spark.workers import OURS, check_workers
 
 SETTINGS = threading.RLock()
-"""Held by whoever needs the session's settings as they are."""
+"""Held by code that needs the session's settings as they are."""
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -125,7 +125,7 @@ def is_running() -> bool:
 
 
 def _private_folder() -> str:
-    """Where Spark spills rows; it would else do so in folders that everybody can read."""
+    """Where Spark spills rows; by default it does so in folders that all users can read."""
     folder = tempfile.mkdtemp(prefix=_OWN_FOLDER)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

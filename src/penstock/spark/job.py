@@ -303,7 +303,7 @@ class SparkJob:
         self._streaming.wait(entry)
 
     def finish(self) -> None:
-        """Return when every entry is delivered, if the job runs; say why it died, if nobody did."""
+        """Return when every entry is delivered, if the job runs; raise why it died, once."""
         if self._streaming.running:
             self.wait(self._log.last)
         elif not self._streaming.told:

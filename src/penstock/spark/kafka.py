@@ -64,7 +64,7 @@ def _admin(spark: SparkSession, options: Mapping[str, str], what: str, code: str
         if _NOBODY.search(str(error)):
             _close(spark, made)
             raise DataError(
-                f"{what}: nobody answers at {options[SERVERS]}", code=code,
+                f"{what}: no server answers at {options[SERVERS]}", code=code,
                 remedy=f"start the broker, or correct {SERVERS} and the other kafka.* options",
             ) from None  # fmt: skip
     try:

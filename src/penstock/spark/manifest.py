@@ -93,7 +93,7 @@ class Manifests:
         return self._load(self.directory / f"{batch}.batch", Manifest)
 
     def note_run(self, batch: int) -> None:
-        """Note that a batch has results, which somebody may see from now on."""
+        """Note that a batch has results, which users may see from now on."""
         (self.directory / f"{batch}.ran").touch()
 
     def has_run(self, batch: int) -> bool:
@@ -143,5 +143,5 @@ class Manifests:
     def _load(self, path: Path, kind: type[T]) -> T:
         found: Any = pickle.loads(read_sealed(path))
         if not isinstance(found, kind):
-            raise damaged(path, f"it is no {kind.__name__}")
+            raise damaged(path, f"it does not hold a {kind.__name__}")
         return found

@@ -1,6 +1,6 @@
 """A source that fails is paused, and the job goes on without it.
 
-The batch that had its rows is taken back, unless somebody may have seen its results: then it has
+The batch that had its rows is taken back, unless users may have seen its results: then it has
 to be run as it was, and the job stops with the reason.
 """
 

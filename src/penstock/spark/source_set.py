@@ -68,7 +68,7 @@ class SourceSet:
         why = self._why_not(stream, source, entry)
         if why:
             raise StateError(
-                f"stream {stream} comes after the job was started, and cannot join it: {why}",
+                f"stream {stream} cannot join a job that was started without it: {why}",
                 code="PS-STATE-008",
                 remedy=_REMEDY,
             )

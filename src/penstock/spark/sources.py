@@ -143,7 +143,7 @@ def _check(stream: StreamDef, kind: str, options: Mapping[str, str]) -> None:
     """Refuse options that no source would look at."""
     if kind in _FILES and not options.get("path"):
         raise DataError(
-            f"stream {stream.name} needs a path", code="PS-DATA-008",
+            f"stream {stream.name} needs a path", code="PS-SRC-002",
             remedy=f"FROM {kind} OPTIONS (path 'in')",
         )  # fmt: skip
     check_options(kind, dict(stream.options), f"stream {stream.name}")
@@ -198,7 +198,7 @@ def _chosen(frame: DataFrame, stream: str, schema: Schema) -> DataFrame:
         told = ", ".join(f"{c.name} {c.dataType.simpleString().upper()}" for c in frame.schema)
         raise DataError(
             f"stream {stream} has a column {missing[0]}, its source has none",
-            code="PS-DATA-008",
+            code="PS-SRC-009",
             remedy=f"the source has {told}",
         )
     return frame.select(*(f.col(f"`{had[c.lower()]}`").alias(c) for c in schema.names))
@@ -210,25 +210,24 @@ def _of_stream(name: str, kind: str) -> Iterator[None]:
         yield
     except SparkError as error:
         said = cause(error)
+        code, remedy = _fault(kind, said)
         raise DataError(
-            f"stream {name} cannot read {kind}: {said}",
-            code="PS-DATA-008",
-            remedy=_remedy(kind, said),
+            f"stream {name} cannot read {kind}: {said}", code=code, remedy=remedy
         ) from None
 
 
-def _remedy(kind: str, said: str) -> str:
-    """What to do about a source that cannot be opened."""
+def _fault(kind: str, said: str) -> tuple[str, str]:
+    """The code of a source that cannot be opened, and what to do about it."""
     if kind == "kafka" and "NOT_ENABLED" in said:
-        return KAFKA_REMEDY
+        return "PS-DATA-008", KAFKA_REMEDY
     if said.startswith("[DATA_SOURCE_NOT_FOUND]"):
-        return (
+        return "PS-SRC-001", (
             "one of parquet, json, csv, orc, kafka, socket, rate, or a format whose package "
             "Spark has loaded (spark.jars.packages)"
         )
     if said.startswith("[PATH_NOT_FOUND]"):
-        return "make the directory first; files may come later"
-    return "check FROM and its OPTIONS"
+        return "PS-SRC-004", "make the directory first; files may come later"
+    return "PS-DATA-008", "check FROM and its OPTIONS"
 
 
 def _corrupt() -> t.StructField:
@@ -266,10 +265,15 @@ def parsed_values(frame: DataFrame, schema: Schema) -> DataFrame:
 def checked_frame(frame: Any, name: str) -> DataFrame:
     """A user's streaming frame, or an error that says what it is instead."""
     if not isinstance(frame, DataFrame):
-        raise DataError(f"stream() takes a DataFrame, not a {type(frame).__name__}")
+        raise DataError(
+            f"stream() takes a DataFrame, not a {type(frame).__name__}",
+            code="PS-DATA-014",
+            remedy="make it with spark.readStream, or push() its rows",
+        )
     if not frame.isStreaming:
         raise DataError(
             f"the DataFrame for stream {name} is not streaming",
+            code="PS-DATA-014",
             remedy="make it with spark.readStream, or push() its rows",
         )
     return frame

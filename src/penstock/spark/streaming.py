@@ -54,7 +54,7 @@ class Streaming:
         self._told: Exception | None = None  # the last error that was raised
         self._busy = self._stopping = False
         self._renewal: threading.Thread | None = None
-        self._calling = threading.Lock()  # of who starts the job
+        self._calling = threading.Lock()  # held by the thread that starts the job
         self._starting = threading.RLock()  # of a query in place of another
         self._failing: float | None = None  # since when a query does not come to a batch
 
@@ -70,7 +70,7 @@ class Streaming:
 
     @property
     def told(self) -> bool:
-        """Whether somebody was told of that error."""
+        """Whether a call has raised that error."""
         return self._told is self._error
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ class Streaming:
 
     def _watch(self, query: StreamingQuery) -> None:
         """Wait for the end of the query; start it again if that may help, else say why it ended."""
-        error: Exception = _stopped("by somebody else")
+        error: Exception = _stopped("from outside this session")
         try:
             with translated():
                 query.awaitTermination()
@@ -127,7 +127,7 @@ class Streaming:
         return now - self._failing < _STARTING
 
     def forgive(self) -> None:
-        """What ended the query is out of the way: who waits next starts another."""
+        """What ended the query is out of the way: the next call that waits starts another."""
         if self._error is not None:
             self.stop()
             self._error = None

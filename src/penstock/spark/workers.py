@@ -60,7 +60,7 @@ def _check_python(python: str) -> None:
     version, *missing = asked.stdout.split()
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if version != here:
-        raise _unfit(f"Spark's workers run Python {version} ({python}), this is {here}")
+        raise _unfit(f"Spark's workers run Python {version} ({python}), this process runs {here}")
     if missing:
         raise _unfit(f"the Python of Spark's workers ({python}) has no package {missing[0]}")
 

@@ -48,7 +48,7 @@ class FunctionSink:
             raise PenstockError(
                 f"the function raised {error!r}",
                 code="PS-RUN-002",
-                remedy="mend the function given to foreach_batch()",
+                remedy="correct the function given to foreach_batch()",
             ) from error
 
 

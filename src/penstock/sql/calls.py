@@ -58,14 +58,13 @@ def bind_call(
             node, "PS-SQL-019", f"{written} is not deterministic",
             "use the stream's time column or a table: a replay must give the same answer",
         )  # fmt: skip
-    args = [binder.partial(a) for a in arguments]
     signature = FUNCTIONS.get(name)
     if signature is not None and not signature.operator:
-        return _builtin(signature, args, node)
+        return _builtin(signature, [binder.partial(a) for a in arguments], node)
     udf = binder.context.catalog.udf(written)
     if udf is None:
         raise _unknown(written, node)
-    return _udf(udf, args, node)
+    return _udf(udf, [binder.partial(a) for a in arguments], node)
 
 
 def _aggregate(
@@ -128,7 +127,7 @@ def _trunc_unit(arg: Expr, node: exp.Expr) -> Expr:
     if unit not in TRUNC_UNITS:
         raise mistyped(
             node, f"date_trunc does not know the unit '{unit}'",
-            f"use one of {', '.join(TRUNC_UNITS)}", "PS-TYPE-010",
+            f"use one of {', '.join(TRUNC_UNITS)}", "PS-TYPE-016",
         )  # fmt: skip
     return Literal(STRING, unit)
 
@@ -197,6 +196,6 @@ def bind_extract(binder: Binder, node: exp.Extract) -> Expr:
     if part not in _PARTS:
         raise mistyped(
             node, f"EXTRACT does not know {part}", f"use one of {', '.join(_PARTS)}",
-            "PS-TYPE-010",
+            "PS-TYPE-016",
         )  # fmt: skip
     return bind_call(binder, part, [node.expression], node)

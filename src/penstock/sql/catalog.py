@@ -101,7 +101,7 @@ def check_udf_name(name: str) -> None:
     }:  # fmt: skip
         raise NameError_(
             f"{name} is a built-in function",
-            code="PS-NAME-005",
+            code="PS-NAME-008",
             remedy=f"register it under another name, such as my_{name}",
         )
 

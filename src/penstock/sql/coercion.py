@@ -60,7 +60,7 @@ class Params:
 def _two_meanings(name: str, place: Place | None) -> TypeError_:
     return TypeError_(
         f"${name} is the length of a window, a number of one unit, and also something else",
-        code="PS-TYPE-007",
+        code="PS-TYPE-015",
         place=place,
         remedy="use two parameters",
     )
@@ -135,7 +135,7 @@ def _mismatch(a: SqlType, b: SqlType, node: Where) -> TypeError_:
     if a.is_string or b.is_string:
         other = b if a.is_string else a
         return TypeError_(
-            f"a STRING cannot be compared with a {other}", code="PS-TYPE-002", place=place_of(node),
+            f"STRING cannot be compared with {other}", code="PS-TYPE-002", place=place_of(node),
             remedy=f"CAST one side, for example CAST(x AS {other})",
         )  # fmt: skip
     return TypeError_(

@@ -180,7 +180,10 @@ def options(cursor: Cursor) -> Options:
         key = _option_key(cursor)
         if key in found:
             raise SqlSyntaxError(
-                f"option {key} is given twice", place=place, remedy="keep one of them"
+                f"option {key} is given twice",
+                code="PS-NAME-005",
+                place=place,
+                remedy="keep one of them",
             )
         found[key] = _option_value(cursor)
         if not cursor.accept(","):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -35,6 +36,10 @@ _CLAUSE_REMEDY = (
 )
 _AFTER = ("order", "limit", "offset")
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
+
+
+_KEYWORDS = ("FROM", "WHERE", "GROUP", "HAVING", "JOIN", "UNION", "EXCEPT", "INTERSECT")
+"""Keywords that sqlglot takes for a name when they are misspelt."""
 
 
 class Penstock(Dialect):
@@ -104,7 +109,10 @@ class Penstock(Dialect):
             self._advance(cursor.at)
             if self._window() is not None:
                 raise SqlSyntaxError(
-                    "a relation has two windows", place=spec.place, remedy="keep one of them"
+                    "a relation has two windows",
+                    code="PS-SQL-020",
+                    place=spec.place,
+                    remedy="keep one of them",
                 )
             return spec
 
@@ -218,7 +226,10 @@ def _parse(
         raise
     except RecursionError as error:
         raise SqlSyntaxError(
-            "the statement is nested too deeply", place=place, remedy="split it into views"
+            "the statement is nested too deeply",
+            code="PS-SQL-028",
+            place=place,
+            remedy="split it into views",
         ) from error
     except Exception as error:  # a text that sqlglot has not foreseen can raise anything
         raise _syntax_error(error, parser, place) from error
@@ -239,6 +250,7 @@ def _syntax_error(error: Exception, parser: Penstock.Parser, place: Place) -> Sq
         place=at,
         remedy=_window_remedy(parser)
         or _clause_remedy(parser)
+        or _keyword_remedy(parser)
         or semicolon_remedy(parser._curr)
         or "check the text just before this place: a missing comma, bracket or keyword",
     )
@@ -256,6 +268,15 @@ def _clause_remedy(parser: Penstock.Parser) -> str:
     near = [token.text.upper() for token in parser._tokens[parser._index - 1 : parser._index + 2]]
     on_error = any(a == "ON" and b.startswith("ERR") for a, b in pairwise(near))
     return _CLAUSE_REMEDY if on_error or "EMIT" in near else ""
+
+
+def _keyword_remedy(parser: Penstock.Parser) -> str:
+    """The remedy where the last word that was read as a name is nearly a keyword."""
+    last = parser._prev
+    if last is None or last.token_type is not TokenType.VAR or last.text.upper() in _KEYWORDS:
+        return ""
+    close = get_close_matches(last.text.upper(), _KEYWORDS, n=1, cutoff=0.75)
+    return f"write {close[0]} instead of {last.text}, if that is meant" if close else ""
 
 
 def _in_words(complaint: str) -> str:

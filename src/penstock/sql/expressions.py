@@ -106,7 +106,7 @@ class Binder:
                 node, OTHER, "* can only be an item of the select list", "name the columns"
             )
         if not isinstance(node.this, exp.Identifier):
-            raise unsupported(node, OTHER, "no column is named behind the point", "write its name")
+            raise unsupported(node, OTHER, "no column name follows the dot", "write one")
         expr = self.scope.find(node)
         if expr is not None:
             return expr

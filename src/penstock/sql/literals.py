@@ -61,7 +61,9 @@ def type_named(name: str, numbers: tuple[int, ...], place: Place | None) -> SqlT
         try:
             return decimal(precision, scale)
         except TypeError_ as error:
-            raise TypeError_(error.message, place=place, remedy=error.remedy) from error
+            raise TypeError_(
+                error.message, code=error.code, place=place, remedy=error.remedy
+            ) from error
     if upper not in _NAMES:
         raise TypeError_(
             f"there is no type {name}", code="PS-TYPE-008", place=place, remedy=TYPES_HELP

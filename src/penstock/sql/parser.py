@@ -25,10 +25,12 @@ from penstock.sql.statements import (
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "SINKS")
 KEPT_OUT = ("LATE", "QUARANTINE")
 """What SHOW tells of one stream."""
-_HELP = (
-    "a statement starts with CREATE, ALTER, DROP, INSERT, UPDATE, DELETE, SELECT, WITH, SHOW, "
-    "DESCRIBE or EXPLAIN"
-)
+STATEMENTS = (
+    "CREATE", "ALTER", "DROP", "INSERT", "UPDATE", "DELETE", "SELECT", "WITH", "SHOW", "DESCRIBE",
+    "EXPLAIN",
+)  # fmt: skip
+"""The first words of statements."""
+_HELP = f"a statement starts with {', '.join(STATEMENTS[:-1])} or {STATEMENTS[-1]}"
 
 _CONTINUED = {
     "ALTER": "STREAM",

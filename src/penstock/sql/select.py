@@ -27,10 +27,11 @@ from penstock.sql.subqueries import (
     refuse_correlation,
 )
 
+_READ = "make a view of the rest, and read it: SELECT … FROM view ORDER BY … LIMIT …"
 _REFUSED = {
-    "order": ("PS-SQL-010", "ORDER BY is not supported", "sort the view where it is read"),
-    "limit": ("PS-SQL-011", "LIMIT is not supported", "cut the view where it is read"),
-    "offset": ("PS-SQL-011", "OFFSET is not supported", "cut the view where it is read"),
+    "order": ("PS-SQL-010", "ORDER BY in a standing query or subquery is not supported", _READ),
+    "limit": ("PS-SQL-011", "LIMIT in a standing query or subquery is not supported", _READ),
+    "offset": ("PS-SQL-011", "OFFSET in a standing query or subquery is not supported", _READ),
     "qualify": ("PS-SQL-012", "QUALIFY is not supported", "use GROUP BY and HAVING"),
     "windows": ("PS-SQL-012", "the WINDOW clause is not supported", "put [RANGE …] on the stream"),
     "laterals": ("PS-SQL-014", "LATERAL is not supported", "join with a subquery in FROM"),

@@ -58,7 +58,7 @@ def _one_of(*words: str) -> Judge:
 
 
 FILES: Mapping[str, Judge] = {
-    "path": _any,  # whoever opens the source says how to write it
+    "path": _any,  # checked when the source is opened
     "maxFilesPerTrigger": _positive,
     "maxBytesPerTrigger": _bytes,
     "latestFirst": _truth,

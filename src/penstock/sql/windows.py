@@ -53,6 +53,7 @@ def _body(cursor: Cursor, place: Place) -> WindowSpec:
         if slide and length.name:
             raise SqlSyntaxError(
                 "a window whose length is a parameter cannot have a SLIDE",
+                code="PS-PLAN-002",
                 place=slide.place,
                 remedy=f"write its length instead of ${length.name}, or leave SLIDE out",
             )
@@ -75,10 +76,12 @@ def _count(cursor: Cursor) -> int:
     at = cursor.place()
     count = cursor.integer("a number of rows")
     if count <= 0:
-        raise SqlSyntaxError("a ROWS window needs at least one row", place=at, remedy=FORMS)
+        raise SqlSyntaxError(
+            "a ROWS window needs at least one row", code="PS-PLAN-002", place=at, remedy=FORMS
+        )
     if count > LONGEST:
         raise TypeError_(
-            f"ROWS {count} is more than there can be",
+            f"ROWS {count} is too large",
             code="PS-TYPE-011",
             place=at,
             remedy="write [UNBOUNDED]",
@@ -89,6 +92,9 @@ def _count(cursor: Cursor) -> int:
 def _positive(span: Span) -> Span:
     if span.amount <= 0:
         raise SqlSyntaxError(
-            "a window's length and slide must be positive", place=span.place, remedy=FORMS
+            "a window's length and slide must be positive",
+            code="PS-PLAN-002",
+            place=span.place,
+            remedy=FORMS,
         )
     return span

@@ -89,7 +89,11 @@ def _plain(array: pa.Array, type_: SqlType) -> pa.Array:
     try:
         return array.cast(want)
     except pa.ArrowException as error:
-        raise DataError(f"a column of {have} does not fit {type_}: {error}") from None
+        raise DataError(
+            f"a column of {have} does not fit {type_}: {error}",
+            code="PS-DATA-013",
+            remedy=f"give a column that can be cast to {type_}",
+        ) from None
 
 
 def _values(array: pa.Array, type_: SqlType) -> Native:
@@ -154,4 +158,6 @@ def _check_int32(values: Native, null: Bool | None) -> None:
     if null is not None:
         wrong &= ~null
     if wrong.any():
-        raise DataError("a value is outside the range of INT", remedy="use BIGINT")
+        raise DataError(
+            "a value is outside the range of INT", code="PS-DATA-013", remedy="use BIGINT"
+        )

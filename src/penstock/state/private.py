@@ -1,7 +1,7 @@
 """Directories that belong to one user: checkpoints.
 
-Reading a checkpoint runs code that is written in it (it holds pickles), so one that somebody
-else could have written is refused; and it holds rows, so others cannot enter it.
+Reading a checkpoint runs code that is written in it (it holds pickles), so one that another
+user could have written is refused; and it holds rows, so others cannot enter it.
 """
 
 from __future__ import annotations

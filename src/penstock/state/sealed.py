@@ -1,7 +1,7 @@
 """Files with a seal: a length and a checksum before the data, so that damage is told, not read.
 
 A file is written beside its place and renamed into it: it is there as a whole or not at all.
-Whoever reads it gets the bytes that were written, or a StateError that names the file.
+A reader gets the bytes that were written, or a StateError that names the file.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_run_reads_standard_input_and_counts_what_is_kept_out(
     assert run("app.sql", "--input", "s=csv:-") == 0
     captured = capsys.readouterr()
     assert "n: 1 row" in captured.out
-    assert "s: 3 rows (0 late, 2 quarantined)" in captured.err
+    assert "s: 3 rows (0 late, 2 quarantined); the last one: " in captured.err
 
 
 def test_run_shows_changes_of_a_query_that_keeps_nothing(

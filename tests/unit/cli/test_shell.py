@@ -84,8 +84,11 @@ def test_a_session_with_slips(terminal: Terminal, tmp_path: Path) -> None:
     assert "ok" in terminal.type(";\n", "penstock> ")
     assert "is standing" in terminal.type(VIEW + ";\n")
     assert "PS-" in terminal.type("SELEC 1;\n")
-    assert "unknown command" in terminal.type("\\nonsense\n")
+    assert "there is no command nonsense" in terminal.type("\\nonsense\n")
+    assert "did you mean watch?" in terminal.type("wach counts\n")
     assert "watch needs the name" in terminal.type("watch;\n")
+    kept_out = terminal.type('push s [{"src": "x", "ts": 1}, {"src": "y", "ts": 1}]\n')
+    assert "2 rows kept out; SHOW QUARANTINE s shows why" in kept_out
     assert "Statements end" in terminal.type("help;\n")
     terminal.type('push s {"src": 7, "ts": 1}\n')
     assert re.search(r"7 +1\b", terminal.type("view counts;\n"))
@@ -123,7 +126,8 @@ def test_watch_is_redrawn_until_ctrl_c(terminal: Terminal, tmp_path: Path) -> No
     [
         ("quit", "quit"), ("EXIT;", "EXIT"), ("\\q", "q"), (".quit", "quit"), ("?", "?"),
         ("\\?", "?"), ("watch v;", "watch v"), ("\\push s [1];", "push s [1]"),
-        ("SELECT 1;", None), ("watching", None), ("", None), ("  help ", "help"),
+        ("SELECT 1;", None), ("watching", None), ("", None), ("wach v", "wach v"),
+        ("with", None), ("SELEC 1", None), ("  help ", "help"),
     ],
 )  # fmt: skip
 def test_what_is_a_command(line: str, command: str | None) -> None:

@@ -43,7 +43,7 @@ def test_sessions_that_share_a_directory_keep_each_others_files(tmp_path, shards
     with open_session(tmp_path, shards=shards, mode="overwrite") as ps:
         ps.push("r", [{"k": 3, "ts": 1}])
     assert keys(tmp_path) == [3]
-    with pytest.raises(PenstockError, match="PS-SINK-003"):
+    with pytest.raises(PenstockError, match="PS-SINK-006"):
         open_session(tmp_path, shards=shards, mode="error")
 
 
@@ -179,14 +179,14 @@ def test_what_a_runner_would_ignore_is_refused(tmp_path, monkeypatch, options):
 def test_a_session_on_shards_gives_no_snapshot_without_its_rows():
     with (
         penstock.connect(runner="inprocess", shards=2) as ps,
-        pytest.raises(PenstockError, match="PS-RUNNER-005"),
+        pytest.raises(PenstockError, match="PS-RUNNER-002"),
     ):
         ps.snapshot()
 
 
 @pytest.mark.parametrize("off", ["push_down_filtre", {"all", "nope"}, ["x"]])
 def test_unknown_rules_of_the_optimizer_are_refused(off):
-    with pytest.raises(PenstockError, match="PS-RUNNER-006"):
+    with pytest.raises(PenstockError, match="PS-PLAN-005"):
         penstock.connect(runner="inprocess", optimizer_off=off)
     penstock.connect(runner="inprocess", optimizer_off="push_down_filter").close()
 

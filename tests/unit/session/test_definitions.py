@@ -58,16 +58,22 @@ def test_the_same_definition_passes(ps, sql):
 @pytest.mark.parametrize(
     ("new", "told"),
     [
-        (STREAM.replace("5 SECONDS", "9 SECONDS"), "DELAY 5 SECONDS there, DELAY 9 SECONDS here"),
-        (STREAM.replace("RETAIN 1 HOUR", ""), "RETAIN 1 HOUR there, no RETAIN here"),
-        (STREAM.replace("a BIGINT", "a INT"), r"a BIGINT, .* there, .* a INT, .* here"),
-        (STREAM + " FROM csv OPTIONS (path 'x')", "no FROM there, FROM csv here"),
+        (
+            STREAM.replace("5 SECONDS", "9 SECONDS"),
+            "it has DELAY 5 SECONDS, the statement has DELAY 9 SECONDS",
+        ),
+        (STREAM.replace("RETAIN 1 HOUR", ""), "it has RETAIN 1 HOUR, the statement has no RETAIN"),
+        (
+            STREAM.replace("a BIGINT", "a INT"),
+            r"it has .*a BIGINT, .*, the statement has .*a INT, ",
+        ),
+        (STREAM + " FROM csv OPTIONS (path 'x')", "it has no FROM, the statement has FROM csv"),
         (TABLE.replace("b STRING", "b STRING, c INT"), "c INT"),
-        (TABLE + " NONRETROACTIVE", "no NONRETROACTIVE there"),
-        (TABLE.replace(" t ", " r "), "it is no table there"),
-        (STREAM.replace(" r ", " v "), "it is no stream there"),
-        (VIEW.replace(" v ", " t "), "it is no view there"),
-        (VIEW.replace("a > 3", "a > 4"), r"there: .* a > 3 .*, here: .* a > 4 "),
+        (TABLE + " NONRETROACTIVE", "it has no NONRETROACTIVE"),
+        (TABLE.replace(" t ", " r "), "r is not a table"),
+        (STREAM.replace(" r ", " v "), "v is not a stream"),
+        (VIEW.replace(" v ", " t "), "t is not a view"),
+        (VIEW.replace("a > 3", "a > 4"), r"it is .* a > 3 .*, the statement is .* a > 4 "),
         (VIEW.replace("1 MINUTE", "2 MINUTES"), "RANGE 2 MINUTES"),
         (VIEW + " EMIT ON COMMIT", "EMIT ON COMMIT"),
         (VIEW + " WITH HISTORY", "WITH HISTORY"),
@@ -83,14 +89,16 @@ def test_another_definition_is_refused_and_both_are_shown(ps, new, told):
 def test_sinks_too(ps, tmp_path):
     ps.sql(sink(tmp_path / "out"))
     ps.sql(sink(tmp_path / "out").replace("path", "PATH").replace("json", "JSON"))
-    with pytest.raises(PenstockError, match=r"PS-NAME-012.*/out' there, .*/other' here"):
+    with pytest.raises(PenstockError, match=r"PS-NAME-012.*/out', the statement has .*/other'"):
         ps.sql(sink(tmp_path / "other"))
-    with pytest.raises(PenstockError, match=r"no OPTIONS mode there, OPTIONS mode 'error' here"):
+    with pytest.raises(
+        PenstockError, match=r"it has no OPTIONS mode, the statement has OPTIONS mode 'error'"
+    ):
         ps.sql(sink(tmp_path / "out", ", mode 'error'"))
     with pytest.raises(PenstockError) as caught:
         ps.sql(sink(tmp_path / "out", ", sasl_password 'hunter2'"))
     assert "hunter2" not in str(caught.value)
-    assert "no OPTIONS sasl_password there" in str(caught.value)
+    assert "it has no OPTIONS sasl_password" in str(caught.value)
 
 
 def test_a_view_whose_inputs_went_is_still_what_it_was(ps):

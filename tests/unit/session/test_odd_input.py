@@ -192,7 +192,7 @@ def test_times_of_all_kinds_are_times(ps):
 def test_a_number_is_no_time_in_statements_and_parameters_either(ps):
     ps.sql("CREATE TABLE t (at TIMESTAMP)")
     ps.sql("CREATE STREAM e (at TIMESTAMP) TIMESTAMP BY at")
-    with pytest.raises(PenstockError, match="PS-TYPE"):
+    with pytest.raises(PenstockError, match="PS-DATA-013"):
         ps.sql("INSERT INTO t VALUES (5)")
     with pytest.raises(PenstockError, match="wrong type"):
         ps.query_many("SELECT at FROM e [RANGE 1 DAY] WHERE at > $t", [{"t": 5}])

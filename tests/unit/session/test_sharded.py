@@ -230,7 +230,7 @@ def test_history_of_a_known_template_is_there_in_level_2() -> None:
 
 def test_a_function_that_cannot_travel_is_refused_with_the_remedy() -> None:
     ps = session()
-    with pytest.raises(PenstockError, match="does not reach the shards") as caught:
+    with pytest.raises(PenstockError, match="cannot be sent to the shards") as caught:
         ps.register_udf("f", lambda x: x, ["BIGINT"], "BIGINT")
     assert "top level" in caught.value.remedy
 

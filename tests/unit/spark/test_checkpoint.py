@@ -90,11 +90,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_runners_tell_their_checkpoints_apart(tmp_path: Path) -> None:
     penstock.connect(runner="inprocess", checkpoint=tmp_path / "one").close()
-    with pytest.raises(StateError, match=r"PS-STATE-003.*in-process"):
+    with pytest.raises(StateError, match=r"PS-STATE-013.*in-process"):
         Checkpoint(tmp_path / "one", 1)
     penstock.connect(runner="inprocess", checkpoint=tmp_path / "one").close()  # as it was
     Checkpoint(tmp_path / "spark", 1).close()
-    with pytest.raises(StateError, match=r"PS-STATE-003.*Spark"):
+    with pytest.raises(StateError, match=r"PS-STATE-013.*Spark"):
         penstock.connect(runner="inprocess", checkpoint=tmp_path / "spark")
 
 

@@ -93,8 +93,8 @@ def told(check: Callable[..., None], broker: Any) -> str:
 
 def test_what_is_not_there_is_named() -> None:
     gone = Broker(nodes=f"{ERRORS}.TimeoutException: Timed out waiting for a node assignment.")
-    assert told(check_source, gone) == "stream s: nobody answers at host:9092"
-    assert told(check_sink, gone) == "stream s: nobody answers at host:9092"
+    assert told(check_source, gone) == "stream s: no server answers at host:9092"
+    assert told(check_sink, gone) == "stream s: no server answers at host:9092"
     assert told(check_source, Broker("a")) == "stream s: there is no topic b"
     makes_none = Broker("a", makes=f"{ERRORS}.TimeoutException: Topic c not present in metadata")
     assert told(check_sink, makes_none) == "stream s: there is no topic c"

@@ -114,7 +114,7 @@ def test_a_query_that_ends_is_told_until_it_is_started_again(job: Job) -> None:
 def test_a_query_that_somebody_else_stops_is_a_dead_job(job: Job) -> None:
     job.streaming.start()
     job.queries[0].stop()
-    with pytest.raises(SparkError, match=r"PS-RUN-005.*by somebody else"):
+    with pytest.raises(SparkError, match=r"PS-RUN-005.*from outside this session"):
         job.streaming.wait(1)
     assert job.streaming.dead
 

@@ -187,7 +187,7 @@ def test_quoted_names_and_strings_hide_keywords() -> None:
         ("CREATE STREAM s (k INT) TIMESTAMP BY k", "PS-TYPE-009", 1, 38),
         ("CREATE STREAM s (k INT, K INT)", "PS-NAME-005", 1, 25),
         ("CREATE STREAM s (k BLOB)", "PS-TYPE-008", 1, 20),
-        ("CREATE STREAM s (k DECIMAL(30,2))", "PS-TYPE-001", 1, 20),
+        ("CREATE STREAM s (k DECIMAL(30,2))", "PS-TYPE-008", 1, 20),
         ("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t DELAY 5", "PS-TYPE-007", 1, 52),
         ("CREATE STREAM s (t BIGINT) TIMESTAMP BY t DELAY 5 SECONDS", "PS-TYPE-007", 1, 49),
         ("CREATE STREAM s (t BIGINT) TIMESTAMP BY t TICK 5", "PS-SQL-001", 1, 49),
@@ -196,7 +196,7 @@ def test_quoted_names_and_strings_hide_keywords() -> None:
         ("CREATE TABLE t (k INT NOT NULL)", "PS-SQL-024", 1, 23),
         ("CREATE VIEW v AS SELECT 1", "PS-SQL-001", 1, 8),
         ("CREATE MATERIALIZED VIEW v SELECT 1", "PS-SQL-001", 1, 28),
-        ("CREATE SINK o FROM v INTO f OPTIONS (a 'x', a 'y')", "PS-SQL-001", 1, 45),
+        ("CREATE SINK o FROM v INTO f OPTIONS (a 'x', a 'y')", "PS-NAME-005", 1, 45),
         ("INSERT INTO t VALUES (k)", "PS-SQL-001", 1, 23),
         ("INSERT INTO t VALUES (1", "PS-SQL-001", 1, 24),
         ("INSERT INTO t SELECT 1", "PS-SQL-024", 1, 15),
@@ -242,3 +242,18 @@ def test_column_names_of_our_own_are_refused() -> None:
     with pytest.raises(PenstockError, match="reserved"):
         parse_statement("CREATE TABLE t (_seq INT)")
     parse_statement("CREATE TABLE t (_row INT)")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("SELECT a FORM r", "write FROM instead of FORM"),
+        ("SELECT a FROM r WHER a > 1", "write WHERE instead of WHER"),
+        ("SELECT a FROM r [NOW] GRUOP BY a", "write GROUP instead of GRUOP"),
+        ("SELECT a FROM r x 5", "check the text"),
+    ],
+)
+def test_a_misspelt_keyword_is_named(text: str, remedy: str) -> None:
+    with pytest.raises(SqlSyntaxError) as caught:
+        parse_statement(text)
+    assert remedy in caught.value.remedy

@@ -84,7 +84,7 @@ def date_trunc(type_: SqlType, args: list[Vec]) -> Vec:
         values = us.ints // _UNITS_US[unit] * _UNITS_US[unit]
         return strict(type_, [us], values // DAY_US if type_.kind is Kind.DATE else values)
     else:
-        raise TypeError_(f"date_trunc has no unit '{unit}'")
+        raise TypeError_(f"date_trunc has no unit '{unit}'", code="PS-TYPE-016")
     return strict(type_, [value], days if type_.kind is Kind.DATE else days * DAY_US)
 
 
