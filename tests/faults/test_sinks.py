@@ -154,7 +154,6 @@ def test_what_waits_is_in_the_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(PenstockError):
         books.ps.close()  # saved, but for the sink
     out.unlink()
-    books.ps._closed = True  # the process ends
     books.ps = penstock.connect(runner="inprocess", checkpoint=directory)
     books.push(changes(4))
     assert written(out) == books.answers()["groups"]

@@ -132,6 +132,19 @@ def write(sink: Sink, table: pa.Table, batch: int) -> list[PenstockError]:
     return []
 
 
+def close_sinks(session: Session) -> None:
+    """Close all sinks; then say what could not be written."""
+    errors: list[PenstockError] = []
+    while session._sinks:
+        _, (_, sink) = session._sinks.popitem()
+        try:
+            sink.close()
+        except PenstockError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
 def drop_sink(session: Session, name: str) -> None:
     """Close a sink for good; say so if changes wait there that it still cannot take."""
     _, sink = session._sinks.pop(name)

@@ -21,6 +21,7 @@ from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
 from penstock.engine.engine import Engine
 from penstock.errors import (
+    DataError,
     NameError_,
     PenstockError,
     SqlSyntaxError,
@@ -535,14 +536,18 @@ class Session:
     def close(self) -> None:
         """Stop, write the checkpoint, and close the sinks."""
         self.stop()
-        if not self._closed:
-            self._save()
+        try:
+            if not self._closed:
+                self._save()
+        except DataError:  # of a sink
+            if self._checkpoint is None:
+                raise  # still open: what waits can be written yet
         self._closed = True
-        for _, sink in self._sinks.values():
-            sink.close()
-        self._sinks.clear()
-        if self._checkpoint is not None:
-            self._checkpoint.close()
+        try:
+            delivery.close_sinks(self)
+        finally:
+            if self._checkpoint is not None:
+                self._checkpoint.close()
 
     def __enter__(self) -> Session:
         return self
