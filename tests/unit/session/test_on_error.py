@@ -126,7 +126,8 @@ def test_what_null_and_skip_give_and_count(ps):
     assert rows(skip) == [{"k": 1, "i": 2, "c": 8}]
     assert hidden(ps, null) == (3, 0)
     assert hidden(ps, skip) == (0, 2)
-    assert "on error: 0 values made NULL, 2 rows skipped; the first: not a INT" in skip.explain()
+    told = "on error: 0 values made NULL, 2 rows skipped; the first: CAST of a text that is not "
+    assert told in skip.explain()
     ps.advance("s", 50)
     ps.advance("r", 50)
     assert rows(null) == rows(skip) == []
@@ -292,7 +293,12 @@ def test_counts_survive_a_checkpoint(tmp_path):
         ps.push("s", [{**row, "ts": 3} for row in ROWS])
         assert hidden(ps, ps[name]) == (0, 4)
         assert ps.stats()["hidden"] == [
-            {"template": 1, "nulled": 0, "skipped": 4, "reason": "not a INT"}
+            {
+                "template": 1,
+                "nulled": 0,
+                "skipped": 4,
+                "reason": "CAST of a text that is not a valid INT",
+            }
         ]
 
 

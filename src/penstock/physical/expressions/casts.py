@@ -113,7 +113,13 @@ def _read(a: Vec, type_: SqlType) -> Vec:
     array, bad = attempt(_READERS.get(type_.kind, _plain), texts, type_)
     result = from_arrow(type_, array, a.strings)
     result.null = None  # rows that could not be read are errors, not NULLs
-    return strict(type_, [a, result], result.native, bad=bad, reason=f"not a {type_}")
+    return strict(
+        type_,
+        [a, result],
+        result.native,
+        bad=bad,
+        reason=f"CAST of a text that is not a valid {type_}",
+    )
 
 
 def _plain(texts: pa.Array, type_: SqlType) -> pa.Array:
