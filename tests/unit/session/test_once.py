@@ -99,7 +99,7 @@ def test_the_last_statement_of_a_script_counts(ps):
         ("SELECT * FROM v ORDER BY k WITH FILL", "PS-SQL-024"),
         ("SELECT * FROM v LIMIT 10 PERCENT", "PS-SQL-024"),
         ("SELECT * FROM v LIMIT 1 BY k", "PS-SQL-024"),
-        ("SELECT * FROM v FETCH FIRST 2 ROWS ONLY", "PS-SQL-011"),
+        ("SELECT * FROM v FETCH FIRST 2 ROWS ONLY", "PS-SQL-026"),
         ("(SELECT k FROM v ORDER BY n LIMIT 2) ORDER BY k", "PS-SQL-001"),
         ("(SELECT k FROM r [RANGE 5]) LIMIT 1", "PS-SQL-011"),
         ("SELECT * FROM v LIMIT n", "PS-SQL-026"),
