@@ -158,3 +158,30 @@ def test_what_waits_is_in_the_checkpoint(tmp_path: Path) -> None:
     books.push(changes(4))
     assert written(out) == books.answers()["groups"]
     books.ps.close()
+
+
+def test_a_checkpoint_opens_while_a_sink_has_no_directory(tmp_path: Path) -> None:
+    out, other = tmp_path / "out", tmp_path / "other"
+    with penstock.connect(runner="inprocess", checkpoint=tmp_path / "c") as ps:
+        ps.sql("CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts")
+        ps.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM s [RANGE 5]")
+        for name, path in (("o", out), ("p", other)):
+            ps.sql(f"CREATE SINK {name} FROM v INTO json OPTIONS (path '{path}')")
+        ps.push("s", [{"k": 1, "ts": 1}])
+    shutil.rmtree(out)
+    out.write_text("in the way")
+    ps = penstock.connect(runner="inprocess", checkpoint=tmp_path / "c")
+    with pytest.raises(PenstockError) as told:
+        ps.push("s", [{"k": 2, "ts": 2}])
+    assert told.value.code == "PS-SINK-003"
+    assert [json.loads(line)["k"] for line in lines_of(other)] == [1, 2]
+    out.unlink()
+    ps.flush()
+    assert [json.loads(line)["k"] for line in lines_of(out)] == [2]
+    ps.sql("DROP SINK o")
+    ps.close()
+
+
+def lines_of(directory: Path) -> list[str]:
+    files = sorted(directory.glob("part-*"))
+    return [line for path in files for line in path.read_text().splitlines()]

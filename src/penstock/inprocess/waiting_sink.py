@@ -6,7 +6,7 @@ finds all of them once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
@@ -17,10 +17,15 @@ Waiting = list[tuple[int, pa.Table]]
 
 
 class WaitingSink:
-    """A sink and what it could not write."""
+    """A sink and what it could not write.
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+    A sink that is opened `later` opens with its first write, so that a session can be restored, and
+    the sink dropped, while its directory cannot be used.
+    """
+
+    def __init__(self, open_: Callable[[], Sink], later: bool = False) -> None:
+        self._open = open_
+        self._sink = None if later else open_()
         self.waiting: Waiting = []
 
     def write(self, changes: pa.Table, batch: int) -> None:
@@ -37,6 +42,7 @@ class WaitingSink:
         """Deliver what waits; what cannot be delivered waits on."""
         while self.waiting:
             batch, changes = self.waiting[0]
+            self._sink = self._sink or self._open()
             self._sink.write(changes, batch)
             del self.waiting[0]
 
@@ -45,4 +51,5 @@ class WaitingSink:
         try:
             self.catch_up()
         finally:
-            self._sink.close()
+            if self._sink is not None:
+                self._sink.close()

@@ -11,6 +11,7 @@ import time as wall_clock
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,8 @@ class Session:
     def _open_sink(self, create: st.CreateSink, again: bool = False) -> Sink:
         """A sink for the changes of a query; opened again, it goes on with what it has written."""
         options, writer = delivery.own_options(self, create, again), f"{self._id}-{create.name}"
-        return WaitingSink(open_sink(create.format, options, create.name, writer))
+        opened = partial(open_sink, create.format, options, create.name, writer)
+        return WaitingSink(opened, later=again)
 
     def _fed_sinks(self) -> Collection[tuple[st.CreateSink, Sink]]:
         """The sinks that get their changes from this session."""
