@@ -34,6 +34,12 @@ class Expression:
 
     sql: str
     value: Callable[[Row, bool], Value]
+    both: tuple[Expression, ...] = ()  # the conjuncts of an AND
+
+    @property
+    def conjuncts(self) -> tuple[Expression, ...]:
+        """What must hold for it to hold; each of them guards the others."""
+        return self.both or (self,)
 
     def __repr__(self) -> str:
         return self.sql
@@ -131,7 +137,8 @@ def logic(word: str, decisive: bool, a: Expression, b: Expression) -> Expression
             raise Fails
         return None if None in found else not decisive
 
-    return Expression(f"({a} {word} {b})", value)
+    both = (*a.conjuncts, *b.conjuncts) if word == "AND" else ()
+    return Expression(f"({a} {word} {b})", value, both)
 
 
 def negation(a: Expression) -> Expression:
@@ -254,9 +261,9 @@ class Select:
 
     def _holds(self, conditions: tuple[Expression, ...], row: Row) -> bool:
         failed, found = False, []
-        for condition in conditions:
+        for conjunct in [part for condition in conditions for part in condition.conjuncts]:
             try:
-                found.append(condition.value(row, self.hide))
+                found.append(conjunct.value(row, self.hide))
             except Fails:
                 failed = True
         if not all(f is True for f in found):
