@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +24,10 @@ def test_queries_over_views_while_batches_run(spark: SparkSession, tmp_path: Pat
         table = pa.table(
             {"k": pa.array([0, 1, 1], pa.int32()), "ts": [at * 3 + i for i in range(3)]}
         )
-        pq.write_table(table, source / f"{at}.parquet")
+        path = source / f"{at}.parquet"
+        pq.write_table(table, path)
+        written = time.time() - 10 + at  # Spark reads files in order of their times
+        os.utime(path, (written, written))
     with penstock.connect(spark=spark, shards=2) as ps:
         ps.sql(
             "CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts FROM parquet "

@@ -136,7 +136,7 @@ def test_what_is_lost_or_torn_is_named(spark: SparkSession, tmp_path: Path) -> N
         """It is missing."""
 
     def torn(path: Path) -> None:
-        path.write_bytes(b"\x80\x05torn")
+        path.write_bytes(b"PSF1torn")
 
     mark = max((tmp_path / "manifests").glob("*.done"), key=lambda p: int(p.stem))
     segment = next((tmp_path / "log").glob("*.log"))
