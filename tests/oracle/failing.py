@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -12,16 +13,20 @@ STREAM = "CREATE STREAM f (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts"
 REASON = "picky: ValueError: 9 is too much"
 
 
-def told(session: Any) -> dict[str, str]:
-    """What reads of failed queries say, each of them the first of its query."""
+def picky(values: pa.Array) -> pa.Array:
+    """A function that does not take all values."""
+    if 9 in values.to_pylist():
+        raise ValueError("9 is too much")
+    return values
 
-    def picky(values: pa.Array) -> pa.Array:  # local: workers of Spark cannot import this module
-        if 9 in values.to_pylist():
-            raise ValueError("9 is too much")
-        return values
 
+def told(session: Any, function: Callable[[pa.Array], pa.Array] = picky) -> dict[str, str]:
+    """What reads of failed queries say, each of them the first of its query.
+
+    Workers of Spark cannot import this module: they need a function that is defined in a test.
+    """
     session.sql(STREAM)
-    session.register_udf("picky", picky, ["BIGINT"], "BIGINT")
+    session.register_udf("picky", function, ["BIGINT"], "BIGINT")
     text = "SELECT k, picky(a) AS a FROM f [RANGE 10]"
     seen, unseen, shown = (session.query(f"{text} WHERE k < {n}") for n in (7, 8, 9))
     many = session.query_many(
