@@ -82,7 +82,6 @@ class Pool:
         for call in self.calls.values():
             before = bits.copy()
             for fault in call.take(columns, rows, bits):
-                assert fault.reason
                 failed[fault.rows] |= unpacked(fault.slots[None, :])
             unused = ~unpacked(call.uses[None, :])
             assert (unpacked(before ^ bits) & unused).sum() == 0
