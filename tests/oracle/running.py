@@ -204,9 +204,8 @@ class Running:
             assert told["received"] == told["accepted"] + told["late"] + told["quarantined"]
 
     def _check_reads(self, watched: Watched) -> None:
-        watched.take(watched.handle.changes())
+        end = _settled(watched)
         states = list(watched.states())
-        end = Counter() if watched.dropped else _answer(watched)
         assert states[-1][1] == end, watched.handle
         reached: dict[int, int] = {}
         for read in watched.reads:
@@ -236,6 +235,17 @@ def _place(states: list[tuple[int, Bag]], read: Read, first: int) -> int:
         if batch <= read.last and ending > first and state == read.answer:
             return max(batch, first)
     raise AssertionError(f"no batch from {first} to {read.last} ended with {read.answer}")
+
+
+def _settled(watched: Watched) -> Bag:
+    """The answer that the changes taken so far lead to: no batch ends between them and it."""
+    watched.take(watched.handle.changes())
+    while True:
+        end = Counter() if watched.dropped else _answer(watched)
+        more = watched.handle.changes()
+        if not more.num_rows:
+            return end
+        watched.take(more)
 
 
 def _answer(watched: Watched) -> Bag:
