@@ -17,9 +17,9 @@ from typing import Any
 from pyspark import daemon
 
 from penstock.shards import wire
-from penstock.shards.lower import Lower
+from penstock.shards.level1 import Lower
+from penstock.shards.level2 import Upper
 from penstock.shards.messages import Counts, CrossMessage, SourceMessage
-from penstock.shards.upper import Upper
 from penstock.spark import log_source, pack, shard_processor  # noqa: F401
 from penstock.spark.daemon import keep_memory
 from penstock.spark.live_shard import LiveShard

@@ -19,9 +19,9 @@ import polars as pl
 
 from benchmarks.pipeline import Cost, Result, at_least, at_most, plain, take_turns, timed
 from penstock.delta import I64, Level
+from penstock.indexes.template_index import GroupedFilter
 from penstock.kernels.match import EQ, GE, LE, match_queries
-from penstock.sharing.grouped_filter import GroupedFilter
-from penstock.sharing.query_table import QueryTable
+from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Arena
 
 ROWS, FIELDS, VALUES = 100_000, 5, 100

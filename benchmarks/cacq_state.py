@@ -22,12 +22,12 @@ from benchmarks.pipeline import SECOND, Result, at_most, plain, timed
 from penstock.delta import I64, NEVER, Delta
 from penstock.kernels.rows import gather_rows
 from penstock.schema import Field, Schema
-from penstock.sharing.stem import HashStem
-from penstock.sharing.stems import Stems
 from penstock.state.arena import Arena
 from penstock.state.join_side import JoinSide
 from penstock.state.keytable import KeyTable
 from penstock.state.source_log import SourceLog
+from penstock.stems.stem import HashStem
+from penstock.stems.stems import Stems
 from penstock.types import BIGINT
 
 SENSORS, ROWS, BATCH = 15, 3_600, 300

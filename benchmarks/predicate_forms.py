@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from benchmarks.pipeline import Cost, Result, at_least, plain, take_turns, timed
 from penstock.delta import I64
+from penstock.expressions.context import Context, Failures
+from penstock.expressions.evaluate import compile_expr
+from penstock.indexes.template_index import GroupedFilter
+from penstock.indexes.template_predicates import TemplatePredicates
 from penstock.logical.expr import Call, Column, Expr, Param
-from penstock.physical.context import Context, Failures
-from penstock.physical.evaluate import compile_expr
-from penstock.sharing.grouped_filter import GroupedFilter
-from penstock.sharing.query_table import QueryTable
-from penstock.sharing.template_predicates import TemplatePredicates
+from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
 from penstock.types import BIGINT, BOOLEAN, STRING

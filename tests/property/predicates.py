@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64, Bool
+from penstock.expressions.context import Context, Failures
+from penstock.expressions.evaluate import EvaluationError, compile_expr
 from penstock.logical.expr import Call, Column, Expr, Literal, Param
 from penstock.logical.udf import Udf
-from penstock.physical.context import Context, Failures
-from penstock.physical.evaluate import EvaluationError, compile_expr
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.convert import to_rows

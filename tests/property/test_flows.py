@@ -19,8 +19,8 @@ from oracle.check import check, compare
 from oracle.driver import Observation, Trace
 from oracle.fold import changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
+from penstock.eddy.eddy import ROUTINGS
 from penstock.errors import HistoryError
-from penstock.sharing.eddy import ROUTINGS
 from property.cases import CHUNKS, seeds, tally
 from property.data import session
 

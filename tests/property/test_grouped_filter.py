@@ -13,13 +13,13 @@ import pytest
 
 from oracle.check import check, compare
 from penstock.delta import I8, I64, Bool, Level
+from penstock.eddy import flow
+from penstock.indexes.template_index import GroupedFilter
+from penstock.indexes.template_predicates import TemplatePredicates
 from penstock.kernels.match import match_queries
 from penstock.logical.expr import conjunction
 from penstock.logical.expr import conjuncts as conjuncts_of
-from penstock.sharing import flow
-from penstock.sharing.grouped_filter import GroupedFilter
-from penstock.sharing.query_table import QueryTable
-from penstock.sharing.template_predicates import TemplatePredicates
+from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Arena
 from property.cases import CHUNKS, Case, case, seeds, tally, verify
 from property.data import params_of, session, streams_of

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from penstock.delta import I64, Bool
+from penstock.expressions.context import Context
+from penstock.indexes.bitmap_index import CONJUNCT, AttributeFilter
+from penstock.indexes.call_index import CallFilter
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Expr
-from penstock.physical.context import Context
-from penstock.sharing.attribute_filter import CONJUNCT, AttributeFilter
-from penstock.sharing.call_filter import CallFilter
-from penstock.sharing.predicates import Attribute, clause_of, clauses_of
+from penstock.predicates.clauses import Attribute, clause_of, clauses_of
 from property.cases import CHUNKS, seeds, tally
 from property.predicates import KINDS, Predicates, expected, new_context
 

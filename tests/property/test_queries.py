@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.sharing.grouped_filter import GroupedFilter
+from penstock.indexes.template_index import GroupedFilter
 from property.cases import CHUNKS, seeds, tally
 from property.crowds import Follower, Plan, seen
 from property.test_many import TEMPLATES
@@ -64,7 +64,7 @@ ROWS = (
 @pytest.fixture
 def _indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Selections leave the pools of their flow and ask the grouped filter, however few they are."""
-    monkeypatch.setattr("penstock.sharing.flow._MOST_IN_POOLS", 0)
+    monkeypatch.setattr("penstock.eddy.flow._MOST_IN_POOLS", 0)
     monkeypatch.setattr(GroupedFilter, "pays", staticmethod(lambda rows, queries: True))
 
 

@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from penstock import types as t
+from penstock.changes import Changes
 from penstock.delta import BEGINNING, Sets
 from penstock.errors import DataError, NameError_, PenstockError
-from penstock.physical.changes import Changes
 from penstock.schema import Field, Schema
 from penstock.session.changelog import Changelog
 from penstock.shards import wire

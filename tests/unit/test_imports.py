@@ -12,12 +12,18 @@ import penstock
 
 ROOT = Path(penstock.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("secret", "errors", "frozen", "types", "schema", "delta", "roomy"),
+    ("secret", "errors", "frozen", "types", "schema", "delta", "changes", "roomy"),
     ("kernels",),
     ("state",),
     ("logical",),
-    ("sql", "patterns", "optimizer"),
-    ("physical", "sharing"),
+    ("expressions",),
+    ("predicates",),
+    ("sql", "patterns"),
+    ("optimizer",),
+    ("queries",),
+    ("indexes", "stems"),
+    ("eddy",),
+    ("physical",),
     ("engine",),
     ("shards",),
     ("spark", "inprocess"),

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.changes import Changes
 from penstock.delta import I64, Delta, Emission
+from penstock.eddy.eddy import Routing
 from penstock.frozen import record
 from penstock.logical.nodes import Node
 from penstock.logical.udf import Udf
 from penstock.optimizer.distribution import Send
 from penstock.optimizer.emit import Emit
 from penstock.patterns.edge import Edge
-from penstock.physical.changes import Changes
 from penstock.schema import Schema
-from penstock.sharing.eddy import Routing
 
 
 @record

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
 from penstock.engine.template import Template
+from penstock.expressions.context import Context
 from penstock.logical.nodes import Node
 from penstock.logical.reads import streams_of, tables_of, views_of
-from penstock.physical.context import Context
 from penstock.physical.planner import Plan, Planner
-from penstock.sharing.flows import Flows
-from penstock.sharing.query_table import QueryTable
+from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
 from penstock.state.source_log import SourceLog

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import cast
 
 from penstock.delta import I64
+from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
 from penstock.engine.build import build, outline
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
-from penstock.sharing.flows import Flows
 from penstock.state.arena import Arena, Scope
 
 

@@ -10,19 +10,19 @@ from collections.abc import Callable
 
 import numpy as np
 
+from penstock.changes import Changes
 from penstock.delta import BEGINNING, I64, NEVER, Level
+from penstock.eddy.eddy import Routing
+from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
 from penstock.engine.build import build
 from penstock.engine.template import Template
 from penstock.engine.view_readers import ViewReaders
 from penstock.errors import QueryFailed
+from penstock.expressions.context import Context, Failures
 from penstock.kernels.changes import INSERT
-from penstock.physical.changes import Changes
-from penstock.physical.context import Context, Failures
 from penstock.roomy import roomy
 from penstock.schema import Schema
-from penstock.sharing.eddy import Routing
-from penstock.sharing.flows import Flows
 from penstock.state.arena import Arena, Scope
 from penstock.state.source_log import SourceLog
 from penstock.state.strings import StringTable

@@ -8,14 +8,14 @@ from typing import cast
 
 import numpy as np
 
+from penstock.changes import Changes
 from penstock.delta import BEGINNING, I64, Clock, Delta, Level
+from penstock.expressions.hidden import Totals
 from penstock.kernels.changes import DELETE
 from penstock.optimizer.distribution import Send
-from penstock.physical.changes import Changes
-from penstock.physical.hidden import Totals
 from penstock.physical.operator import Operator
 from penstock.physical.planner import Plan
-from penstock.sharing.query_table import QueryTable
+from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
 

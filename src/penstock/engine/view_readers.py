@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from penstock.changes import Changes
 from penstock.delta import BEGINNING, I64
 from penstock.engine.template import Template
 from penstock.kernels.changes import INSERT
 from penstock.logical.nodes import ViewScan
-from penstock.physical.changes import Changes
 
 RowOf = Callable[[int, int], int | None]
 """The row of Q of a template that serves a query; None when it is not here."""

@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 
 from penstock.delta import I64, Level
+from penstock.expressions.context import Context
 from penstock.kernels import aggregates_order as order
 from penstock.kernels import aggregates_parts as parts
 from penstock.kernels import aggregates_spread as spread
@@ -20,7 +21,6 @@ from penstock.kernels import aggregates_sums as sums
 from penstock.kernels import deque, exact_spread, exact_sums, multiset, wides
 from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, gate_distinct
 from penstock.physical.aggregates import EXACT, AggPlan, GroupPlan, Keep
-from penstock.physical.context import Context
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from penstock.delta import I64, NEVER, Clock, Delta
 from penstock.errors import PlanError
+from penstock.expressions.context import Context
 from penstock.kernels import distinct as star
 from penstock.kernels.set_op import EXCEPT
 from penstock.patterns.edge import Edge
 from penstock.patterns.rules import weak
-from penstock.physical.context import Context
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.set_op import Emit, ValueCounts
 from penstock.physical.signed import (

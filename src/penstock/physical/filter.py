@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.delta import I64, Bool, Clock, Delta
+from penstock.expressions.condition import Condition
+from penstock.expressions.context import Context
+from penstock.expressions.evaluate import EvaluationError
+from penstock.expressions.hidden import Hidden, Totals
 from penstock.logical.expr import Expr
-from penstock.physical.condition import Condition
-from penstock.physical.context import Context
-from penstock.physical.evaluate import EvaluationError
-from penstock.physical.hidden import Hidden, Totals
 from penstock.physical.operator import Operator
 from penstock.physical.pairs import keep_rows
 from penstock.state.arena import Scope

@@ -1,4 +1,4 @@
-"""The leaf of a plan that runs in a flow: rows tagged with queries (CACQ §3; sharing/flow.py).
+"""The leaf of a plan that runs in a flow: rows tagged with queries (CACQ §3; eddy/flow.py).
 
 A selection from one stream with very many queries leaves the flow's pools and matches its rows
 by the grouped filter of its own template.
@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.delta import I64, NEVER, Clock, Delta, Level, merge
+from penstock.eddy.flow import Flow, Found, Member
 from penstock.kernels.lineage import join_rows
 from penstock.kernels.rows import select_columns
+from penstock.optimizer.flow_block import Block
+from penstock.optimizer.span import Place
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.flow_block import Block
 from penstock.physical.operator import Operator, counted
-from penstock.sharing.flow import Flow, Found, Member
-from penstock.sharing.query_table import QueryTable
-from penstock.sharing.span import Place
+from penstock.queries.query_table import QueryTable
 
 if TYPE_CHECKING:
-    from penstock.physical.context import Context
+    from penstock.eddy.flows import Flows
+    from penstock.expressions.context import Context
     from penstock.physical.match import MatchOp
     from penstock.physical.scan import ScanOp
-    from penstock.sharing.chunk import LogView
-    from penstock.sharing.flows import Flows
     from penstock.state.arena import Scope
     from penstock.state.sets import SetTable
+    from penstock.stems.log_view import LogView
 
 MakeIndex = Callable[[], "tuple[ScanOp, MatchOp]"]
 

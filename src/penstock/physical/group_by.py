@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 
 from penstock.delta import BEGINNING, I8, I64, NEVER, Bool, Clock, Delta
+from penstock.expressions.context import Context
 from penstock.kernels import aggregates_events as e
 from penstock.kernels import group_by as k
 from penstock.kernels.rows import key_rows
@@ -21,7 +22,6 @@ from penstock.logical.expr import Agg
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.accumulators import Accumulators
 from penstock.physical.aggregates import plan_aggregates
-from penstock.physical.context import Context
 from penstock.physical.expiry import choose, is_due
 from penstock.physical.operator import Operator, StringColumns
 from penstock.schema import Schema

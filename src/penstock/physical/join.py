@@ -30,15 +30,16 @@ from penstock.logical.nodes import Band
 from penstock.patterns.edge import Edge, Pattern
 from penstock.patterns.rules import weak
 from penstock.physical.join_changes import find_changes
-from penstock.physical.join_keys import JoinKeys, band_test
+from penstock.physical.join_keys import JoinKeys
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.residual import passing
 from penstock.state.arena import Scope
 from penstock.state.join_side import JoinSide
+from penstock.stems.band import band_test
 
 if TYPE_CHECKING:
-    from penstock.physical.condition import Condition
-    from penstock.physical.context import Context
+    from penstock.expressions.condition import Condition
+    from penstock.expressions.context import Context
 
 
 def join_edge(left: Edge, right: Edge, with_table: bool) -> Edge:

@@ -17,29 +17,12 @@ from penstock.kernels.join_keys import (
     int_buckets,
     int_probes,
 )
-from penstock.logical.nodes import Band
-from penstock.schema import Schema
 from penstock.state.arena import Scope
 from penstock.state.join_side import JoinSide, release_chains
 from penstock.state.keytable import KeyTable
 
 _MIN, _MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_NO_LINEAGE = np.zeros(0, np.int64)
 _RESOLUTION = 2.0**45  # float bounds this many widths from zero cannot be told apart in buckets
-
-
-def band_test(band: Band | None, left: Schema, tagged: int) -> Test:
-    """The kernel's form of the band."""
-    if band is None:
-        return Test(0, 0, 0, _MIN, _MAX, -np.inf, np.inf, tagged, _NO_LINEAGE)
-    columns = (band.left_column, band.right_column)
-    if left[band.left_column].type.is_float:
-        low = -np.inf if band.low is None else float(band.low)
-        high = np.inf if band.high is None else float(band.high)
-        return Test(FLOAT_BAND, *columns, _MIN, _MAX, low, high, tagged, _NO_LINEAGE)
-    bounds = (_MIN if band.low is None else band.low, _MAX if band.high is None else band.high)
-    ints = (int(bounds[0]), int(bounds[1]))
-    return Test(INT_BAND, *columns, *ints, -np.inf, np.inf, tagged, _NO_LINEAGE)
 
 
 def _bucket_width(test: Test) -> float:

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from penstock.delta import I8, I64, Bool, Clock, Delta, Level, Sets, merge, start_offsets
+from penstock.expressions.condition import Condition
+from penstock.expressions.evaluate import EvaluationError
+from penstock.expressions.hidden import Hidden, Totals
+from penstock.indexes.template_index import FEWEST_QUERIES, GroupedFilter
+from penstock.indexes.template_predicates import TemplatePredicates
 from penstock.kernels.match import match_queries
 from penstock.logical.expr import Expr, conjunction
-from penstock.physical.condition import Condition
-from penstock.physical.evaluate import EvaluationError
 from penstock.physical.explode import with_sets
-from penstock.physical.hidden import Hidden, Totals
 from penstock.physical.operator import Operator
 from penstock.physical.pairs import partners
-from penstock.sharing.grouped_filter import FEWEST_QUERIES, GroupedFilter
-from penstock.sharing.template_predicates import TemplatePredicates
 
 if TYPE_CHECKING:
-    from penstock.physical.context import Context
-    from penstock.sharing.query_table import QueryTable
+    from penstock.expressions.context import Context
+    from penstock.queries.query_table import QueryTable
     from penstock.state.arena import Scope
     from penstock.state.sets import SetTable
 

@@ -21,8 +21,8 @@ from penstock.physical.operator import Operator, StringColumns
 from penstock.schema import Schema
 
 if TYPE_CHECKING:
-    from penstock.physical.context import Context
-    from penstock.sharing.query_table import QueryTable
+    from penstock.expressions.context import Context
+    from penstock.queries.query_table import QueryTable
     from penstock.state.arena import Scope
 
 _UNSEEN = -1

@@ -26,16 +26,17 @@ from penstock.kernels.join import (
 )
 from penstock.kernels.nrr_join import remember
 from penstock.kernels.rows import gather_rows
-from penstock.physical.join_keys import JoinKeys, band_test
+from penstock.physical.join_keys import JoinKeys
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.residual import passing
 from penstock.state.arena import Scope
 from penstock.state.join_side import JoinSide, release_chains
 from penstock.state.keytable import KeyTable
+from penstock.stems.band import band_test
 
 if TYPE_CHECKING:
-    from penstock.physical.condition import Condition
-    from penstock.physical.context import Context
+    from penstock.expressions.condition import Condition
+    from penstock.expressions.context import Context
 
 _ARRIVALS = 0  # register: rows of the stream ever remembered
 

@@ -14,7 +14,11 @@ from functools import partial
 from types import UnionType
 
 from penstock.delta import I64, Level
+from penstock.eddy.flows import Flows
 from penstock.errors import PlanError, UnsupportedError
+from penstock.expressions.condition import Condition
+from penstock.expressions.context import Context
+from penstock.indexes.template_predicates import TemplatePredicates
 from penstock.logical.expr import Expr, Param, conjunction, conjuncts, params_of, remap
 from penstock.logical.failing import is_risky
 from penstock.logical.nodes import (
@@ -36,16 +40,15 @@ from penstock.logical.nodes import (
     Windowed,
     walk,
 )
+from penstock.logical.windows import window_length
 from penstock.optimizer.distribution import Send
 from penstock.optimizer.emit import Emit
+from penstock.optimizer.flow_block import Block, find_block
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.condition import Condition
-from penstock.physical.context import Context
 from penstock.physical.distinct import DistinctOp
 from penstock.physical.explode import ExplodeOp
 from penstock.physical.filter import FilterOp
 from penstock.physical.flow import FlowOp, MakeIndex
-from penstock.physical.flow_block import Block, find_block
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.join import JoinOp
 from penstock.physical.keep import KeepOp
@@ -56,7 +59,7 @@ from penstock.physical.operator import Operator
 from penstock.physical.project import ProjectOp
 from penstock.physical.receive import ReceiveOp
 from penstock.physical.rows_window import RowsWindowOp
-from penstock.physical.scan import ScanOp, window_length
+from penstock.physical.scan import ScanOp
 from penstock.physical.semi_join import SemiJoinOp
 from penstock.physical.set_op import SetOpOp
 from penstock.physical.shapes import (
@@ -71,14 +74,12 @@ from penstock.physical.table_scan import TableScanOp
 from penstock.physical.union import UnionOp
 from penstock.physical.view import ViewOp
 from penstock.physical.view_scan import ViewScanOp
-from penstock.sharing.flows import Flows
-from penstock.sharing.query_table import QueryTable
-from penstock.sharing.template_predicates import TemplatePredicates
-from penstock.sharing.window_join import Window
+from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
 from penstock.state.source_log import SourceLog
 from penstock.state.table_store import TableStore
+from penstock.stems.window_join import Window
 
 
 @dataclass(frozen=True, slots=True)

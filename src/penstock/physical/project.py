@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.delta import I64, Clock, Delta
+from penstock.expressions.context import Context
+from penstock.expressions.evaluate import EvaluationError, compile_expr, evaluate_rows
+from penstock.expressions.hidden import Hidden, Totals
 from penstock.kernels.rows import select_columns
 from penstock.logical.expr import Column, Expr
-from penstock.physical.context import Context
-from penstock.physical.evaluate import EvaluationError, compile_expr, evaluate_rows
 from penstock.physical.filter import Params
-from penstock.physical.hidden import Hidden, Totals
 from penstock.physical.operator import Operator
 from penstock.physical.pairs import drop_unchanged, keep_rows
 from penstock.schema import Schema

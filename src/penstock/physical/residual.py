@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.delta import I64, Delta, Level
-from penstock.physical.hidden import Hidden
+from penstock.expressions.hidden import Hidden
 
 if TYPE_CHECKING:
-    from penstock.physical.condition import Condition
-    from penstock.physical.context import Context
+    from penstock.expressions.condition import Condition
+    from penstock.expressions.context import Context
 
 
 def passing(delta: Delta, residual: Condition | None, ctx: Context, level: Level) -> I64:
     """Positions of the rows that satisfy `residual`; rows it fails on are reported and left out."""
-    from penstock.physical.evaluate import EvaluationError
+    from penstock.expressions.evaluate import EvaluationError
 
     kept = np.arange(len(delta))
     while residual is not None and kept.shape[0]:

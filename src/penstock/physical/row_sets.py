@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.changes import Changes, concat_changes
 from penstock.delta import I64, Bool, Sets, start_offsets
 from penstock.kernels.changes import (
     POSTIMAGE,
@@ -20,7 +21,6 @@ from penstock.kernels.changes import (
 )
 from penstock.kernels.grouped_filter import signed_pairs
 from penstock.kernels.sets import count_before, first_equal
-from penstock.physical.changes import Changes, concat_changes
 from penstock.state.sets import SetTable
 
 

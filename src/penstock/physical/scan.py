@@ -11,7 +11,8 @@ import numpy as np
 
 from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Level
 from penstock.logical.expr import Param
-from penstock.logical.nodes import Now, Range, Scan, Unbounded
+from penstock.logical.nodes import Now, Range, Scan
+from penstock.logical.windows import window_length
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator
 from penstock.sql.units import written
@@ -26,18 +27,6 @@ def scan_edge(node: Scan) -> Edge:
         span = length if isinstance(length, int) else None  # none with a SLIDE
         return Edge(node.schema, Pattern.WKS, Level.EPOCH, True, False, fifo=True, span=span)
     return Edge(node.schema, Pattern.MON, Level.EPOCH, False, False)
-
-
-def window_length(scan: Scan) -> int | Param | None:
-    """The length of a window that starts with its row; None: of another kind."""
-    match scan.window:
-        case Range(length=length, slide=0):
-            return length
-        case Now():
-            return 1
-        case Unbounded():
-            return NEVER
-    return None
 
 
 class ScanOp(Operator):

@@ -14,13 +14,13 @@ from typing import cast
 import numpy as np
 
 from penstock.delta import I64, Clock, Delta
+from penstock.expressions.context import Context
 from penstock.kernels import prefix
 from penstock.kernels import semi_join as kernels
 from penstock.kernels.rows import key_rows
 from penstock.kernels.set_op import NATURAL, PREMATURE
 from penstock.patterns.edge import Edge, Pattern
 from penstock.patterns.rules import weak
-from penstock.physical.context import Context
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.set_op import Emit, reserve_slots
 from penstock.physical.signed import (

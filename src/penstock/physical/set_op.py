@@ -15,12 +15,12 @@ import numpy as np
 
 from penstock.delta import I64, Clock, Delta
 from penstock.errors import PlanError
+from penstock.expressions.context import Context
 from penstock.kernels import prefix
 from penstock.kernels import set_op as counts
 from penstock.logical.nodes import SetKind
 from penstock.patterns.edge import Edge, Pattern
 from penstock.patterns.rules import weak
-from penstock.physical.context import Context
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.signed import (
     NOTHING,

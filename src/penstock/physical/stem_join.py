@@ -15,18 +15,19 @@ import numpy as np
 from penstock.delta import BEGINNING, I64, NEVER, Bool, Clock, Delta, Level
 from penstock.kernels.window_join import Pairs, gather_sides
 from penstock.logical.nodes import Join, JoinKind, Range, Scan
+from penstock.logical.windows import window_length
 from penstock.physical.join import join_edge
 from penstock.physical.operator import Operator, counted
 from penstock.physical.residual import passing
-from penstock.physical.scan import describe_window, scan_edge, window_length
-from penstock.sharing.chunk import LogView
-from penstock.sharing.window_join import Stride, Window
+from penstock.physical.scan import describe_window, scan_edge
+from penstock.stems.log_view import LogView
+from penstock.stems.window_join import Stride, Window
 
 if TYPE_CHECKING:
-    from penstock.physical.condition import Condition
-    from penstock.physical.context import Context
-    from penstock.sharing.flows import Flows
-    from penstock.sharing.query_table import QueryTable
+    from penstock.eddy.flows import Flows
+    from penstock.expressions.condition import Condition
+    from penstock.expressions.context import Context
+    from penstock.queries.query_table import QueryTable
     from penstock.state.arena import Scope
     from penstock.state.source_log import SourceLog
 

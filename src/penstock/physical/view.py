@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.changes import Changes
 from penstock.delta import I64, Clock, Delta, Level
 from penstock.kernels.changes import (
     kinds_of_signs,
@@ -18,11 +19,10 @@ from penstock.kernels.changes import (
 )
 from penstock.patterns.edge import Pattern
 from penstock.physical import row_sets
-from penstock.physical.changes import Changes
 from penstock.physical.expiry import choose
 from penstock.physical.keep import forget_rows, keep_rows, kept_rows
 from penstock.physical.operator import Operator, StringColumns
-from penstock.sharing.query_table import QueryTable
+from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
 

@@ -10,11 +10,11 @@ from typing import cast
 
 import numpy as np
 
+from penstock.changes import Changes
 from penstock.delta import I64, NEVER, Bool, Clock, Delta, Level
 from penstock.kernels.changes import INSERT, POSTIMAGE
 from penstock.logical.nodes import ViewScan
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.changes import Changes
 from penstock.physical.operator import Operator, StringColumns
 from penstock.state.arena import Scope
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.eddy.eddy import ROUTINGS, Routing
 from penstock.errors import StateError, UnsupportedError
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
@@ -15,7 +16,6 @@ from penstock.session.session import Session
 from penstock.session.sharded import ShardedSession
 from penstock.session.snapshot import Snapshot, load, put_back
 from penstock.shards.job import LocalJob
-from penstock.sharing.eddy import ROUTINGS, Routing
 
 __all__ = ["Queries", "Query", "Session", "Snapshot", "connect"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.errors import QueryFailed
+from penstock.queries.registry import QueryInfo, TemplateInfo
 from penstock.session.changelog import Batch
 from penstock.shards import wire
 from penstock.shards.changes import own_columns, whose
-from penstock.sharing.registry import QueryInfo, TemplateInfo
 
 
 @dataclass(slots=True)

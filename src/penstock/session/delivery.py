@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.changes import Changes, concat_changes
 from penstock.engine import blocks as b
 from penstock.errors import DataError, PenstockError
 from penstock.inprocess.sinks import Sink
-from penstock.physical.changes import Changes, concat_changes
 from penstock.session.changelog import Batch, Changelog, label
 from penstock.session.query import Callback
 from penstock.session.readers import Readers, all_of_batch

@@ -10,8 +10,8 @@ from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.errors import NameError_
 from penstock.kernels.changes import DELETE
+from penstock.queries.registry import Chosen, Group, QueryInfo
 from penstock.session import delivery, registration
-from penstock.sharing.registry import Chosen, Group, QueryInfo
 from penstock.sql.catalog import ViewDef
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
 if TYPE_CHECKING:
+    from penstock.queries.registry import QueryInfo
     from penstock.session.session import Session
-    from penstock.sharing.registry import QueryInfo
 
 
 _UNITS = {Level.COHORT: "cohort", Level.QUERY: "query", Level.SET: "set of queries"}

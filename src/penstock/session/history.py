@@ -15,12 +15,12 @@ import pyarrow as pa
 from penstock.delta import BEGINNING, I64
 from penstock.engine import blocks as b
 from penstock.errors import HistoryError
+from penstock.queries.registry import QueryInfo
 from penstock.session import names
 from penstock.session.compile import Compiled
 from penstock.session.measure import StreamMeter
 from penstock.session.values import shown_time
 from penstock.session.windows import filled_at, history_needs
-from penstock.sharing.registry import QueryInfo
 from penstock.sql.alter import SetRetain
 from penstock.sql.units import written
 from penstock.state.source_log import SourceLog

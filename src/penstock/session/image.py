@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import __version__
 from penstock.delta import I64
+from penstock.eddy.eddy import Routing
 from penstock.errors import StateError
+from penstock.queries.registry import Group
 from penstock.roomy import roomy
 from penstock.session import registration, snapshot
 from penstock.session.directory import writing
@@ -22,8 +24,6 @@ from penstock.session.inbox import Leaving
 from penstock.session.placement import Deployed
 from penstock.session.readers import Readers
 from penstock.shards.entries import Deploy
-from penstock.sharing.eddy import Routing
-from penstock.sharing.registry import Group
 from penstock.spark.pickling import dumps
 from penstock.sql.catalog import StreamDef
 from penstock.sql.statements import CreateSink

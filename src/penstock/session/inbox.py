@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.delta import I64
 from penstock.errors import PenstockError
-from penstock.physical.hidden import Totals
+from penstock.expressions.hidden import Totals
 from penstock.session import delivery, progress
 from penstock.session.changelog import Batch, Changelog, concat_batches
 from penstock.session.query import Callback

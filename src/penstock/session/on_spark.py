@@ -18,6 +18,7 @@ from penstock.delta import Level
 from penstock.errors import DataError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
+from penstock.queries.registry import Chosen, QueryInfo
 from penstock.session import (
     at_exit,
     counting,
@@ -46,7 +47,6 @@ from penstock.shards.prefilter import (
     readers,
     with_constants,
 )
-from penstock.sharing.registry import Chosen, QueryInfo
 from penstock.spark.change_frames import QueryNames
 from penstock.spark.checkpoint import check_shards
 from penstock.spark.config import build_session, is_running

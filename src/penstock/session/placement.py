@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
 from penstock.engine.build import build
 from penstock.engine.engine import Engine
@@ -16,7 +17,6 @@ from penstock.optimizer.emit import Emit
 from penstock.patterns.edge import Edge
 from penstock.physical.receive import received_edge
 from penstock.shards.entries import Deploy
-from penstock.sharing.flows import Flows
 from penstock.state.arena import Arena
 
 

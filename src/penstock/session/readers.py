@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from penstock.delta import BEGINNING, I64, NEVER, Bool, Sets, start_offsets
 from penstock.errors import DataError
+from penstock.queries.names import Names
+from penstock.queries.registry import Group
 from penstock.session.changelog import (
     Batch,
     Changelog,
@@ -23,8 +25,6 @@ from penstock.session.changelog import (
     label,
     label_all,
 )
-from penstock.sharing.names import Names
-from penstock.sharing.registry import Group
 
 
 @dataclass(slots=True)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from penstock.delta import I64
 from penstock.engine.engine import Engine
 from penstock.errors import NameError_, PenstockError, QueryFailed, UnsupportedError
+from penstock.queries.registry import Group, QueryInfo, TemplateInfo
 from penstock.session.changelog import Batch
 from penstock.session.readers import Readers
-from penstock.sharing.registry import Group, QueryInfo, TemplateInfo
 from penstock.state.convert import to_arrow
 
 if TYPE_CHECKING:

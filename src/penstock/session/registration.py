@@ -16,6 +16,8 @@ from penstock.errors import DataError, NameError_, SqlSyntaxError
 from penstock.kernels.changes import INSERT
 from penstock.logical.reads import views_of
 from penstock.optimizer.emit import choose_emits
+from penstock.queries.names import Names
+from penstock.queries.registry import Chosen, Group, TemplateInfo
 from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session import compile as compiling
@@ -29,8 +31,6 @@ from penstock.session.query import Queries, Query
 from penstock.session.readers import Readers
 from penstock.session.values import literal_rows
 from penstock.session.windows import lengths_of
-from penstock.sharing.names import Names
-from penstock.sharing.registry import Chosen, Group, TemplateInfo
 from penstock.sql.units import LONGEST
 from penstock.state.convert import to_rows
 

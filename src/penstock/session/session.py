@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64, Emission
+from penstock.eddy.eddy import Routing
 from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
 from penstock.engine.engine import Engine
@@ -34,6 +35,8 @@ from penstock.inprocess.waiting_sink import WaitingSink
 from penstock.logical.on_error import OnError
 from penstock.logical.udf import Udf
 from penstock.optimizer.stats import Stats
+from penstock.queries.registry import Chosen, QueryInfo, Registry, TemplateInfo
+from penstock.queries.shared_rows import SharedRows
 from penstock.session import (
     delivery,
     dropping,
@@ -64,9 +67,6 @@ from penstock.session.values import event_time, parse_type
 from penstock.session.vault import Vault
 from penstock.session.windows import Lengths, warming
 from penstock.shards.messages import Counts
-from penstock.sharing.eddy import Routing
-from penstock.sharing.registry import Chosen, QueryInfo, Registry, TemplateInfo
-from penstock.sharing.shared_rows import SharedRows
 from penstock.sql import statements as st
 from penstock.sql.catalog import (
     MemoryCatalog,

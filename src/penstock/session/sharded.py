@@ -18,12 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64, Emission
+from penstock.eddy.eddy import Routing
 from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
 from penstock.errors import UnsupportedError
 from penstock.logical.on_error import OnError
+from penstock.queries.registry import Chosen, QueryInfo, TemplateInfo
 from penstock.session import delivery, feed, inbox, progress, reading, registration
 from penstock.session.asking import Question
 from penstock.session.changelog import Batch as Changed
@@ -38,8 +40,6 @@ from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.job import Batch, Job
 from penstock.shards.messages import Counts
-from penstock.sharing.eddy import Routing
-from penstock.sharing.registry import Chosen, QueryInfo, TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.alter import PauseSource
 from penstock.sql.catalog import StreamDef

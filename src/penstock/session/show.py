@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from penstock.delta import BEGINNING
 from penstock.errors import NameError_
-from penstock.physical.hidden import Totals
+from penstock.expressions.hidden import Totals
+from penstock.queries.registry import Group
 from penstock.roomy import roomy
 from penstock.session import history, source_state
 from penstock.session.values import shown_time
 from penstock.session.windows import filled_at
-from penstock.sharing.registry import Group
 from penstock.sql.catalog import StreamDef, TableDef
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from penstock.errors import NameError_
 from penstock.logical.nodes import Node, ViewScan
 from penstock.logical.reads import streams_of, tables_of, views_of
 from penstock.logical.udf import Udf
-from penstock.sharing.registry import Chosen
+from penstock.queries.registry import Chosen
 from penstock.sql.catalog import Relation, ViewDef
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
 from penstock.logical.reads import streams_of, tables_of
+from penstock.queries.registry import TemplateInfo
 from penstock.roomy import roomy
 from penstock.session import (
     definitions,
@@ -27,7 +28,6 @@ from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
 from penstock.session.query import Query
 from penstock.session.standing import Standing
-from penstock.sharing.registry import TemplateInfo
 from penstock.sql import statements as st
 from penstock.sql.alter import PauseSource, SetRetain
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def

@@ -15,9 +15,9 @@ from penstock.delta import I64
 from penstock.engine.blocks import TableChange
 from penstock.engine.engine import Engine
 from penstock.errors import DataError, NameError_, Place, SqlSyntaxError
+from penstock.expressions.evaluate import EvaluationError, compile_expr
 from penstock.logical.expr import Call, Expr, Literal
 from penstock.logical.nodes import Filter, Node, Project
-from penstock.physical.evaluate import EvaluationError, compile_expr
 from penstock.roomy import roomy
 from penstock.session.values import arrow_value, cast_scalar, rows_of
 from penstock.sql.binder import bind

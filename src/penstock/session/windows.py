@@ -17,12 +17,12 @@ import numpy as np
 from penstock.delta import BEGINNING, EVERY_CHANGE, I64, Bool
 from penstock.logical.expr import Literal, Param
 from penstock.logical.nodes import Join, Node, Range, Rows, Scan, Unbounded, Windowed, walk
+from penstock.logical.windows import Length
+from penstock.optimizer.flow_block import find_block
 from penstock.optimizer.rewrite import over
-from penstock.physical.flow_block import find_block
+from penstock.optimizer.span import Span
+from penstock.queries.registry import Group, Registry
 from penstock.schema import MAX_COLUMNS
-from penstock.sharing.flow import Length
-from penstock.sharing.registry import Group, Registry
-from penstock.sharing.span import Span
 from penstock.types import BIGINT
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from penstock.roomy import roomy
 from penstock.shards import wire
-from penstock.shards.lower import Lower
+from penstock.shards.level1 import Lower
+from penstock.shards.level2 import Upper
 from penstock.shards.messages import LogMessage, SourceMessage
-from penstock.shards.upper import Upper
 from penstock.state.arena import Arena
 
 

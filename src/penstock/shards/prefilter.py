@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delta import I64, Bool
+from penstock.expressions.condition import Condition
+from penstock.expressions.context import Context, Failures
+from penstock.expressions.evaluate import EvaluationError
+from penstock.expressions.hidden import Hidden
 from penstock.logical.expr import Call, Expr, Literal, Param, walk
 from penstock.logical.nodes import Filter, Node, Rows, Scan
-from penstock.physical.condition import Condition
-from penstock.physical.context import Context, Failures
-from penstock.physical.evaluate import EvaluationError
-from penstock.physical.hidden import Hidden
+from penstock.queries.query_table import QueryTable
 from penstock.schema import Schema
 from penstock.shards.entries import Deploy
-from penstock.sharing.query_table import QueryTable
 from penstock.state.arena import Arena
 from penstock.state.convert import to_rows
 from penstock.state.strings import StringTable

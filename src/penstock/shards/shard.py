@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from penstock.changes import Changes, concat_changes
 from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.errors import QueryFailed
 from penstock.kernels.changes import DELETE, INSERT
-from penstock.physical.changes import Changes, concat_changes
+from penstock.queries.subscribers import Subscribers
 from penstock.schema import Schema
 from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.spec import Spec
-from penstock.shards.subscribers import Subscribers
 from penstock.state.arena import Arena
 from penstock.state.convert import to_rows
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from penstock.eddy.eddy import Routing
 from penstock.engine import blocks as b
 from penstock.optimizer.distribution import Route
-from penstock.sharing.eddy import Routing
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.changes import Changes
 from penstock.delta import I64, Delta
 from penstock.frozen import record
-from penstock.physical.changes import Changes
 from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.shards.narrow import is_plain, narrowed, widened

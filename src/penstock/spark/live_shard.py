@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.shards import wire
-from penstock.shards.lower import Lower
+from penstock.shards.level1 import Lower
+from penstock.shards.level2 import Upper
 from penstock.shards.spec import Spec
-from penstock.shards.upper import Upper
 from penstock.spark import pickling
 from penstock.spark.shard_store import PIECE, Head, ShardStore
 from penstock.state.arena_files import FileArena, abandon, claim, commit, create, sweep

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from penstock.delta import I64
+from penstock.expressions.context import Context, Failures
+from penstock.indexes.bitmap_index import CONJUNCT, AttributeFilter
+from penstock.indexes.call_index import CallFilter
 from penstock.kernels.attribute_filter import cut_regions
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Call, Column, Param
-from penstock.physical.context import Context, Failures
-from penstock.sharing.attribute_filter import CONJUNCT, AttributeFilter
-from penstock.sharing.call_filter import CallFilter
-from penstock.sharing.pieces import Pieces
+from penstock.predicates.interval_sets import Pieces
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
 from penstock.types import BIGINT, BOOLEAN

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level, merge
+from penstock.expressions.context import Context, Failures
 from penstock.logical.expr import Agg, Column
 from penstock.logical.nodes import GroupBy, Node, Project, Range, Received, Scan
 from penstock.optimizer.split_aggregate import split
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.context import Context, Failures
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.operator import Operator
 from penstock.physical.project import ProjectOp

@@ -9,8 +9,8 @@ from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stre
 
 from penstock.delta import NEVER, Clock
 from penstock.errors import PlanError
+from penstock.expressions.context import Context
 from penstock.patterns.edge import Pattern
-from penstock.physical.context import Context
 from penstock.physical.distinct import DistinctOp
 from penstock.state.arena import Arena
 

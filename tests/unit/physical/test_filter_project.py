@@ -11,10 +11,10 @@ import pytest
 
 from penstock.delta import I64, NEVER, Clock, Delta, Level
 from penstock.errors import PlanError
+from penstock.expressions.context import Context, Failures
 from penstock.logical.expr import Call, Column, Expr, Literal, Param
 from penstock.logical.udf import Udf
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.context import Context, Failures
 from penstock.physical.filter import FilterOp
 from penstock.physical.operator import Operator
 from penstock.physical.project import ProjectOp

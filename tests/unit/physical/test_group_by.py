@@ -11,10 +11,10 @@ import pytest
 
 from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level, concat
 from penstock.errors import PlanError
+from penstock.expressions.context import Context, Failures
 from penstock.kernels.sums import NAN_BITS
 from penstock.logical.expr import Agg, Call, Column
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.context import Context, Failures
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.operator import Operator
 from penstock.schema import Field, Schema

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level
+from penstock.expressions.context import Context, Failures
+from penstock.expressions.evaluate import EvaluationError
 from penstock.logical.nodes import Band
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.context import Context, Failures
-from penstock.physical.evaluate import EvaluationError
 from penstock.physical.join import JoinOp
 from penstock.physical.operator import Operator
 from penstock.schema import Field, Schema

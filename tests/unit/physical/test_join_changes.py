@@ -11,8 +11,8 @@ from test_join import CONDITIONS, SINCE, Residual, Run, Side, Source, Twin, from
 from test_join import make_stream as plain_stream
 
 from penstock.delta import BEGINNING, NEVER, Clock, Level
+from penstock.expressions.context import Context, Failures
 from penstock.kernels.join import DISORDERED
-from penstock.physical.context import Context, Failures
 from penstock.physical.join import JoinOp
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable

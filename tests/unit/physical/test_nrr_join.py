@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level
+from penstock.expressions.context import Context, Failures
+from penstock.expressions.evaluate import EvaluationError
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.context import Context, Failures
-from penstock.physical.evaluate import EvaluationError
 from penstock.physical.nrr_join import NrrJoinOp
 from penstock.physical.operator import Operator
 from penstock.schema import Field, Schema

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from penstock.changes import Changes, concat_changes
 from penstock.delta import Clock, Delta, Level, Sets, start_offsets
 from penstock.kernels.changes import (
     DELETE,
@@ -17,7 +18,6 @@ from penstock.kernels.changes import (
     net_changes,
 )
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.changes import Changes, concat_changes
 from penstock.physical.explode import ExplodeOp, with_sets
 from penstock.physical.operator import Operator
 from penstock.physical.row_sets import decode, gather, net_sets

@@ -7,8 +7,8 @@ import pytest
 from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stream, to_delta
 
 from penstock.delta import NEVER, Clock, Level
+from penstock.expressions.context import Context
 from penstock.patterns.edge import Pattern
-from penstock.physical.context import Context
 from penstock.physical.semi_join import SemiJoinOp
 from penstock.state.arena import Arena
 

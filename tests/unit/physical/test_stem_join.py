@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level
+from penstock.eddy.flows import Flows
+from penstock.expressions.context import Context, Failures
+from penstock.expressions.evaluate import EvaluationError
 from penstock.logical.nodes import Band, Join, JoinKind, Now, Range, Rows, Scan, Unbounded
-from penstock.physical.context import Context, Failures
-from penstock.physical.evaluate import EvaluationError
 from penstock.physical.join import JoinOp
 from penstock.physical.scan import ScanOp
 from penstock.physical.stem_join import StemJoinOp, joined_windows
+from penstock.queries.query_table import QueryTable
 from penstock.schema import Field, Schema
-from penstock.sharing.flows import Flows
-from penstock.sharing.query_table import QueryTable
-from penstock.sharing.window_join import Stride
 from penstock.state.arena import Arena
 from penstock.state.source_log import SourceLog
 from penstock.state.strings import StringTable
+from penstock.stems.window_join import Stride
 from penstock.types import BIGINT, DOUBLE
 
 SCHEMA = Schema((Field("k", BIGINT), Field("x", DOUBLE), Field("a", BIGINT), Field("ts", BIGINT)))

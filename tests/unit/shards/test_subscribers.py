@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.changes import Changes
 from penstock.delta import Sets
-from penstock.physical.changes import Changes
-from penstock.shards.subscribers import Subscribers
+from penstock.queries.subscribers import Subscribers
 from penstock.state.arena import Arena
 
 STREAM = "CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts"

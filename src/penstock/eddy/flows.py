@@ -1,0 +1,80 @@
+"""The flows of an engine: one per span and clock, however many templates (CACQ §3.2, §3.3.2)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from penstock.eddy.eddy import Routing
+from penstock.eddy.flow import Flow
+from penstock.expressions.context import Context
+from penstock.optimizer.span import Span
+from penstock.state.arena import Arena
+from penstock.state.source_log import SourceLog
+from penstock.stems.stem import OrderedStem
+from penstock.stems.stems import Stems
+from penstock.stems.window_join import WindowJoins
+
+
+class Flows:
+    """Flows by span and clock, joins of two windows, and the SteMs they share.
+
+    The streams of a plan tell its clock; members of a flow have the same one.
+    """
+
+    def __init__(self, arena: Arena, ctx: Context, routing: Routing = "tickets") -> None:
+        self.stems = Stems(arena)
+        self.joins = WindowJoins(self.stems)
+        self.routing: Routing = routing
+        self._scope = arena.scope("flows")
+        self._ctx = ctx
+        self._flows: dict[str, Flow] = {}
+
+    def of(self, span: Span, sources: Mapping[str, SourceLog], streams: frozenset[str]) -> Flow:
+        """The flow of a span for plans that read these streams, a new one when there is none."""
+        scope = self._scope.scope(_name(span, streams))
+        name = scope.prefix
+        if name not in self._flows:
+            logs = [sources[stream] for stream in span.streams]
+            self._flows[name] = Flow(span, logs, self.stems, self._ctx, scope, self.routing)
+        return self._flows[name]
+
+    def leave(self, flow: Flow, key: int) -> None:
+        """A member leaves its flow; the flow goes with the last one."""
+        flow.remove(key)
+        if not flow.members:
+            del self._flows[flow.scope.prefix]
+
+    def begin(self) -> None:
+        """The engine takes a step."""
+        for flow in self._flows.values():
+            flow.begin()
+        self.joins.begin()
+
+    def report(self) -> dict[str, list[dict[str, object]]]:
+        """What is shared: flows, joins of two windows, and the SteMs with their readers."""
+        return {
+            "flows": [flow.report() for flow in self],
+            "joins": [join.report() for join in self.joins],
+            "stems": [
+                {
+                    "stream": stem.scope.prefix.split("/")[1],
+                    "columns": [stem.log.schema.names[c] for c in stem.columns],
+                    "ordered": isinstance(stem, OrderedStem),
+                    "readers": self.stems.readers(stem),
+                    "rows": stem.rows(),
+                    "bytes": stem.nbytes,
+                }
+                for stem in self.stems
+            ],
+        }
+
+    def __iter__(self) -> Iterator[Flow]:
+        return iter(self._flows.values())
+
+
+def _name(span: Span, streams: frozenset[str]) -> str:
+    """Says what a span and its clock are in the names of arrays: the same in every process."""
+    others = sorted(streams - set(span.streams))
+    what = repr((span, others) if others else span)
+    return f"{'-'.join(span.streams)}-{hashlib.sha256(what.encode()).hexdigest()[:12]}"

@@ -1,0 +1,122 @@
+"""Probing SteMs: rows of a chunk meet the earlier rows of another alias (CACQ §3.3.1)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.delta import I64
+from penstock.eddy.lineage_batch import Chunk
+from penstock.errors import PlanError
+from penstock.optimizer.span import Place, Span, SpanBand
+from penstock.predicates.terms import ordered
+from penstock.stems.stem import HashStem, OrderedStem, Stem
+
+F64 = NDArray[np.float64]
+Key = tuple[tuple[int, ...], bool]
+"""Columns, and whether rows are found in their order."""
+Way = tuple[list[tuple[int, Place]], list[SpanBand]]
+"""Columns that equal others, and bands."""
+
+_ROUNDING = 8 * np.finfo(np.float64).eps
+
+
+class StemModule:
+    """The SteMs of one alias of a span, one for each key by which it is looked up."""
+
+    def __init__(self, span: Span, alias: int, stems: dict[Key, Stem]) -> None:
+        self.alias = alias
+        self.stems = stems
+        self.name = f"stem {span.streams[alias]}"
+        self._span = span
+        self._ways: dict[frozenset[int], Way] = {}
+
+    def _way(self, present: frozenset[int]) -> Way:
+        """How rows are found by what is present."""
+        way = self._ways.get(present)
+        if way is None:
+            span = self._span
+            way = span.links(self.alias, present), span.bands_with(self.alias, present)
+            self._ways[present] = way
+        return way
+
+    def ready(self, present: frozenset[int]) -> bool:
+        """Whether what is present can be looked up here."""
+        return any(self._way(present))
+
+    def probe(self, chunk: Chunk) -> Chunk:
+        """The rows of the chunk, once for each earlier row of this alias that fits."""
+        links, bands = self._way(frozenset(chunk.positions))
+        limit = chunk.entry.limits[self.alias][chunk.root]
+        floor = chunk.entry.floors[self.alias]
+        if links:
+            used = links if len(self._span) == 2 else links[:1]
+            rows, positions = self._look_up(chunk, used, floor, limit)
+            links = links[len(used) :]
+        else:
+            rows, positions = self._in_band(chunk, bands[0], floor, limit)
+        joined = chunk.take(rows)
+        joined.positions[self.alias] = positions
+        return self._verified(joined, links, bands)
+
+    def _look_up(
+        self, chunk: Chunk, links: list[tuple[int, Place]], floor: int, limit: I64
+    ) -> tuple[I64, I64]:
+        stem = self.stems[tuple(column for column, _ in links), False]
+        if not isinstance(stem, HashStem):
+            raise PlanError("a key of equal columns needs a hash")
+        keys = np.empty((len(links), len(chunk)), np.int64)
+        null = np.zeros(len(chunk), np.bool_)
+        for at, (_, (alias, column)) in enumerate(links):
+            chunk.read(alias, column, keys[at], null)
+        return stem.probe(keys, null, floor, limit)
+
+    def _in_band(self, chunk: Chunk, band: SpanBand, floor: int, limit: I64) -> tuple[I64, I64]:
+        mine_is_right = band.right[0] == self.alias
+        mine, (alias, column) = (
+            (band.right, band.left) if mine_is_right else (band.left, band.right)
+        )
+        stem = self.stems[(mine[1],), True]
+        if not isinstance(stem, OrderedStem):
+            raise PlanError("a band needs a SteM in order")
+        values, null = chunk.values(alias, column)
+        if band.is_float:
+            low, high = _wide_range(band, values, is_left=mine_is_right)
+        else:
+            low, high = band.range_of(values, is_left=mine_is_right)
+        return stem.probe(low, high, null, floor, limit)
+
+    def _verified(
+        self, chunk: Chunk, links: list[tuple[int, Place]], bands: list[SpanBand]
+    ) -> Chunk:
+        """Rows that satisfy all that the key did not say."""
+        if not len(chunk) or not (links or bands):
+            return chunk
+        keep = np.ones(len(chunk), np.bool_)
+        for column, (alias, other) in links:
+            left, left_null = chunk.values(self.alias, column)
+            right, right_null = chunk.values(alias, other)
+            keep &= ~(left_null | right_null) & (left == right)
+        for band in bands:
+            left, left_null = chunk.values(*band.left)
+            right, right_null = chunk.values(*band.right)
+            keep &= ~(left_null | right_null) & band.holds(left, right)
+        return chunk if keep.all() else chunk.take(np.flatnonzero(keep))
+
+
+def _wide_range(band: SpanBand, values: I64, *, is_left: bool) -> tuple[I64, I64]:
+    """Ordered integers around the partners of floats: all of them, and few more."""
+    low, high = band.low, band.high
+    if not is_left:
+        low, high = None if high is None else -high, None if low is None else -low
+    v = values.view(np.float64)
+    with np.errstate(all="ignore"):
+        lows = np.full(v.shape, -np.inf) if low is None else v + low - _slack(v, low)
+        highs = np.full(v.shape, np.inf) if high is None else v + high + _slack(v, high)
+    nowhere = np.isnan(lows) | np.isnan(highs)
+    lows, highs = np.where(nowhere, 1.0, lows), np.where(nowhere, 0.0, highs)
+    return ordered((lows + 0.0).view(np.int64)), ordered((highs + 0.0).view(np.int64))
+
+
+def _slack(values: F64, bound: float) -> F64:
+    return _ROUNDING * (np.abs(values) + abs(bound)) + 1e-300

@@ -1,0 +1,1 @@
+"""Scalar expressions over batches of rows: compiled once, evaluated column by column."""

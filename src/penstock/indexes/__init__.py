@@ -1,0 +1,1 @@
+"""Predicate indexes: which queries take which rows."""

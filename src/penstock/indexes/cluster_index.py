@@ -1,0 +1,181 @@
+"""The grouped filter's index: queries in clusters, in a few parts of growing size (CACQ §3.2.6).
+
+Equality constants partition the queries before ranges are looked at; a query with a list has a
+slot per value. Added queries become a part of their own; parts of similar size are merged, so
+that adding costs little and looking a row up visits few parts. Removed queries leave empty slots
+until their part is built again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.delta import I32, I64, Bool
+from penstock.indexes.entries import Disjunct
+from penstock.kernels.grouped_filter import append_rows, sort_rows
+from penstock.kernels.grouped_filter_build import BLOCK, Part, build_part
+from penstock.kernels.grouped_filter_probe import Probe, probe_part, survey_part
+
+_GROWTH = 4  # a part is at least so many times as large as the next
+
+
+class ClusterIndex:
+    """Queries of one template, found by the values of a row."""
+
+    def __init__(self, disjunct: Disjunct, by_cohort: bool) -> None:
+        self._disjunct = disjunct
+        self._keys = [*disjunct.keys, *([disjunct.terms.attributes] if by_cohort else [])]
+        self._parts: list[Part] = []
+        self._live: list[int] = []  # slots of each part that were not emptied
+        self._slots: I32 = np.full((1, 0), -1, np.int32)  # by qid: its slots in its part
+        self._part_of: I32 = np.full(0, -1, np.int32)
+        self._exact: Bool = np.ones(0, np.bool_)  # by qid: its entries say all it asks
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are."""
+        return len(self._parts)
+
+    @property
+    def slots(self) -> int:
+        """How many slots are not empty."""
+        return sum(self._live)
+
+    @property
+    def clusters(self) -> int:
+        """Groups of queries that a row is compared with, or spared, together."""
+        sizes = [np.diff(part.starts) for part in self._parts]
+        return sum(int(((size + BLOCK - 1) // BLOCK).sum()) for size in sizes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = [a for part in self._parts for a in part]
+        return sum(a.nbytes for a in (*arrays, self._slots, self._part_of, self._exact))
+
+    # ---- membership ------------------------------------------------------------------
+    def members(self) -> I64:
+        """The queries in the index, ascending."""
+        return np.flatnonzero(self._slots[0] >= 0)
+
+    def add(self, qids: I64, params: I64, cohort: I64) -> None:
+        """Add queries (ascending); `params` and `cohort` are indexed by qid."""
+        if qids.shape[0] == 0:
+            return
+        self._reserve(int(qids[-1]) + 1)
+        self._append(qids, params, cohort)
+        while len(self._parts) > 1 and self._live[-1] * _GROWTH >= self._live[-2]:
+            both = np.concatenate([self._members_of(-2), self._members_of(-1)])
+            del self._parts[-2:], self._live[-2:]
+            self._append(np.sort(both), params, cohort)
+
+    def remove(self, qids: I64) -> None:
+        """Remove queries; those that are not in the index are passed over."""
+        qids = qids[qids < self._part_of.shape[0]]
+        for p, part in enumerate(self._parts):
+            here = qids[(self._part_of[qids] == p) & (self._slots[0, qids] >= 0)]
+            for slots in self._slots:
+                used = slots[here][slots[here] >= 0]
+                part.qids[used] = -1
+                slots[here] = -1
+                self._live[p] -= used.shape[0]
+
+    def tidy(self, params: I64, cohort: I64) -> None:
+        """Build parts again of which most queries were removed."""
+        for p in reversed(range(len(self._parts))):
+            if self._live[p] * 2 < self._parts[p].qids.shape[0]:
+                left = self._members_of(p)
+                del self._parts[p], self._live[p]
+                self._part_of[self._part_of > p] -= 1
+                if left.shape[0]:
+                    self._append(left, params, cohort)
+
+    def _members_of(self, p: int) -> I64:
+        qids = self._parts[p].qids
+        live = qids[qids >= 0].astype(np.int64)
+        return np.unique(live) if self._disjunct.several else np.sort(live)
+
+    def _reserve(self, size: int) -> None:
+        have = self._part_of.shape[0]
+        if size > have:
+            more = max(size, 2 * have) - have
+            none = np.full((self._slots.shape[0], more), -1, np.int32)
+            self._slots = np.concatenate([self._slots, none], axis=1)
+            self._part_of = np.concatenate([self._part_of, none[0]])
+            if not self._disjunct.is_plain:
+                self._exact = np.concatenate([self._exact, np.ones(more, np.bool_)])
+
+    def _append(self, qids: I64, params: I64, cohort: I64) -> None:
+        disjunct = self._disjunct
+        asked = disjunct.entries(params[qids])
+        if not disjunct.is_plain:
+            self._exact[qids] = asked.exact
+        owners = qids[asked.owners]
+        if owners.shape[0] == 0:
+            return
+        lows = np.vstack([asked.lows, cohort[owners]])
+        bounds = np.vstack([asked.lows[disjunct.lows], ~asked.highs[disjunct.highs]])
+        part = build_part(lows[self._keys], bounds, asked.differs, owners)
+        self._note_slots(part.qids)
+        self._part_of[owners] = len(self._parts)
+        self._parts.append(part)
+        self._live.append(part.qids.shape[0])
+
+    def _note_slots(self, qids: I32) -> None:
+        """Remember the slots of each query of a new part."""
+        slots = np.arange(qids.shape[0], dtype=np.int32)
+        if not self._disjunct.several:
+            self._slots[0, qids] = slots
+            return
+        order = np.argsort(qids, kind="stable").astype(np.int32)
+        grouped = qids[order]
+        first = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
+        nth = slots - np.repeat(first, np.diff([*first, grouped.shape[0]]))
+        more = int(nth.max()) + 1 - self._slots.shape[0]
+        if more > 0:
+            none = np.full((more, self._slots.shape[1]), -1, np.int32)
+            self._slots = np.concatenate([self._slots, none])
+        self._slots[nth, grouped] = order
+
+    # ---- looking up ------------------------------------------------------------------
+    def probe(self, values: I64, since: I64, newest: int) -> Probe:
+        """Rows as the index takes them: `values` has a matrix row per attribute, lineage last."""
+        return Probe(
+            values[self._keys],
+            np.vstack([values[self._disjunct.lows], ~values[self._disjunct.highs]]),
+            values[self._disjunct.terms.unequal],
+            values[-1],
+            since,
+            newest,
+        )
+
+    def sure(self, qids: I64) -> Bool:
+        """Which of these queries take all that is found for them."""
+        plain = self._disjunct.is_plain
+        return np.ones(qids.shape[0], np.bool_) if plain else self._exact[qids]
+
+    def survey(self, probe: Probe) -> int:
+        """How many queries the rows would be compared with."""
+        return sum(survey_part(part, probe) for part in self._parts)
+
+    def find(self, probe: Probe) -> tuple[I64, I64]:
+        """Where the queries of each row begin (and the end), and these queries, ascending."""
+        n = probe.lin.shape[0]
+        found: list[tuple[I64, I64]] = []
+        for part in self._parts:
+            counts = np.zeros(n, np.int64)
+            found.append((counts, probe_part(part, probe, counts)))
+        offsets = np.zeros(n + 1, np.int64)
+        np.cumsum(sum((counts for counts, _ in found), np.zeros(n, np.int64)), out=offsets[1:])
+        qids = found[0][1] if len(found) == 1 else _merged(offsets, found)
+        sort_rows(offsets, qids, self._part_of.shape[0])
+        return offsets, qids
+
+
+def _merged(offsets: I64, found: list[tuple[I64, I64]]) -> I64:
+    """The queries of several parts, row by row."""
+    qids = np.empty(int(offsets[-1]), np.int64)
+    ends = offsets[:-1].copy()
+    for counts, some in found:
+        append_rows(counts, some, ends, qids)
+    return qids

@@ -1,0 +1,205 @@
+"""One alternative of a template's predicates, as the grouped filter's index and scan take it.
+
+What a query asks is a set of boxes, its entries: an interval of each attribute. Comparisons make
+one box; a list or any other term of several intervals makes several, which are disjoint, so that
+a row meets at most one. Whether a value is NULL is an attribute of its own (0 or 1) where a term
+may take NULL; all other values that are asked for must be there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from penstock.delta import I64, Bool
+from penstock.expressions.context import Context
+from penstock.kernels.match import GE, GT, LE, LT
+from penstock.predicates.alternatives import takes_null, takes_points, width_of
+from penstock.predicates.clauses import Attribute, Term
+from penstock.predicates.interval_sets import Pieces
+from penstock.predicates.terms import LEAST, MOST, Terms
+
+MOST_ENTRIES = 64  # of a query
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Boxes: entry e of query ``owners[e]`` is lows[:, e] ≤ values ≤ highs[:, e], and ≠ differs.
+
+    Owners ascend. A query that is not `exact` may take less than its entries.
+    """
+
+    owners: I64
+    lows: I64
+    highs: I64
+    differs: I64
+    exact: Bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a term stands: its attribute, that of its NULLs (−1: it takes none), and how.
+
+    `points`: it takes single values. `whole`: its intervals are replaced by the one around them,
+    since there would be too many.
+    """
+
+    term: Term
+    attribute: int
+    of_null: int
+    points: bool
+    whole: bool
+
+
+class Disjunct:
+    """An AND of comparisons (`preds`, see `Terms`) and of terms.
+
+    Attributes are numbered as in `attributes`, then those that say of `nullable` ones whether
+    they are NULL.
+    """
+
+    def __init__(
+        self, preds: I64, terms: tuple[Term, ...], attributes: tuple[Attribute, ...],
+        nullable: tuple[int, ...], ctx: Context | None,
+    ) -> None:  # fmt: skip
+        named = max(len(attributes), int(preds[:, 3].max(initial=-1)) + 1)
+        self.terms = Terms(preds, named + len(nullable))
+        self._ctx = ctx
+        self._places = _placed(terms, attributes, nullable, named)
+        points = {p.attribute for p in self._places if p.points}
+        self.keys: list[int] = sorted({*self.terms.equal.tolist(), *points})
+        ranges = {a for p in self._places for a in (p.attribute, p.of_null) if a >= 0}
+        compared = preds.tolist()
+        lows = {a for op, _, _, a in compared if op in (GE, GT)} | ranges
+        highs = {a for op, _, _, a in compared if op in (LE, LT)} | ranges
+        self.lows, self.highs = sorted(lows - {*self.keys}), sorted(highs - {*self.keys})
+        needed = {*preds[:, 3].tolist(), *(p.attribute for p in self._places if p.of_null < 0)}
+        self._needed = sum(1 << a for a in needed)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are comparisons only, so that every query is exact."""
+        return not self._places
+
+    @property
+    def several(self) -> bool:
+        """Whether a query may have several entries."""
+        return any(not p.whole for p in self._places)
+
+    def rows(self, nulls: I64) -> I64:
+        """The rows that may be taken, by their NULL words."""
+        return np.flatnonzero((nulls & self._needed) == 0)
+
+    def entries(self, params: I64) -> Entries:
+        """What the queries of these parameter rows (NULL word first) ask."""
+        asked = self.terms.asked(params)
+        every = np.arange(params.shape[0])
+        exact = np.ones(params.shape[0], np.bool_)
+        found = Entries(every, asked.lows, asked.highs, asked.differs, exact)
+        found = _chosen(found, np.flatnonzero(asked.possible))
+        for place in self._places:
+            found = self._narrowed(found, place, params)
+        return found
+
+    def _narrowed(self, entries: Entries, place: Place, params: I64) -> Entries:
+        """Each entry once per interval of a term, as far as they overlap."""
+        assert self._ctx is not None
+        pieces = place.term.pieces(params, self._ctx)
+        if place.points:
+            pieces = pieces.single_values()
+        exact = entries.exact & pieces.exact
+        if place.whole:
+            exact &= (np.diff(pieces.offsets) + pieces.null) <= 1
+        boxes = _boxes(pieces, place.whole)
+        sizes = np.diff(boxes.offsets)[entries.owners]
+        at = np.repeat(np.arange(entries.owners.shape[0]), sizes)
+        starts = np.cumsum(sizes) - sizes
+        box = np.arange(at.shape[0]) + np.repeat(boxes.offsets[entries.owners] - starts, sizes)
+        lows, highs = entries.lows[:, at], entries.highs[:, at]
+        wanted = [(place.attribute, boxes.lows[box], boxes.highs[box])]
+        if place.of_null >= 0:
+            wanted.append((place.of_null, boxes.null_lows[box], boxes.null_highs[box]))
+        for a, low, high in wanted:
+            np.maximum(lows[a], low, out=lows[a])
+            np.minimum(highs[a], high, out=highs[a])
+        differs = entries.differs[:, at]
+        narrowed = Entries(entries.owners[at], lows, highs, differs, exact)
+        return _chosen(narrowed, np.flatnonzero((lows <= highs).all(axis=0)))
+
+
+def fits(terms: tuple[Term, ...]) -> bool:
+    """Whether a query's entries are never so many that intervals are replaced."""
+    return prod(map(width_of, terms)) <= MOST_ENTRIES
+
+
+def _placed(
+    terms: tuple[Term, ...],
+    attributes: tuple[Attribute, ...],
+    nullable: tuple[int, ...],
+    named: int,
+) -> list[Place]:
+    """Terms in the order in which they multiply entries: those of single values first."""
+    places: list[Place] = []
+    entries = 1
+    for term in sorted(terms, key=lambda t: (not takes_points(t.condition), width_of(t))):
+        attribute = attributes.index(term.attribute)
+        null = named + nullable.index(attribute) if takes_null(term.condition) else -1
+        whole = entries * width_of(term) > MOST_ENTRIES
+        entries *= 1 if whole else width_of(term)
+        points = takes_points(term.condition) and not whole
+        places.append(Place(term, attribute, null, points, whole))
+    return places
+
+
+def _chosen(entries: Entries, chosen: I64) -> Entries:
+    if chosen.shape[0] == entries.owners.shape[0]:
+        return entries
+    return Entries(
+        entries.owners[chosen],
+        entries.lows[:, chosen],
+        entries.highs[:, chosen],
+        entries.differs[:, chosen],
+        entries.exact,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Boxes:
+    """Pieces with NULL as one more dimension."""
+
+    offsets: I64
+    lows: I64
+    highs: I64
+    null_lows: I64
+    null_highs: I64
+
+
+def _boxes(pieces: Pieces, whole: bool) -> _Boxes:
+    """The intervals of values that are there, and one of NULL; or (`whole`) one around all."""
+    if not whole and not pieces.null.any():
+        none = np.zeros_like(pieces.lows)
+        return _Boxes(pieces.offsets, pieces.lows, pieces.highs, none, none)
+    some = np.diff(pieces.offsets) > 0
+    lows, highs = np.full(len(pieces), MOST), np.full(len(pieces), LEAST)
+    lows[some] = pieces.lows[pieces.offsets[:-1][some]]
+    highs[some] = pieces.highs[pieces.offsets[1:][some] - 1]
+    null = pieces.null
+    one: Bool = (np.diff(pieces.offsets) == 1) & (lows == LEAST) & (highs == MOST) & null
+    if whole:
+        one = some | null
+        lows, highs = np.where(null, LEAST, lows), np.where(null, MOST, highs)
+    alone, apart = np.flatnonzero(one), np.flatnonzero(null & ~one)
+    owners = np.repeat(np.arange(len(pieces)), np.diff(pieces.offsets))
+    kept = np.flatnonzero(~one[owners])
+    none, all_ = np.zeros(kept.shape[0], np.int64), np.ones(apart.shape[0], np.int64)
+    owner = np.concatenate([owners[kept], apart, alone])
+    order = np.argsort(owner, kind="stable")
+    return _Boxes(
+        np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(pieces)))]),
+        np.concatenate([pieces.lows[kept], LEAST * all_, lows[alone]])[order],
+        np.concatenate([pieces.highs[kept], MOST * all_, highs[alone]])[order],
+        np.concatenate([none, all_, np.zeros_like(alone)])[order],
+        np.concatenate([none, all_, null[alone]])[order],
+    )

@@ -1,0 +1,223 @@
+"""Which parts of a plan run in a flow: selections and joins of windows over streams (CACQ §3).
+
+A block is a tree of scans, filters, choices of columns and inner joins on columns. It is taken
+apart into what makes the span (streams and how they join), what each alias must satisfy, and
+what is left to do above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from penstock.logical.expr import Call, Column, Expr, Param, columns_of, conjuncts, remap
+from penstock.logical.failing import MAYBE, can_fail
+from penstock.logical.nodes import (
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Scan,
+)
+from penstock.logical.windows import Length, window_length
+from penstock.optimizer.span import Place, Span, SpanBand
+from penstock.predicates.clauses import Conjunct, clauses_of
+
+_EDDY_FROM = 3  # streams of a join without conditions that is worth routing
+_ALIAS = 1 << 16  # columns of a place as one number
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A select-project-join block by alias; `above` reads the output columns."""
+
+    span: Span
+    scans: tuple[Scan, ...]
+    windows: tuple[Length, ...]
+    conditions: tuple[Conjunct, ...]
+    output: tuple[Place, ...]
+    above: tuple[Expr, ...]
+
+    @property
+    def own_windows(self) -> bool:
+        """Whether each query has windows of its own length."""
+        return any(isinstance(length, Param) for length in self.windows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A subtree: scans from left to right; columns of expressions are places as numbers."""
+
+    scans: tuple[Scan, ...]
+    output: tuple[int, ...]
+    predicates: tuple[Expr, ...] = ()
+    equal: tuple[tuple[int, int], ...] = ()
+    bands: tuple[SpanBand, ...] = ()
+
+
+@lru_cache(maxsize=256)
+def find_block(node: Node, streams: frozenset[str]) -> Block | None:
+    """The block that `node` is, if it is worth sharing in a plan that reads these `streams`.
+
+    A selection is one only if it is all that its plan reads. Whatever has windows of each
+    query's own length is: nobody else could tell when a row leaves. The shards of a process ask
+    for the same one after another.
+    """
+    part = _flatten(node, 0)
+    if part is None or not (_is_worth_it(part, streams) or _own_windows(part)):
+        return None
+    classes = _classes(part.equal)
+    if classes is None:
+        return None
+    return _ordered(part, classes)
+
+
+def _is_worth_it(part: _Part, streams: frozenset[str]) -> bool:
+    """Whether there is something to group or to route."""
+    if len(part.scans) == 1 and len(streams) > 1:
+        return False
+    return len(part.scans) >= _EDDY_FROM or any(len(_aliases(p)) <= 1 for p in part.predicates)
+
+
+def _own_windows(part: _Part) -> bool:
+    return any(isinstance(window_length(scan), Param) for scan in part.scans)
+
+
+def _flatten(node: Node, first: int) -> _Part | None:
+    """The subtree as a part whose aliases count from `first`."""
+    match node:
+        case Scan():
+            if window_length(node) is None:
+                return None
+            return _Part((node,), tuple(first * _ALIAS + c for c in node.columns))
+        case Filter():
+            part = _flatten(node.input, first)
+            if part is None:
+                return None
+            found = [_placed(p, part) for c in conjuncts(node.predicate) for p in clauses_of(c)]
+            return replace(part, predicates=(*part.predicates, *found))
+        case Project():
+            chosen = [e.index for e in node.exprs if isinstance(e, Column)]
+            part = _flatten(node.input, first) if len(chosen) == len(node.exprs) else None
+            if part is None:
+                return None
+            return replace(part, output=tuple([part.output[c] for c in chosen]))
+        case Join(kind=JoinKind.INNER, null_safe=False):
+            return _flatten_join(node, first)
+    return None
+
+
+def _flatten_join(node: Join, first: int) -> _Part | None:
+    left = _flatten(node.left, first)
+    right = None if left is None else _flatten(node.right, first + len(left.scans))
+    if left is None or right is None or not (node.equi or node.band):
+        return None
+    both = _Part(
+        left.scans + right.scans,
+        left.output + right.output,
+        left.predicates + right.predicates,
+        left.equal + right.equal + tuple((left.output[a], right.output[b]) for a, b in node.equi),
+        left.bands + right.bands,
+    )
+    if node.band is not None:
+        band = node.band
+        places = left.output[band.left_column], right.output[band.right_column]
+        is_float = node.left.schema[band.left_column].type.is_float
+        found = SpanBand(_place(places[0]), _place(places[1]), band.low, band.high, is_float)
+        both = replace(both, bands=(*both.bands, found))
+    residual = [_placed(p, both) for c in conjuncts(node.residual) for p in clauses_of(c)]
+    return replace(both, predicates=(*both.predicates, *residual))
+
+
+def _placed(predicate: Expr, part: _Part) -> Expr:
+    return remap(predicate, lambda c: part.output[c])
+
+
+def _place(number: int) -> Place:
+    return divmod(number, _ALIAS)
+
+
+def _aliases(predicate: Expr) -> set[int]:
+    return {number // _ALIAS for number in columns_of(predicate)}
+
+
+def _classes(equal: tuple[tuple[int, int], ...]) -> list[frozenset[int]] | None:
+    """Sets of equal places; None when two of one alias are in one (not a join condition)."""
+    classes: list[frozenset[int]] = []
+    for pair in equal:
+        touched = [c for c in classes if c & set(pair)]
+        merged = frozenset(pair).union(*touched)
+        classes = [c for c in classes if c not in touched] + [merged]
+    once = all(len({n // _ALIAS for n in c}) == len(c) for c in classes)
+    return classes if once else None
+
+
+def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
+    """The block with aliases in an order that does not depend on how the query is written."""
+    joined = [n for c in classes for n in c] + [
+        p[0] * _ALIAS + p[1] for b in part.bands for p in (b.left, b.right)
+    ]
+
+    def rank(alias: int) -> tuple[str, list[int]]:
+        mine = sorted(n % _ALIAS for n in joined if n // _ALIAS == alias)
+        return part.scans[alias].stream, mine
+
+    order = sorted(range(len(part.scans)), key=rank)
+    new = {old: at for at, old in enumerate(order)}
+
+    def move(number: int) -> Place:
+        alias, column = _place(number)
+        return new[alias], column
+
+    bands = tuple(
+        SpanBand((new[b.left[0]], b.left[1]), (new[b.right[0]], b.right[1]), b.low, b.high,
+                 b.is_float)
+        for b in part.bands
+    )  # fmt: skip
+    scans = tuple(part.scans[old] for old in order)
+    span = Span(
+        tuple(scan.stream for scan in scans),
+        tuple(sorted(tuple(sorted(map(move, c))) for c in classes)),
+        tuple(sorted(bands, key=repr)),
+    )
+    if not _connected(span):
+        return None
+    asked = [p for p in part.predicates if not _is_guess(p, part.predicates)]
+    above = [p for p in asked if len(_aliases(p)) > 1]
+    if above:  # it guards what can fail
+        above = [p for p in asked if len(_aliases(p)) > 1 or can_fail(p)]
+    places = list(part.output)
+    if any(n not in places for p in above for n in columns_of(p)):
+        return None  # a condition on columns that are not passed on
+    return Block(
+        span,
+        scans,
+        tuple([length for scan in scans if (length := window_length(scan)) is not None]),
+        tuple(_condition(p, new) for p in asked if p not in above),
+        tuple(move(n) for n in part.output),
+        tuple(remap(p, places.index) for p in above),
+    )
+
+
+def _is_guess(predicate: Expr, others: tuple[Expr, ...]) -> bool:
+    """Whether it only says early what another says."""
+    return isinstance(predicate, Call) and predicate.fn == MAYBE and predicate.args[0] in others
+
+
+def _condition(predicate: Expr, new: dict[int, int]) -> Conjunct:
+    alias = next(iter(_aliases(predicate)), 0)
+    return Conjunct.of(new[alias], remap(predicate, lambda n: n % _ALIAS))
+
+
+def _connected(span: Span) -> bool:
+    """Whether every alias can be reached from every other by probing."""
+    present = frozenset({0})
+    for _ in range(len(span)):
+        found = {
+            a
+            for a in range(len(span))
+            if a not in present and (span.links(a, present) or span.bands_with(a, present))
+        }
+        present |= found
+    return len(present) == len(span)

@@ -1,1 +1,0 @@
-"""Vectorised implementations of the functions an expression may call."""

@@ -1,0 +1,1 @@
+"""Conditions in normal form: clauses of terms, and the interval set of each query."""

@@ -1,0 +1,1 @@
+"""The books about queries: the parameter relation Q, names, identical rows, subscribers."""

@@ -1,0 +1,185 @@
+"""Subscribers: the queries that each row of Q serves on a shard (DESIGN §2).
+
+The driver numbers queries; a shard runs each distinct row once. Queries are identical if they
+have the same parameters and see rows from the same epoch on (0 with history; where there is no
+answer to tell those who come later, each is alone with its history). Rows are numbered
+from what the log says alone, so all shards of both levels number them equally. Changes of a row
+leave the shard as those of its queries; who comes to a row that stands is told its answer, and who
+leaves one that stays takes it back.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from penstock.changes import Changes
+from penstock.delta import I64, Sets, start_offsets
+from penstock.kernels.subscribers import (
+    link_queries,
+    link_to_fresh,
+    queries_of_rows,
+    unlink_queries,
+)
+from penstock.state.arena import Scope
+from penstock.state.keytable import KeyTable
+
+_BY_QUERY, _ENDS = ("row", "after", "before"), ("head", "tail")
+_LISTS = (*_BY_QUERY, *_ENDS, "size")
+_BY_ROW = ("size", "fresh", "failed")  # how many ask for it; whether it is new, or broken
+_NONE = np.empty(0, np.int64)
+
+
+class Subscribers:
+    """The queries of one template by row of Q, in the arena.
+
+    Who joins a row that stands, or leaves, does so at the end of the step (`settle`).
+    """
+
+    def __init__(self, scope: Scope, params: int) -> None:
+        self.scope = scope
+        self._keys = KeyTable(scope.scope("keys"), 2 + params)
+        for name in (*_BY_QUERY, *_ENDS):
+            scope.array(name, 8, fill=-1)
+        for name in _BY_ROW:
+            scope.array(name, 8)
+        self._fresh: list[I64] = []  # rows of this step
+        self._joining: list[tuple[I64, I64]] = []  # queries and their rows
+        self._leaving: list[I64] = []
+
+    def _arr(self, name: str) -> I64:
+        return cast(I64, self.scope[name])
+
+    def _lists(self) -> list[I64]:
+        return [self._arr(name) for name in _LISTS]
+
+    # ---- coming and going ------------------------------------------------------------
+    def add(self, queries: I64, params: I64, since: int | I64) -> tuple[I64, I64]:
+        """Enter queries (column-major parameters, NULL word first); `since` tells others apart.
+
+        Gives the new rows of Q, and at which place of `queries` each is first asked for.
+        """
+        keys = np.empty((queries.shape[0], 1 + params.shape[0]), np.int64)
+        keys[:, 0], keys[:, 1:] = since, params.T
+        rows = self._keys.assign(keys)
+        self._reserve(queries, rows)
+        first, others = link_to_fresh(queries, rows, self._arr("fresh"), *self._lists())
+        first = first[np.argsort(rows[first])]
+        new = rows[first]
+        self._fresh.append(new)
+        if others.shape[0]:
+            self._joining.append((queries[others], rows[others]))
+        return new, first
+
+    def _reserve(self, queries: I64, rows: I64) -> None:
+        for names, ids, fill in ((_BY_QUERY, queries, -1), (_ENDS, rows, -1), (_BY_ROW, rows, 0)):
+            length = int(ids.max(initial=-1)) + 1
+            for name in names:
+                self.scope.reserve(name, length, fill)
+
+    def drop(self, queries: I64) -> I64:
+        """Let queries go (those that are here); the rows of Q that nobody is left to ask for."""
+        row = self._arr("row")
+        queries = np.unique(queries[queries < row.shape[0]])
+        queries = queries[row[queries] >= 0]
+        self._leaving.append(queries)
+        rows, leaving = np.unique(row[queries], return_counts=True)
+        return np.asarray(rows[self._arr("size")[rows] == leaving])
+
+    @property
+    def joining(self) -> tuple[I64, I64]:
+        """Queries that come to rows that stand, and these rows."""
+        if not self._joining:
+            return _NONE, _NONE
+        queries, rows = zip(*self._joining, strict=True)
+        return np.concatenate(queries), np.concatenate(rows)
+
+    def staying(self) -> tuple[I64, I64]:
+        """Queries that leave rows that stay, and these rows."""
+        queries = self._gone()
+        if not queries.shape[0]:
+            return _NONE, _NONE
+        rows = self._arr("row")[queries]
+        _, which, leaving = np.unique(rows, return_inverse=True, return_counts=True)
+        stay = self._arr("size")[rows] > leaving[which]
+        return queries[stay], rows[stay]
+
+    def _gone(self) -> I64:
+        return np.concatenate(self._leaving) if self._leaving else _NONE
+
+    def settle(self) -> None:
+        """End of a step: who leaves is gone, who joins is there."""
+        leaving, (joining, theirs) = self._gone(), self.joining
+        if leaving.shape[0]:
+            rows = np.unique(self._arr("row")[leaving])
+            unlink_queries(leaving, *self._lists())
+            empty = rows[self._arr("size")[rows] == 0]
+            self._arr("failed")[empty] = 0
+            self._keys.release(empty)
+        link_queries(joining, theirs, *self._lists())
+        for new in self._fresh:
+            self._arr("fresh")[new] = 0
+        self._fresh, self._leaving, self._joining = [], [], []
+
+    # ---- failures --------------------------------------------------------------------
+    def fail(self, row: int) -> list[int]:
+        """A row of Q failed: whom to tell. Who joins it before it is dropped fails too."""
+        self._arr("failed")[row] = 1
+        _, queries = queries_of_rows(np.array([row]), *self._by_row())
+        return sorted(queries.tolist())
+
+    def failing(self) -> list[int]:
+        """Those who join rows that failed."""
+        queries, rows = self.joining
+        return sorted(queries[self._arr("failed")[rows] == 1].tolist())
+
+    # ---- answers ---------------------------------------------------------------------
+    def rows_of(self, queries: I64) -> I64:
+        """The rows of Q of some queries, ascending; of those that are not here, none."""
+        row = self._arr("row")
+        found = row[queries[queries < row.shape[0]]]
+        return np.unique(found[found >= 0])
+
+    def row_of(self, query: int) -> int | None:
+        """The row of Q of one query, also if it joins it in this step; None: it is not here."""
+        row = self._arr("row")
+        if query < row.shape[0] and row[query] >= 0:
+            return int(row[query])
+        queries, rows = self.joining
+        return next(iter(rows[queries == query].tolist()), None)
+
+    def shown(self, changes: Changes, only: I64 | None = None) -> Changes:
+        """Changes of rows of Q as changes of their queries; of some of these, if asked so."""
+        whose = changes.qid if changes.sets is None else changes.sets.items
+        offsets, queries = queries_of_rows(whose, *self._by_row())
+        theirs = Sets(offsets, queries)
+        if only is not None:
+            theirs = theirs.keep(np.isin(queries, only))
+        if changes.sets is None:
+            places = theirs.owners
+            if np.array_equal(places, np.arange(len(changes))):
+                return changes.with_(qid=theirs.items)
+            return changes.take(places).with_(qid=theirs.items)
+        return _of_sets(changes, changes.sets, theirs)
+
+    def _by_row(self) -> tuple[I64, I64, I64]:
+        return self._arr("after"), self._arr("head"), self._arr("size")
+
+    def __len__(self) -> int:
+        return int(self._arr("size").sum())
+
+    @property
+    def rows(self) -> int:
+        """How many rows of Q there are."""
+        return len(self._keys)
+
+
+def _of_sets(changes: Changes, sets: Sets, theirs: Sets) -> Changes:
+    """Changes whose sets of rows are sets of queries, ascending; without those of nobody."""
+    owner = np.repeat(sets.owners, theirs.sizes)
+    order = np.lexsort((theirs.items, owner))
+    sizes = np.bincount(owner, minlength=len(sets))
+    shown = changes.with_(sets=Sets(start_offsets(sizes), theirs.items[order]))
+    kept = np.flatnonzero(sizes[changes.qid])
+    return shown if kept.shape[0] == len(changes) else shown.take(kept)

@@ -1,0 +1,109 @@
+"""How the rows of a join of two windows find each other: by key, by order, or not at all.
+
+Each is a way to the same thing, the partners of every move with the newest first. Rows of
+earlier steps are found by SteMs, which are built up to where a step begins; those of the step
+by what is made for it and forgotten.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.delta import I64, NEVER
+from penstock.kernels.band_join import Bounds, Sorted, find_all, find_in_band
+from penstock.kernels.join import FLOAT_BAND, I32, Test
+from penstock.kernels.window_join import Hashed, Lined, Moves, Side, find_partners
+from penstock.stems.stem import HashStem, OrderedStem, Stem
+
+_LEAST_BLOCK = 64
+Sides = tuple[Side, Side]
+Counted = tuple[I64, I32]
+"""How many partners each move has, and the places of all of them."""
+
+
+class Partners(ABC):
+    """Finds the partners of moves."""
+
+    exact: bool
+    """Whether all that it finds is within the band."""
+    stems: tuple[Stem, ...]
+
+    @abstractmethod
+    def find(self, lined: Lined, sides: Sides) -> tuple[Counted, Counted]:
+        """The partners of the moves of both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByKey(Partners):
+    """Rows with the same key; a band is tested on what is found."""
+
+    stems: tuple[HashStem, HashStem]
+    exact = False
+
+    def find(self, lined: Lined, sides: Sides) -> tuple[Counted, Counted]:
+        """Look keys up in chains."""
+        left, right = sides
+        of_left, of_right = (Hashed(*stem.chains()) for stem in self.stems)
+        return (
+            find_partners(lined.left, left, right, of_right, lined.right_links),
+            find_partners(lined.right, right, left, of_left, lined.left_links),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ByOrder(Partners):
+    """Rows within a band."""
+
+    stems: tuple[OrderedStem, OrderedStem]
+    test: Test
+    exact = True
+
+    def find(self, lined: Lined, sides: Sides) -> tuple[Counted, Counted]:
+        """Search runs."""
+        of_left, of_right = (
+            _in_order(stem, side) for stem, side in zip(self.stems, sides, strict=True)
+        )
+        return (
+            self._found(lined.left, sides[0], of_right, is_left=True),
+            self._found(lined.right, sides[1], of_left, is_left=False),
+        )
+
+    def _found(self, moves: Moves, own: Side, other: Sorted, *, is_left: bool) -> Counted:
+        test = self.test
+        limits = (test.low, test.high, test.low_float, test.high_float)
+        bounds = Bounds(is_left, test.kind == FLOAT_BAND, *limits)
+        return find_in_band(moves, own.rows, int(own.columns[0]), bounds, other)
+
+
+class Everyone(Partners):
+    """All rows of the other window: nothing but a residual condition tells them apart."""
+
+    exact, stems = True, ()
+
+    def find(self, lined: Lined, sides: Sides) -> tuple[Counted, Counted]:
+        """Take what is there."""
+        return find_all(lined.left), find_all(lined.right)
+
+
+def _in_order(stem: OrderedStem, side: Side) -> Sorted:
+    """What is in the SteM, and the rows of the step in blocks of about a window each."""
+    values, at = stem.known(side.rows[side.start : side.end])
+    size = _rows_of_window(side)
+    block = at // size
+    several = side.end - side.start > size
+    order = np.lexsort((values, block)) if several else np.argsort(values)
+    blocks = np.searchsorted(block, np.arange((side.end - side.start - 1) // size + 2))
+    fresh = values[order], side.start + at[order], blocks, size
+    return Sorted(side.base, side.start, *stem.runs(), *fresh)
+
+
+def _rows_of_window(side: Side) -> int:
+    """How many of the rows that arrive are in the window at once, roughly."""
+    come = side.end - side.start
+    if not come or side.length == NEVER:
+        return max(come, 1)
+    lasts = int(side.ts[side.end - 1]) - int(side.ts[side.start]) + 1
+    return max(_LEAST_BLOCK, come * min(side.length, lasts) // lasts)

@@ -1,0 +1,283 @@
+"""SteMs: shared indexes over the log of a stream, by key or by range (CACQ §2.4, §3.3.1).
+
+A SteM copies no row: it names positions of the source log, which never change for rows at or
+before the watermark. A result of a join is found by its last row in sequence, which probes what
+came before it: `limit` says up to where, and is the sequence-number rule of the paper. One SteM
+serves every reader: each brings the `floor` of its own window, and what is before the floors of
+all may be purged (§3.3.3).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import cast
+
+import numpy as np
+
+from penstock.delta import I32, I64, Bool
+from penstock.kernels.stem import link_rows, merge_runs, search_runs, walk_chains
+from penstock.predicates.terms import ordered
+from penstock.state.arena import Scope
+from penstock.state.source_log import SourceLog
+
+_BUILT, _FIRST, _RUNS = 0, 1, 2
+_SMALLEST = 64
+_MOST_RUNS = 64  # each is more than twice as large as the next
+_NO_NULLS: Bool = np.empty(0, np.bool_)
+_INFINITY = int(np.float64(np.inf).view(np.int64))
+
+
+class Stem(ABC):
+    """The rows of a log at positions [first, built), by some columns; NULLs are not indexed."""
+
+    def __init__(self, scope: Scope, log: SourceLog, columns: tuple[int, ...]) -> None:
+        self.scope = scope
+        self.log = log
+        self.columns = columns
+        if "regs" not in scope:
+            regs = scope.array("regs", 3)
+            regs[_BUILT] = regs[_FIRST] = log.discarded
+
+    def _arr(self, name: str) -> I64:
+        return cast(I64, self.scope[name])
+
+    @property
+    def built(self) -> int:
+        """Rows before this position are indexed."""
+        return int(self._arr("regs")[_BUILT])
+
+    @property
+    def first(self) -> int:
+        """Rows before this position are not."""
+        return max(int(self._arr("regs")[_FIRST]), self.log.discarded)
+
+    def build(self, until: int) -> None:
+        """Index the rows before `until`, none of which is younger than the watermark."""
+        start = max(self.built, self.first)
+        if until > start:
+            self._arr("regs")[_BUILT] = until
+            self._extend(start, until)
+
+    def waiting(self, until: int) -> int:
+        """How many rows before `until` are still to be indexed."""
+        return until - max(self.built, self.first)
+
+    def purge(self, before: int) -> None:
+        """Forget rows before this position."""
+        regs = self._arr("regs")
+        regs[_FIRST] = max(int(regs[_FIRST]), before)
+
+    def reach(self, start: int) -> None:
+        """Index rows from `start` on, also such as were purged and are in the log still."""
+        start = max(start, self.log.discarded)
+        if start >= self.first:
+            return
+        until, regs = self.built, self._arr("regs")
+        regs[_BUILT] = regs[_FIRST] = start
+        self._clear()
+        self.build(until)
+
+    @abstractmethod
+    def _extend(self, start: int, until: int) -> None:
+        """Index the rows at [start, until)."""
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Forget all rows."""
+
+    @abstractmethod
+    def rows(self) -> int:
+        """How many rows take up memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes beside the log."""
+        return self.scope.nbytes
+
+
+class HashStem(Stem):
+    """Rows by the values of some columns: a chain per key through a ring of positions."""
+
+    def __init__(self, scope: Scope, log: SourceLog, columns: tuple[int, ...]) -> None:
+        super().__init__(scope, log, columns)
+        self._columns: I64 = np.array(columns, np.int64)
+        if "head" not in scope:
+            self._clear()
+
+    @property
+    def _head(self) -> I32:
+        return cast(I32, self.scope["head"])
+
+    @property
+    def _gap(self) -> I32:
+        return cast(I32, self.scope["gap"])
+
+    @property
+    def _skip(self) -> I32:
+        return cast(I32, self.scope["skip"])
+
+    def _clear(self) -> None:
+        self._allot(_SMALLEST)
+
+    def _allot(self, capacity: int) -> None:
+        """Empty chains for so many rows; a head before `first` is none."""
+        none = np.array(self.first - 1).astype(np.int32)
+        self.scope["head"] = np.full(capacity, none, np.int32)
+        self.scope["gap"] = np.zeros(capacity, np.int32)
+        self.scope["skip"] = np.zeros(capacity, np.int32)
+
+    def _extend(self, start: int, until: int) -> None:
+        first, capacity = self.first, self._gap.shape[0]
+        live = until - first
+        if live > capacity or capacity > max(_SMALLEST, 8 * live):
+            self._allot(max(_SMALLEST, 1 << (live - 1).bit_length()))
+            start = first
+        rows = self.log.read(first, until)[0]
+        chains = (self._columns, self._head, self._gap, self._skip)
+        link_rows(rows, first, start, until, first, *chains)
+
+    def probe(self, keys: I64, null: Bool | None, floor: int, limit: I64) -> tuple[I64, I64]:
+        """Pairs of a probe and a row with its key at floor ≤ position < limit, in this order.
+
+        `keys` has a matrix row per column; probes that are `null` find nothing.
+        """
+        floor, built = max(floor, self.first), self.built
+        counts, positions = walk_chains(
+            np.ascontiguousarray(keys),
+            _NO_NULLS if null is None else null,
+            floor,
+            np.ascontiguousarray(limit),
+            self.log.read(floor, built)[0],
+            floor,
+            built,
+            self._columns,
+            self._head,
+            self._gap,
+            self._skip,
+        )
+        return np.repeat(np.arange(counts.shape[0]), counts), positions
+
+    def chains(self) -> tuple[int, I32, I32, I32]:
+        """For a kernel that walks by itself: the end, heads, gaps and skips."""
+        return self.built, self._head, self._gap, self._skip
+
+    def rows(self) -> int:
+        """Rows that have a place in the ring."""
+        return max(0, self.built - self.first)
+
+
+class OrderedStem(Stem):
+    """Rows by the order of one column: sorted runs, each more than twice as large as the next.
+
+    Rows come in order of position, so runs hold consecutive spans of them, the oldest first.
+    """
+
+    def __init__(self, scope: Scope, log: SourceLog, column: int) -> None:
+        super().__init__(scope, log, (column,))
+        self._column = column
+        self._is_float = log.schema[column].type.is_float
+        scope.array("values", _SMALLEST)
+        scope.array("positions", _SMALLEST)
+        scope.array("offsets", 1 + _MOST_RUNS)  # where each run starts, and where the last ends
+        scope.array("born", 1 + _MOST_RUNS)  # the position where each starts, and where all end
+
+    @property
+    def _runs(self) -> int:
+        return int(self._arr("regs")[_RUNS])
+
+    @_runs.setter
+    def _runs(self, count: int) -> None:
+        self._arr("regs")[_RUNS] = count
+
+    def _clear(self) -> None:
+        self._runs = 0
+
+    def _extend(self, start: int, until: int) -> None:
+        self._drop_gone()
+        values, positions = self._sorted(start, until)
+        offsets, born, run = self._arr("offsets"), self._arr("born"), self._runs
+        used = int(offsets[run])
+        end = used + values.shape[0]
+        for name, new in (("values", values), ("positions", positions)):
+            self.scope.reserve(name, end)[used:end] = new
+        offsets[run + 1], born[run], born[run + 1] = end, start, until
+        self._runs = run + 1
+        while self._runs > 1 and self._last_is_large():
+            self._merge_last()
+        self._shrink()
+
+    def _sorted(self, start: int, until: int) -> tuple[I64, I64]:
+        """Values of the rows at [start, until) in their order, and their positions."""
+        values, at = self.known(self.log.read(start, until)[0])
+        order = np.argsort(values, kind="stable")
+        return values[order], start + at[order]
+
+    def known(self, rows: I64) -> tuple[I64, I64]:
+        """Values of rows of the log that have one, in the form in which they are ordered; whose."""
+        words = rows[:, 1 + self._column]
+        known = (rows[:, 0] >> self._column) & 1 == 0
+        if self._is_float:
+            words = ordered(words)
+            known &= words <= _INFINITY
+        return words[known], np.flatnonzero(known)
+
+    def _last_is_large(self) -> bool:
+        before, last = np.diff(self._arr("offsets")[self._runs - 2 : self._runs + 1])
+        return bool(before <= 2 * last)
+
+    def _merge_last(self) -> None:
+        offsets, born, run = self._arr("offsets"), self._arr("born"), self._runs - 2
+        begin, middle, end = (int(offset) for offset in offsets[run : run + 3])
+        entries = self._arr("values"), self._arr("positions")
+        offsets[run + 1] = merge_runs(*entries, begin, middle, end, self.first)
+        born[run + 1] = born[run + 2]
+        self._runs = run + 1
+
+    def _drop_gone(self) -> None:
+        """Drop the oldest runs when all their rows are gone."""
+        offsets, born, runs = self._arr("offsets"), self._arr("born"), self._runs
+        gone = int(np.searchsorted(born[1 : runs + 1], self.first, side="right"))
+        if not gone:
+            return
+        start, end = int(offsets[gone]), int(offsets[runs])
+        for name in ("values", "positions"):
+            array = self._arr(name)
+            array[: end - start] = array[start:end].copy()
+        kept = runs - gone
+        offsets[: kept + 1] = offsets[gone : runs + 1] - start
+        born[: kept + 1] = born[gone : runs + 1].copy()
+        self._runs = kept
+
+    def _shrink(self) -> None:
+        room = max(_SMALLEST, 2 * self.rows())
+        if 2 * room < self._arr("values").shape[0]:
+            for name in ("values", "positions"):
+                self.scope[name] = self.scope[name][:room].copy()
+
+    def probe(
+        self, low: I64, high: I64, null: Bool | None, floor: int, limit: I64
+    ) -> tuple[I64, I64]:
+        """Pairs of a probe and a row with a value in [low, high] at floor ≤ position < limit.
+
+        Bounds are in the form in which values are ordered: those of floats are `ordered` words.
+        A NaN is in no range. Pairs are in order of probe, then position.
+        """
+        counts, positions = search_runs(
+            np.ascontiguousarray(low),
+            np.ascontiguousarray(high),
+            _NO_NULLS if null is None else null,
+            max(floor, self.first),
+            np.ascontiguousarray(limit),
+            *self.runs(),
+        )
+        return np.repeat(np.arange(counts.shape[0]), counts), positions
+
+    def runs(self) -> tuple[I64, I64, I64, I64]:
+        """For a kernel that searches by itself: entries, where runs start, where they are born."""
+        runs = self._runs + 1
+        entries = self._arr("values"), self._arr("positions")
+        return *entries, self._arr("offsets")[:runs], self._arr("born")[:runs]
+
+    def rows(self) -> int:
+        """Entries of all runs, purged ones that still occupy memory included."""
+        return int(self._arr("offsets")[self._runs])

@@ -1,0 +1,76 @@
+"""The SteMs of an engine: one per stream, columns and kind, however many readers (CACQ §3.3.1).
+
+Who reads what is not state: plans acquire their SteMs again when an engine is built over a
+restored arena, and find the arrays of each under its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.state.arena import Arena
+from penstock.state.source_log import SourceLog
+from penstock.stems.stem import HashStem, OrderedStem, Stem
+
+
+@dataclass(frozen=True, slots=True)
+class StemInfo:
+    """A SteM as EXPLAIN shows it."""
+
+    name: str
+    key: str
+    readers: int
+
+
+class Stems:
+    """SteMs by name with the number of their readers."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._scope = arena.scope("stems")
+        self._stems: dict[str, Stem] = {}
+        self._readers: dict[str, int] = {}
+
+    def acquire(self, stream: str, log: SourceLog, columns: tuple[int, ...], ordered: bool) -> Stem:
+        """The SteM over these columns of a stream (exactly one when `ordered`), for one reader."""
+        scope = self._scope.scope(_name(stream, columns, ordered))
+        name = scope.prefix
+        if name not in self._stems:
+            if ordered:
+                (column,) = columns
+                self._stems[name] = OrderedStem(scope, log, column)
+            else:
+                self._stems[name] = HashStem(scope, log, columns)
+            self._readers[name] = 0
+        self._readers[name] += 1
+        return self._stems[name]
+
+    def release(self, stem: Stem) -> None:
+        """One reader less; with the last one the SteM goes."""
+        name = stem.scope.prefix
+        self._readers[name] -= 1
+        if not self._readers[name]:
+            del self._stems[name], self._readers[name]
+            stem.scope.free()
+
+    def readers(self, stem: Stem) -> int:
+        """How many readers a SteM has."""
+        return self._readers.get(stem.scope.prefix, 0)
+
+    def info(self, stem: Stem) -> StemInfo:
+        """What EXPLAIN says of a SteM."""
+        stream = stem.scope.prefix.split("/")[1]
+        names = ", ".join(stem.log.schema.names[c] for c in stem.columns)
+        key = f"({names}) in order" if isinstance(stem, OrderedStem) else f"({names})"
+        return StemInfo(f"stem {stream}", key, self.readers(stem))
+
+    def __iter__(self) -> Iterator[Stem]:
+        return iter(self._stems.values())
+
+    def __len__(self) -> int:
+        return len(self._stems)
+
+
+def _name(stream: str, columns: tuple[int, ...], ordered: bool) -> str:
+    kind = "ordered" if ordered else "hash"
+    return f"{stream}/{kind}-{'-'.join(map(str, columns))}"

@@ -1,0 +1,204 @@
+"""Joins of two windows over shared SteMs (CACQ §3.3.1), each found once however many ask for it.
+
+A join has no state: it is a function of the logs, the SteMs over them and the places where its
+reader stands. Templates that ask for the same pairs in one step get the same arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.delta import BEGINNING, I64, NEVER
+from penstock.kernels.window_join import Pairs, Side, in_band, line_up, merge_pairs
+from penstock.logical.nodes import Band
+from penstock.state.source_log import SourceLog
+from penstock.stems.band import band_test
+from penstock.stems.log_view import LogView
+from penstock.stems.partners import ByKey, ByOrder, Everyone, Partners
+from penstock.stems.stem import HashStem, OrderedStem
+from penstock.stems.stems import StemInfo, Stems
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window over a stream whose rows are found by some columns, perhaps by their order.
+
+    With a `slide` rows come and go at its multiples. So a window is a span of its log.
+    """
+
+    stream: str
+    columns: tuple[int, ...]
+    length: int
+    slide: int = 0
+    ordered: bool = False
+
+    def end(self, log: SourceLog, now: int) -> int:
+        """The first position that is not yet in the window at `now`."""
+        if self.slide:
+            return log.position(now // self.slide * self.slide, after=False)
+        return log.position(now, after=True)
+
+    def first(self, log: SourceLog, now: int) -> int:
+        """The first position that is in the window at `now`, or comes into it later."""
+        if self.length == NEVER or now == BEGINNING:
+            return log.discarded
+        return log.position(self.gone(now), after=True)
+
+    def gone(self, now: int) -> int:
+        """Rows up to this time have left at `now`."""
+        if self.slide:
+            return now // self.slide * self.slide - self.length - 1
+        return now - self.length
+
+    def departures(self, ts: I64) -> I64:
+        """When rows of these times leave."""
+        if self.length == NEVER:
+            return np.full(ts.shape[0], NEVER)
+        if self.slide:
+            return ((ts + self.length) // self.slide + 1) * self.slide
+        return ts + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """A reader's step: rows at [starts, ends) by side come in, rows leave in (told, now].
+
+    Rows arrive at their own time, but none before `at`. Only if it `tells` are departures
+    among the pairs.
+    """
+
+    starts: tuple[int, int]
+    ends: tuple[int, int]
+    told: int
+    now: int
+    at: int
+    tells: bool
+
+
+class WindowJoin:
+    """Pairs of rows of two windows with equal keys, within a band, or all of them."""
+
+    def __init__(
+        self, windows: tuple[Window, Window], band: Band | None, logs: list[SourceLog], stems: Stems
+    ) -> None:
+        self.windows, self.band, self.logs, self._stems = windows, band, logs, stems
+        self._test = band_test(band, logs[0].schema, tagged=0)
+        self._partners = self._ways()
+        self.readers = 0
+        self._found: dict[Stride, Pairs] = {}
+
+    def _ways(self) -> Partners:
+        if not self.windows[0].columns:
+            return Everyone()
+        left, right = (
+            self._stems.acquire(window.stream, log, window.columns, window.ordered)
+            for window, log in zip(self.windows, self.logs, strict=True)
+        )
+        if isinstance(left, OrderedStem) and isinstance(right, OrderedStem):
+            return ByOrder((left, right), self._test)
+        assert isinstance(left, HashStem)
+        assert isinstance(right, HashStem)
+        return ByKey((left, right))
+
+    def release(self) -> None:
+        """Nobody reads it any more."""
+        for stem in self._partners.stems:
+            self._stems.release(stem)
+
+    def begin(self) -> None:
+        """The engine takes a step."""
+        self._found.clear()
+
+    def in_step(self, stride: Stride) -> Pairs:
+        """The pairs of a stride in a step of the engine, which may be many readers' stride."""
+        found = self._found.get(stride)
+        if found is None:
+            found = self.pairs(stride)
+            if self.readers > 1:
+                self._found[stride] = found
+        return found
+
+    def pairs(self, stride: Stride) -> Pairs:
+        """The pairs of a stride, by places in the logs as they are now."""
+        for stem, start in zip(self._partners.stems, stride.starts, strict=False):
+            stem.build(start)  # rows of this step are found by the kernel, each in its turn
+        sides = self._side(0, stride), self._side(1, stride)
+        found = self._pairs(sides, stride)
+        if not self._test.kind or self._partners.exact:
+            return found
+        kept = in_band(found, sides[0].rows, sides[1].rows, self._test)
+        return Pairs(found.left[kept], found.right[kept], found.ts[kept], found.sign[kept])
+
+    def _pairs(self, sides: tuple[Side, Side], stride: Stride) -> Pairs:
+        """The pairs with equal keys, or within the band."""
+        come = [side.end - side.start for side in sides]
+        gone = [self._leaving(i, sides[i], stride.now) if stride.tells else 0 for i in (0, 1)]
+        room = come[0] + gone[0], come[1] + gone[1]
+        lined = line_up(*sides, stride.at, stride.now, stride.tells, room)
+        left, right = self._partners.find(lined, sides)
+        rows = lined.left.row, lined.right.row
+        return merge_pairs(lined.line, *rows, (left[0], right[0]), (left[1], right[1]))
+
+    def _leaving(self, at: int, side: Side, now: int) -> int:
+        """How many rows leave the window up to `now`, at most."""
+        if side.length == NEVER:
+            return 0
+        until = self.windows[at].gone(now)
+        return int(np.searchsorted(side.ts[side.first : side.end], until, side="right"))
+
+    def _side(self, at: int, stride: Stride) -> Side:
+        log, window = self.logs[at], self.windows[at]
+        view = LogView.of(log)
+        places = window.first(log, stride.told), stride.starts[at], stride.ends[at]
+        first, start, end = (p - view.base for p in places)
+        bounds = (view.base, first, start, end, window.length, window.slide)
+        return Side(view.rows, view.ts, *bounds, np.array(window.columns, np.int64))
+
+    def infos(self) -> list[StemInfo]:
+        """The SteMs that are probed, each once."""
+        return [self._stems.info(stem) for stem in dict.fromkeys(self._partners.stems)]
+
+    def report(self) -> dict[str, object]:
+        """Streams, lengths of windows (None: unbounded), their slides (0: none) and templates."""
+        return {
+            "streams": [window.stream for window in self.windows],
+            "windows": [None if w.length == NEVER else w.length for w in self.windows],
+            "slides": [window.slide for window in self.windows],
+            "templates": self.readers,
+        }
+
+
+class WindowJoins:
+    """The joins of an engine, one for each two windows and band, with the number of readers."""
+
+    def __init__(self, stems: Stems) -> None:
+        self._stems = stems
+        self._joins: dict[tuple[object, ...], WindowJoin] = {}
+
+    def acquire(
+        self, windows: tuple[Window, Window], band: Band | None, logs: list[SourceLog]
+    ) -> WindowJoin:
+        """The join of two windows (columns of the band are those of the streams), for a reader."""
+        key = (windows, band)
+        if key not in self._joins:
+            self._joins[key] = WindowJoin(windows, band, logs, self._stems)
+        self._joins[key].readers += 1
+        return self._joins[key]
+
+    def release(self, join: WindowJoin) -> None:
+        """One reader less; with the last one the join goes."""
+        join.readers -= 1
+        if not join.readers:
+            del self._joins[join.windows, join.band]
+            join.release()
+
+    def begin(self) -> None:
+        """The engine takes a step."""
+        for join in self:
+            join.begin()
+
+    def __iter__(self) -> Iterator[WindowJoin]:
+        return iter(self._joins.values())
