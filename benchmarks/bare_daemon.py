@@ -17,8 +17,8 @@ from typing import Any
 from pyspark import daemon
 
 from penstock.shards import wire
-from penstock.shards.level1 import Lower
-from penstock.shards.level2 import Upper
+from penstock.shards.level1 import Level1Shard
+from penstock.shards.level2 import Level2Shard
 from penstock.shards.messages import Counts, CrossMessage, SourceMessage
 from penstock.spark import log_source, pack, shard_processor  # noqa: F401
 from penstock.spark.daemon import keep_memory
@@ -33,7 +33,7 @@ def _results() -> bytes:
     return os.urandom(int(os.environ.get(BYTES, "0")))
 
 
-def _pass_on(shard: Lower, messages: Iterable[Any]) -> list[CrossMessage]:
+def _pass_on(shard: Level1Shard, messages: Iterable[Any]) -> list[CrossMessage]:
     found = list(messages)
     rows = any(isinstance(message, SourceMessage) for message in found)
     data = _results() if rows else b""
@@ -51,13 +51,13 @@ def _pass_on(shard: Lower, messages: Iterable[Any]) -> list[CrossMessage]:
     ]
 
 
-def _take(shard: Upper, messages: Iterable[CrossMessage]) -> list[wire.Result]:
+def _take(shard: Level2Shard, messages: Iterable[CrossMessage]) -> list[wire.Result]:
     return [result for message in messages for result in message.through]
 
 
 if __name__ == "__main__":
-    Lower.apply = _pass_on  # type: ignore[method-assign, assignment]
-    Upper.apply = _take  # type: ignore[method-assign, assignment]
+    Level1Shard.apply = _pass_on  # type: ignore[method-assign, assignment]
+    Level2Shard.apply = _take  # type: ignore[method-assign, assignment]
     weight = 1 << 62 if os.environ.get(LOGS) == "1" else 0
     LiveShard.weight = property(lambda shard: weight)  # type: ignore[method-assign, assignment]
     keep_memory()

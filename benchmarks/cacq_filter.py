@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 
 from benchmarks.pipeline import Cost, Result, at_least, at_most, plain, take_turns, timed
-from penstock.delta import I64, Level
-from penstock.indexes.template_index import GroupedFilter
+from penstock.delta import I64, Lineage
+from penstock.indexes.template_index import TemplateIndex
 from penstock.kernels.match import EQ, GE, LE, match_queries
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Arena
@@ -33,11 +33,11 @@ LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 Turn = Callable[[], tuple[int, Cost]]
 
 
-def _filter(params: I64, preds: list[tuple[int, int, int, int]]) -> GroupedFilter:
+def _filter(params: I64, preds: list[tuple[int, int, int, int]]) -> TemplateIndex:
     """A grouped filter over fresh queries; parameters come one matrix row each."""
     table = QueryTable(Arena().scope("Q"), params.shape[0])
     table.add(np.vstack([np.zeros(params.shape[1], np.int64), params]), 0)
-    return GroupedFilter(table, np.array(preds), by_cohort=False)
+    return TemplateIndex(table, np.array(preds), by_cohort=False)
 
 
 def _values(*columns: I64) -> tuple[I64, I64]:
@@ -55,7 +55,7 @@ def _conjunctions(queries: int, seed: int) -> tuple[I64, I64]:
     return ops, rng.integers(0, VALUES, (queries, FIELDS))
 
 
-def _as_template(ops: I64, constants: I64) -> GroupedFilter:
+def _as_template(ops: I64, constants: I64) -> TemplateIndex:
     highs = np.where(ops == 0, constants - 1, np.where(ops == 1, constants, MOST))
     lows = np.where(ops == 2, constants + 1, np.where(ops == 3, constants, LEAST))
     preds = [(GE, 0, f, f) for f in range(FIELDS)] + [(LE, 0, FIELDS + f, f) for f in range(FIELDS)]
@@ -78,7 +78,7 @@ def _as_polars(ops: I64, constants: I64, columns: I64, kind: type[pl.DataType]) 
     return frame.lazy().select(sums)
 
 
-def _count(grouped: GroupedFilter, values: I64, lin: I64) -> tuple[int, Cost]:
+def _count(grouped: TemplateIndex, values: I64, lin: I64) -> tuple[int, Cost]:
     with timed() as cost:
         _, counts = grouped.count(values, lin)
     return int(counts.sum()), cost
@@ -123,20 +123,20 @@ def _dense(scale: float, out: Result) -> None:
 
 
 # ---- selective -----------------------------------------------------------------------
-def _match(grouped: GroupedFilter, values: I64, lin: I64) -> tuple[int, Cost]:
+def _match(grouped: TemplateIndex, values: I64, lin: I64) -> tuple[int, Cost]:
     signs = np.ones(lin.shape[0], np.int8)
     with timed() as cost:
         rows, _, _ = grouped.match(values, lin, signs, keyed=False)
     return rows.shape[0], cost
 
 
-def _scan(grouped: GroupedFilter, values: I64, lin: I64) -> tuple[int, Cost]:
+def _scan(grouped: TemplateIndex, values: I64, lin: I64) -> tuple[int, Cost]:
     table = grouped.table
     signs = np.ones(lin.shape[0], np.int8)
     with timed() as cost:
         rows, _, _ = match_queries(
             lin, signs, False, False, values, grouped.preds, table.matrix(),
-            table.live(Level.QUERY), table.since(Level.QUERY), table.cohort(),
+            table.live(Lineage.QUERY), table.since(Lineage.QUERY), table.cohort(),
         )  # fmt: skip
     return rows.shape[0], cost
 
@@ -145,7 +145,7 @@ def _selective(scale: float, out: Result) -> None:
     rng = np.random.default_rng(2)
     rows = int(ROWS * scale)
     turns: dict[str, Turn] = {}
-    filters: dict[int, GroupedFilter] = {}
+    filters: dict[int, TemplateIndex] = {}
     for size in SELECTIVE:
         queries = int(size * scale)
         keys = max(queries // 20, 1)
@@ -173,7 +173,7 @@ def _pairs_of(rng: np.random.Generator, keys: int, n: int) -> I64:
     return np.vstack([rng.integers(0, keys, n), rng.integers(0, 1_000_000, n)])
 
 
-def _grow(grouped: GroupedFilter, params: I64, out: Result) -> None:
+def _grow(grouped: TemplateIndex, params: I64, out: Result) -> None:
     """Add queries to the largest filter, and say what it weighs."""
     with timed() as adding:
         zeros = np.zeros(params.shape[1], np.int64)

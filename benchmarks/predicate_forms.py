@@ -17,7 +17,7 @@ from benchmarks.pipeline import Cost, Result, at_least, plain, take_turns, timed
 from penstock.delta import I64
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import compile_expr
-from penstock.indexes.template_index import GroupedFilter
+from penstock.indexes.template_index import TemplateIndex
 from penstock.indexes.template_predicates import TemplatePredicates
 from penstock.logical.expr import Call, Column, Expr, Param
 from penstock.queries.query_table import QueryTable
@@ -76,11 +76,11 @@ def _world(queries: int, rows: int) -> World:
     return World(ctx, np.vstack([nulls, asked]), np.vstack([none, values * (1 - none)]))
 
 
-def _filtered(form: list[Expr], world: World) -> tuple[GroupedFilter, I64]:
+def _filtered(form: list[Expr], world: World) -> tuple[TemplateIndex, I64]:
     parts = TemplatePredicates(form)
     table = QueryTable(Arena().scope("Q"), world.params.shape[0] - 1)
     table.add(world.params, 0)
-    grouped = GroupedFilter(
+    grouped = TemplateIndex(
         table, parts.preds, False, parts.attributes, parts.alternatives, world.ctx
     )
     values = np.zeros((1 + len(parts.attributes), world.rows.shape[1]), np.int64)
@@ -90,7 +90,7 @@ def _filtered(form: list[Expr], world: World) -> tuple[GroupedFilter, I64]:
     return grouped, values
 
 
-def _take(grouped: GroupedFilter, values: I64) -> tuple[int, Cost]:
+def _take(grouped: TemplateIndex, values: I64) -> tuple[int, Cost]:
     lin = np.zeros(values.shape[1], np.int64)
     with timed() as cost:
         taken = grouped.take(values, lin)

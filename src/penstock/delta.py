@@ -9,7 +9,7 @@ Signs: +1/−1 plain; an adjacent pair (−2, +2) with equal ts and lin is the r
 one keyed row by another (shown as update_preimage/update_postimage). An operator that
 breaks such a pair turns what is left of it into ±1.
 
-`lin` is lineage; what it counts is fixed per edge (`Level`): EPOCH, the step that admitted
+`lin` is lineage; what it counts is fixed per edge (`Lineage`): EPOCH, the step that admitted
 the row (visible to queries registered before it); COHORT, queries registered at one point;
 QUERY, one query; SET, the queries of a set by its code in the template's set table, whose
 rows so are there once for all of them (CACQ §2.2).
@@ -37,7 +37,7 @@ BEGINNING = np.iinfo(np.int64).min
 """A clock before any event time."""
 
 
-class Level(enum.IntEnum):
+class Lineage(enum.IntEnum):
     """What the `lin` of an edge's rows stands for."""
 
     EPOCH = 0

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from oracle.check import check, compare
-from penstock.delta import I8, I64, Bool, Level
+from penstock.delta import I8, I64, Bool, Lineage
 from penstock.eddy import flow
-from penstock.indexes.template_index import GroupedFilter
+from penstock.indexes.template_index import TemplateIndex
 from penstock.indexes.template_predicates import TemplatePredicates
 from penstock.kernels.match import match_queries
 from penstock.logical.expr import conjunction
@@ -72,7 +72,7 @@ class Population:
         rng = self.rng
         kinds = self.preds[np.argsort(self.preds[:, 2]), 1].astype(bool).tolist()
         self.table.add(self.matrix(int(rng.integers(1, 400)), kinds), int(rng.integers(0, 4)))
-        live = self.table.live(Level.QUERY)
+        live = self.table.live(Lineage.QUERY)
         gone = rng.choice([0.0, 0.2, 0.9])
         self.table.drop(live[rng.random(live.shape[0]) < gone])
 
@@ -99,14 +99,14 @@ def test_every_method_equals_the_scan(chunk: int) -> None:
 def _compare(some: Population) -> None:
     table = some.table
     by_cohort, keyed = (bool(some.rng.integers(2)) for _ in range(2))
-    grouped = GroupedFilter(table, some.preds, by_cohort)
+    grouped = TemplateIndex(table, some.preds, by_cohort)
     for _ in range(4):
         some.change()
         values, lin, sign = some.rows(keyed)
-        live = table.live(Level.QUERY)
+        live = table.live(Lineage.QUERY)
         expected = match_queries(
             lin, sign, by_cohort, keyed, values, some.preds, table.matrix(), live,
-            table.since(Level.QUERY), table.cohort(),
+            table.since(Lineage.QUERY), table.cohort(),
         )  # fmt: skip
         for method in (None, "index", "bits"):
             found = grouped.match(values, lin, sign, keyed, method)  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ def _compare_terms(rng: Random) -> None:
     parts = TemplatePredicates(conjuncts, counting=rng.random() < 0.5)
     table = QueryTable(Arena().scope("Q"), len(source.params))
     by_cohort = rng.random() < 0.3
-    grouped = GroupedFilter(
+    grouped = TemplateIndex(
         table, parts.preds, by_cohort, parts.attributes, parts.alternatives, ctx
     )
     every = conjunction(conjuncts)
@@ -142,16 +142,16 @@ def _compare_terms(rng: Random) -> None:
     assert every is not None
     for _ in range(3):
         table.add(source.rows(source.params, rng.choice([1, 10, 80]), ctx), rng.randrange(3))
-        live = table.live(Level.QUERY)
+        live = table.live(Lineage.QUERY)
         table.drop(live[np.array([rng.random() < rng.choice([0, 0.3, 0.9]) for _ in live]) > 0])
-        live = table.live(Level.QUERY)
+        live = table.live(Lineage.QUERY)
         columns = source.rows(list(KINDS), rng.choice([1, 30]), ctx)
         lin = np.array([rng.randrange(3) for _ in range(columns.shape[1])])
         values = np.zeros((1 + len(parts.attributes), columns.shape[1]), np.int64)
         for a, attribute in enumerate(parts.attributes):
             values[1 + a], null = attribute.words(ctx)(columns)
             values[0] |= 0 if null is None else null.astype(np.int64) << a
-        seen = lin[:, None] >= table.since(Level.QUERY)[live]
+        seen = lin[:, None] >= table.since(Lineage.QUERY)[live]
         if by_cohort:
             seen = lin[:, None] == table.cohort()[live]
         pairs = {}
@@ -179,7 +179,7 @@ def _compare_terms(rng: Random) -> None:
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine asks the grouped filter however little there is to compare."""
     monkeypatch.setattr(flow, "_MOST_IN_POOLS", 0)
-    monkeypatch.setattr(GroupedFilter, "pays", staticmethod(lambda rows, queries: True))
+    monkeypatch.setattr(TemplateIndex, "pays", staticmethod(lambda rows, queries: True))
 
 
 @pytest.mark.usefixtures("_always")

@@ -13,8 +13,8 @@ import pytest
 
 from penstock.delta import I64, Bool
 from penstock.expressions.context import Context
-from penstock.indexes.bitmap_index import CONJUNCT, AttributeFilter
-from penstock.indexes.call_index import CallFilter
+from penstock.indexes.bitmap_index import CONJUNCT, BitmapIndex
+from penstock.indexes.call_index import CallIndex
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Expr
 from penstock.predicates.clauses import Attribute, clause_of, clauses_of
@@ -29,8 +29,8 @@ class Pool:
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
-        self.attributes: dict[Attribute, AttributeFilter] = {}
-        self.calls: dict[Expr, CallFilter] = {}
+        self.attributes: dict[Attribute, BitmapIndex] = {}
+        self.calls: dict[Expr, CallIndex] = {}
         self.clauses: dict[int, int] = {}  # clause to slot
         self.queries: dict[int, tuple[Expr, I64]] = {}
 
@@ -45,12 +45,12 @@ class Pool:
             for term in terms or ():
                 pieces = term.pieces(params, self.ctx)
                 exact &= pieces.exact
-                filter_ = self.attributes.setdefault(term.attribute, AttributeFilter(WORDS))
+                filter_ = self.attributes.setdefault(term.attribute, BitmapIndex(WORDS))
                 whole = np.full(len(slots), CONJUNCT) if numbers is None else numbers
                 filter_.add(every, pieces, whole)
             if not exact.all():
                 if conjunct not in self.calls:
-                    self.calls[conjunct] = CallFilter(conjunct, self.ctx, WORDS)
+                    self.calls[conjunct] = CallIndex(conjunct, self.ctx, WORDS)
                 self.calls[conjunct].add(every[~exact], params[~exact])
 
     def _numbers(self, slots: list[int]) -> I64:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.indexes.template_index import GroupedFilter
+from penstock.indexes.template_index import TemplateIndex
 from property.cases import CHUNKS, seeds, tally
 from property.crowds import Follower, Plan, seen
 from property.test_many import TEMPLATES
@@ -65,7 +65,7 @@ ROWS = (
 def _indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Selections leave the pools of their flow and ask the grouped filter, however few they are."""
     monkeypatch.setattr("penstock.eddy.flow._MOST_IN_POOLS", 0)
-    monkeypatch.setattr(GroupedFilter, "pays", staticmethod(lambda rows, queries: True))
+    monkeypatch.setattr(TemplateIndex, "pays", staticmethod(lambda rows, queries: True))
 
 
 @pytest.mark.parametrize("template", [*ROWS, *TEMPLATES])

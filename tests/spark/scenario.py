@@ -8,7 +8,7 @@ from typing import Any
 from penstock.session.sharded import ShardedSession
 from penstock.shards import wire
 from penstock.shards.entries import EntryBlock
-from penstock.shards.job import Batch, Deliver, LocalJob
+from penstock.shards.job import Deliver, JobBatch, LocalJob
 
 Entries = list[tuple[tuple[EntryBlock, ...], Any]]
 
@@ -29,16 +29,16 @@ class Deliveries:
     """Batches as they are delivered; a repeated one must be the same."""
 
     def __init__(self) -> None:
-        self.batches: dict[int, Batch] = {}
+        self.batches: dict[int, JobBatch] = {}
         self.repeated = 0
 
-    def __call__(self, batch: Batch) -> None:
+    def __call__(self, batch: JobBatch) -> None:
         if batch.number in self.batches:
             assert seen(batch) == seen(self.batches[batch.number])
             self.repeated += 1
         self.batches[batch.number] = batch
 
-    def in_order(self) -> list[Batch]:
+    def in_order(self) -> list[JobBatch]:
         assert sorted(self.batches) == list(range(1, len(self.batches) + 1))
         return [self.batches[n] for n in sorted(self.batches)]
 
@@ -63,7 +63,7 @@ def record(script: Callable[[ShardedSession], None], shards: int) -> Entries:
     return jobs[0].entries
 
 
-def seen(batch: Batch) -> list[Any]:
+def seen(batch: JobBatch) -> list[Any]:
     """Results of a batch without measurements; the bytes of a pickle depend on who pickles."""
     return [
         (r.kind, r.template, r.order, r.data if r.kind == "changes" else wire.loads(r.data))

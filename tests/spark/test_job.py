@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import PenstockError, StateError
 from penstock.session.sharded import ShardedSession
 from penstock.shards import wire
-from penstock.shards.job import Batch
+from penstock.shards.job import JobBatch
 from penstock.spark import pickling
 from penstock.spark.job import SparkJob
 from penstock.spark.shard_processor import LOG_WEIGHT
@@ -67,7 +67,7 @@ def test_a_batch_that_was_not_committed_is_delivered_again(
     entries = record(trades, 2)
     got = Deliveries()
 
-    def fails_once(batch: Batch) -> None:
+    def fails_once(batch: JobBatch) -> None:
         got(batch)
         if batch.number == 2 and not got.repeated:
             raise PenstockError("the disk of the receiver is full")

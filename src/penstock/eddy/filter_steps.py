@@ -13,28 +13,28 @@ from functools import partial
 import numpy as np
 
 from penstock.delta import I64, Bool
-from penstock.eddy.lineage_batch import Chunk
+from penstock.eddy.lineage_batch import LineageBatch
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError
 from penstock.expressions.hidden import Hid, Hidden
-from penstock.indexes.bitmap_index import AttributeFilter
-from penstock.indexes.call_index import CallFilter, Tell
+from penstock.indexes.bitmap_index import BitmapIndex
+from penstock.indexes.call_index import CallIndex, Tell
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Expr, columns_of
 from penstock.logical.failing import hides
 from penstock.predicates.clauses import Term
 
-TellChunk = Callable[[Chunk, Hid, I64, U64], None]
+TellChunk = Callable[[LineageBatch, Hid, I64, U64], None]
 """Takes note of a failure of a chunk's rows that was hidden from slots."""
 
 
-class FilterModule:
+class FilterStep:
     """All predicates on one value of one alias."""
 
     def __init__(self, alias: int, term: Term, words: int, ctx: Context, tell: TellChunk) -> None:
         self.alias = alias
         self.name = f"filter {term.value}"
-        self.filter = AttributeFilter(words)
+        self.filter = BitmapIndex(words)
         self.hides = hides(term.value)
         self._value, self._tell = term.attribute.compiled(ctx), tell
         self._columns = np.array(sorted(columns_of(term.value)), np.int64)
@@ -54,7 +54,7 @@ class FilterModule:
         """How many predicates there are."""
         return self.filter.predicates
 
-    def visit(self, chunk: Chunk, rows: I64) -> None:
+    def visit(self, chunk: LineageBatch, rows: I64) -> None:
         """Let the rows pass the filter."""
         columns = chunk.columns(self.alias, rows, self._columns)
         good, (values, null) = self._values(chunk, rows, columns)
@@ -62,7 +62,7 @@ class FilterModule:
         self.filter.take(values, null, rows, chunk.bits, chunk.satisfied)
 
     def _values(
-        self, chunk: Chunk, rows: I64, columns: I64
+        self, chunk: LineageBatch, rows: I64, columns: I64
     ) -> tuple[Bool | None, tuple[I64, Bool | None]]:
         hidden = Hidden()
         try:
@@ -79,13 +79,13 @@ class FilterModule:
                 good[np.flatnonzero(good)[~inner]] = False
             return good, found
 
-    def _pass(self, chunk: Chunk, rows: I64) -> None:
+    def _pass(self, chunk: LineageBatch, rows: I64) -> None:
         """Terms of clauses count as true where they have no value."""
         here = self.filter.clauses
         chunk.satisfied[rows, : here.shape[0]] |= here
 
 
-class CallModule:
+class CallStep:
     """A conjunct that is no test of one value: evaluated once for each distinct call and row."""
 
     def __init__(
@@ -93,7 +93,7 @@ class CallModule:
     ) -> None:
         self.alias = alias
         self.name = f"call {predicate}"
-        self.filter = CallFilter(predicate, ctx, words)
+        self.filter = CallIndex(predicate, ctx, words)
         self.hides = hides(predicate)
         self._tell = tell
         self._columns = np.array(sorted(columns_of(predicate)), np.int64)
@@ -113,7 +113,7 @@ class CallModule:
         """How many predicates there are."""
         return self.filter.predicates
 
-    def visit(self, chunk: Chunk, rows: I64) -> None:
+    def visit(self, chunk: LineageBatch, rows: I64) -> None:
         """Let the rows pass the calls; a stream's row that occurs several times is judged once."""
         if len(chunk.positions) == 1:
             columns = chunk.columns(self.alias, np.arange(len(chunk)), self._columns)
@@ -131,8 +131,8 @@ class CallModule:
         for fault in faults:
             chunk.blame(rows[np.isin(of, fault.rows)], fault.slots)
 
-    def _teller(self, chunk: Chunk) -> Tell | None:
+    def _teller(self, chunk: LineageBatch) -> Tell | None:
         return partial(self._tell, chunk) if self.hides and chunk.enters(self.alias) else None
 
 
-TestModule = FilterModule | CallModule
+TestStep = FilterStep | CallStep

@@ -15,11 +15,11 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER, Level
+from penstock.delta import BEGINNING, I64, NEVER, Lineage
 from penstock.eddy.eddy import Routing
-from penstock.eddy.lineage_batch import Chunk, Entry
-from penstock.eddy.lineage_group import MOST_SLOTS, Pool
-from penstock.eddy.stem_step import StemModule
+from penstock.eddy.lineage_batch import Entrants, LineageBatch
+from penstock.eddy.lineage_group import MOST_SLOTS, LineageGroup
+from penstock.eddy.stem_step import StemStep
 from penstock.eddy.verdict import settle
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Totals
@@ -42,22 +42,22 @@ _NOWHERE = -1
 
 
 @dataclass(slots=True)
-class Member:
+class FlowTemplate:
     """A template's block in the flow, and which of its queries are in the pools."""
 
     queries: QueryTable
     conjuncts: tuple[Conjunct, ...]
     windows: tuple[Length, ...]  # by alias
-    may_be_alone: bool = False  # whether its template has an index for very many queries
+    has_own_index: bool = False  # whether its template has an index for very many queries
     place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid: pool and slot
     version: int = 0
     identity: I64 | None = None
     _longest: tuple[I64, int, list[int]] | None = None  # of which Q
 
     @property
-    def alone(self) -> bool:
+    def uses_own_index(self) -> bool:
         """Whether it has so many queries that it uses that index."""
-        return self.may_be_alone and len(self.queries) > _MOST_IN_POOLS
+        return self.has_own_index and len(self.queries) > _MOST_IN_POOLS
 
     def lengths(self, qids: I64) -> list[int | I64]:
         """By alias, the length of the windows of these queries: all have it, or each its own."""
@@ -71,14 +71,14 @@ class Member:
         """By alias, the length of the longest window; found again only once Q is another."""
         regs, version = self.queries.identity, self.queries.version
         if self._longest is None or self._longest[0] is not regs or self._longest[1] != version:
-            lengths = self.lengths(self.queries.live(Level.QUERY))
+            lengths = self.lengths(self.queries.live(Lineage.QUERY))
             found = [n if isinstance(n, int) else int(n.max(initial=0)) for n in lengths]
             self._longest = regs, version, found
         return self._longest[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Matches:
     """Results for one member, in time order: positions by alias, instants, queries."""
 
     positions: I64
@@ -86,10 +86,10 @@ class Found:
     qids: I64
 
     @staticmethod
-    def none(aliases: int) -> Found:
+    def none(aliases: int) -> Matches:
         """No results."""
         empty = np.empty(0, np.int64)
-        return Found(np.empty((aliases, 0), np.int64), empty, empty)
+        return Matches(np.empty((aliases, 0), np.int64), empty, empty)
 
     def __len__(self) -> int:
         return int(self.qids.shape[0])
@@ -101,10 +101,10 @@ class Found:
         same = np.append(False, before & (self.instants[1:] == self.instants[:-1]))
         return np.flatnonzero(~same[: len(self)])
 
-    def take(self, index: I64) -> Found:
+    def take(self, index: I64) -> Matches:
         """The results at these positions."""
         positions = np.take(self.positions, index, axis=1)
-        return Found(positions, self.instants[index], self.qids[index])
+        return Matches(positions, self.instants[index], self.qids[index])
 
 
 class Flow:
@@ -115,28 +115,28 @@ class Flow:
         routing: Routing = "tickets",
     ) -> None:  # fmt: skip
         self.span, self.logs, self.scope = span, logs, scope
-        self.members: dict[int, Member] = {}
+        self.members: dict[int, FlowTemplate] = {}
         self._arriving: set[int] = set()  # members whose queries have no place yet
-        self.pools: list[Pool] = []
+        self.pools: list[LineageGroup] = []
         self._ctx, self._routing, self._registry = ctx, routing, stems
         self._stems = [self._acquire(alias) for alias in range(len(span))]
         self._longest: list[int] | None = None  # by alias, of all members, in this step
         self._needs: tuple[int, dict[str, int]] | None = None  # at an instant, in this step
         self._stepped = self._first = False
-        self._found: dict[int, Found] = {}
+        self._found: dict[int, Matches] = {}
         self._faults: dict[int, dict[int, str]] = {}
         self._hidden: dict[int, Totals] = {}
         self._before: I64 = np.empty(0, np.int64)
         scope.array("position", len(span), fill=_NOWHERE)
 
-    def _acquire(self, alias: int) -> StemModule:
+    def _acquire(self, alias: int) -> StemStep:
         stream, log = self.span.streams[alias], self.logs[alias]
         keys = self.span.keys(alias)
         stems = {key: self._registry.acquire(stream, log, *key) for key in keys}
-        return StemModule(self.span, alias, stems)
+        return StemStep(self.span, alias, stems)
 
     # ---- members ---------------------------------------------------------------------
-    def add(self, key: int, member: Member) -> None:
+    def add(self, key: int, member: FlowTemplate) -> None:
         """A template joins."""
         self.members[key] = member
         self._longest = self._needs = None
@@ -166,7 +166,7 @@ class Flow:
             self._follow_member(key, self.members[key])
         self._arriving.clear()
 
-    def _follow_member(self, key: int, member: Member) -> None:
+    def _follow_member(self, key: int, member: FlowTemplate) -> None:
         table = member.queries
         if member.identity is not table.identity:
             self._let_go(member, np.flatnonzero(member.place >= 0))
@@ -176,14 +176,14 @@ class Flow:
             self._replace(key, member)
             member.version = table.version
 
-    def _replace(self, key: int, member: Member) -> None:
+    def _replace(self, key: int, member: FlowTemplate) -> None:
         """Queries that are gone leave, new ones get a place."""
         table = member.queries
         known = np.flatnonzero(member.place >= 0)
-        if member.alone:
+        if member.uses_own_index:
             self._let_go(member, known)
             return
-        live = table.live(Level.QUERY)
+        live = table.live(Lineage.QUERY)
         self._make_room(member, live)
         if known.shape[0]:
             dead = np.ones(member.place.shape[0], np.bool_)
@@ -192,12 +192,12 @@ class Flow:
         self._enter(key, member, live[member.place[live] < 0])
 
     @staticmethod
-    def _make_room(member: Member, qids: I64) -> None:
+    def _make_room(member: FlowTemplate, qids: I64) -> None:
         more = int(qids.max(initial=-1)) + 1 - member.place.shape[0]
         if more > 0:
             member.place = np.concatenate([member.place, np.full(more, _NOWHERE)])
 
-    def _let_go(self, member: Member, qids: I64) -> None:
+    def _let_go(self, member: FlowTemplate, qids: I64) -> None:
         places = member.place[qids]
         for at, pool in enumerate(self.pools if qids.shape[0] else ()):
             slots = places[places // MOST_SLOTS == at] % MOST_SLOTS
@@ -205,12 +205,12 @@ class Flow:
                 pool.remove(slots)
         member.place[qids] = _NOWHERE
 
-    def _enter(self, key: int, member: Member, qids: I64) -> None:
+    def _enter(self, key: int, member: FlowTemplate, qids: I64) -> None:
         """Give queries a place."""
         at = 0
         while qids.shape[0]:
             if at == len(self.pools):
-                self.pools.append(Pool(len(self.span), self._ctx, self._routing))
+                self.pools.append(LineageGroup(len(self.span), self._ctx, self._routing))
             used = len(self.pools[at])
             some, qids = qids[: MOST_SLOTS - used], qids[MOST_SLOTS - used :]
             if some.shape[0]:
@@ -218,10 +218,10 @@ class Flow:
                 self._place(key, member, at, some)
             at += 1
 
-    def _place(self, key: int, member: Member, at: int, qids: I64) -> None:
+    def _place(self, key: int, member: FlowTemplate, at: int, qids: I64) -> None:
         table = member.queries
         slots = self.pools[at].add(
-            key, qids, table.matrix()[qids], table.since(Level.QUERY)[qids],
+            key, qids, table.matrix()[qids], table.since(Lineage.QUERY)[qids],
             member.lengths(qids), member.conjuncts,
         )  # fmt: skip
         member.place[qids] = at * MOST_SLOTS + slots
@@ -248,18 +248,18 @@ class Flow:
         """Whether a step at `now` has something for this member."""
         if self._stepped:
             start, end = self.arrived()
-            unrouted = self.members[key].alone and start < end
+            unrouted = self.members[key].uses_own_index and start < end
             return unrouted or key in self._found or key in self._faults
         if now == BEGINNING:
             return False
         return bool(np.count_nonzero(self._ends(now) > self._positions()))
 
-    def take(self, key: int, now: int) -> Found:
+    def take(self, key: int, now: int) -> Matches:
         """A member's results of this step; the first member that asks makes the step for all."""
         if not self._stepped:
             self._stepped = True
             self._step(now)
-        return self._found.pop(key, Found.none(len(self.span)))
+        return self._found.pop(key, Matches.none(len(self.span)))
 
     def arrived(self) -> tuple[int, int]:
         """The positions of the first alias's rows that this step took."""
@@ -291,7 +291,7 @@ class Flow:
         # what is there in the first step is looked up, not routed
         starts = self._before = ends if self._first else positions.copy()
         views = self.views()
-        routed: dict[int, list[Found]] = {}
+        routed: dict[int, list[Matches]] = {}
         chunk = self._chunk_rows()
         for alias in range(len(self.span)):
             for at in range(int(starts[alias]), int(ends[alias]), chunk):
@@ -332,12 +332,12 @@ class Flow:
 
     def _arrivals(
         self, alias: int, start: int, end: int, old: I64, views: list[LogView]
-    ) -> Entry | None:
+    ) -> Entrants | None:
         """Rows that enter; None if no row that came earlier on some other alias matters."""
         base = views[alias].base
         instants, positions = views[alias].ts[start - base : end - base], np.arange(start, end)
         if len(views) == 1:
-            return Entry(alias, positions, instants, [positions], [start], views)
+            return Entrants(alias, positions, instants, [positions], [start], views)
         floors, limits = self._floors(int(instants[0])), [positions] * len(views)
         for other, view in enumerate(views):
             if other == alias:
@@ -346,7 +346,7 @@ class Flow:
             if max(view.position(int(instants[-1]), after=after), least) <= floors[other]:
                 return None
             limits[other] = view.positions(instants, least, after=after)
-        return Entry(alias, positions, instants, limits, floors, views)
+        return Entrants(alias, positions, instants, limits, floors, views)
 
     def _floors(self, instant: int) -> list[int]:
         """By alias, the first position that a window may hold at an instant."""
@@ -361,7 +361,9 @@ class Flow:
             self._longest = [max(lengths) for lengths in zip(*windows, strict=True)]
         return self._longest
 
-    def _route(self, entry: Entry, masks: list[U64] | None, routed: dict[int, list[Found]]) -> None:
+    def _route(
+        self, entry: Entrants, masks: list[U64] | None, routed: dict[int, list[Matches]]
+    ) -> None:
         """Send rows through every pool and sort what comes out by member."""
         for at, pool in enumerate(self.pools):
             mask = pool.mask if masks is None else masks[at]
@@ -373,10 +375,10 @@ class Flow:
             settle(pool, chunk, self.members, self._ctx, self._faults)
             instants, places, bits = self._in_place(chunk)
             rows, slots = explode(bits)
-            found = Found(np.take(places, rows, axis=1), instants[rows], pool.qid[slots])
+            found = Matches(np.take(places, rows, axis=1), instants[rows], pool.qid[slots])
             self._deal(found, pool.member[slots], routed)
 
-    def _in_place(self, chunk: Chunk) -> tuple[I64, I64, U64]:
+    def _in_place(self, chunk: LineageBatch) -> tuple[I64, I64, U64]:
         """Instants, positions and lineage of the rows, in the order of time and positions.
 
         That is cheaper now than once there is a row for each query.
@@ -389,7 +391,7 @@ class Flow:
                 return instants[order], np.take(places, order, axis=1), bits[order]
         return instants, places, bits
 
-    def _deal(self, found: Found, members: I64, routed: dict[int, list[Found]]) -> None:
+    def _deal(self, found: Matches, members: I64, routed: dict[int, list[Matches]]) -> None:
         if not len(found):
             return
         first = int(members[0])
@@ -402,31 +404,31 @@ class Flow:
             routed.setdefault(key, []).append(found.take(part))
 
     @staticmethod
-    def _in_order(parts: list[Found]) -> Found:
+    def _in_order(parts: list[Matches]) -> Matches:
         """By time, then positions and query: however the rows were routed."""
         one = len(parts) == 1
         positions = parts[0].positions if one else np.concatenate([p.positions for p in parts], 1)
         instants = parts[0].instants if one else np.concatenate([p.instants for p in parts])
         qids = parts[0].qids if one else np.concatenate([p.qids for p in parts])
         if is_sorted(instants, positions, qids):
-            return Found(positions, instants, qids)
-        found = Found(positions, instants, qids)
+            return Matches(positions, instants, qids)
+        found = Matches(positions, instants, qids)
         return found.take(np.lexsort((qids, *positions[::-1], instants)))
 
     # ---- what holds at the clock -----------------------------------------------------
-    def newcomers(self, key: int, now: int, qids: I64) -> Found:
+    def newcomers(self, key: int, now: int, qids: I64) -> Matches:
         """What new queries find: rows of earlier steps, as far as they see them."""
         if not self._first:  # without history nobody sees rows of earlier steps
-            qids = qids[self.members[key].queries.since(Level.QUERY)[qids] == 0]
+            qids = qids[self.members[key].queries.since(Lineage.QUERY)[qids] == 0]
         if not qids.shape[0]:
-            return Found.none(len(self.span))
+            return Matches.none(len(self.span))
         return self.contents(key, now, qids, self._before)
 
-    def contents(self, key: int, now: int, qids: I64, until: I64 | None = None) -> Found:
+    def contents(self, key: int, now: int, qids: I64, until: I64 | None = None) -> Matches:
         """The results of some queries of a member that live at `now`."""
         positions = self._positions()
         if now == BEGINNING or positions[0] == _NOWHERE:
-            return Found.none(len(self.span))
+            return Matches.none(len(self.span))
         until = positions if until is None else until
         self._follow()
         self._build(positions, entering=0)
@@ -437,17 +439,17 @@ class Flow:
         ]
         views = self.views()
         floors = self._floors(now)
-        routed: dict[int, list[Found]] = {}
+        routed: dict[int, list[Matches]] = {}
         for at in range(floors[0], int(until[0]), _CHUNK):
             entering = np.arange(at, min(at + _CHUNK, int(until[0])))
             n = entering.shape[0]
             limits = [np.full(n, int(end)) for end in until]
-            entry = Entry(0, entering, np.full(n, now), limits, floors, views)
+            entry = Entrants(0, entering, np.full(n, now), limits, floors, views)
             self._route(entry, masks, routed)
         for pool in self.pools:
             pool.hidden.clear()  # rows that are looked up again do not count
         parts = routed.get(key)
-        return self._in_order(parts) if parts else Found.none(len(self.span))
+        return self._in_order(parts) if parts else Matches.none(len(self.span))
 
     # ---- what is needed and known ----------------------------------------------------
     def stems(self) -> list[StemInfo]:

@@ -17,7 +17,7 @@ from penstock.stems.log_view import LogView
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entrants:
     """Rows that enter: positions of one alias, and the instant at which partners must live.
 
     `limits` has for each alias the position before which a partner must lie: it came earlier
@@ -33,10 +33,10 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Chunk:
+class LineageBatch:
     """Rows under way. `root` is the row of the entry that each comes from."""
 
-    entry: Entry
+    entry: Entrants
     root: I64
     positions: dict[int, I64]
     bits: U64
@@ -44,20 +44,20 @@ class Chunk:
     faults: U64 | None = None
 
     @staticmethod
-    def enter(entry: Entry, mask: U64, clause_words: int) -> Chunk:
+    def enter(entry: Entrants, mask: U64, clause_words: int) -> LineageBatch:
         """All rows of an entry, for the queries of the set `mask`."""
         n = entry.positions.shape[0]
         bits = np.empty((n, mask.shape[0]), np.uint64)
         bits[:] = mask
         satisfied = np.zeros((n, clause_words), np.uint64)
-        return Chunk(entry, np.arange(n), {entry.alias: entry.positions}, bits, satisfied)
+        return LineageBatch(entry, np.arange(n), {entry.alias: entry.positions}, bits, satisfied)
 
     def __len__(self) -> int:
         return int(self.root.shape[0])
 
-    def take(self, index: I64) -> Chunk:
+    def take(self, index: I64) -> LineageBatch:
         """The rows at `index`, which may name a row several times."""
-        return Chunk(
+        return LineageBatch(
             self.entry,
             self.root[index],
             {alias: places[index] for alias, places in self.positions.items()},

@@ -17,9 +17,9 @@ import numpy as np
 
 from penstock.delta import I64, NEVER
 from penstock.eddy.eddy import Eddy, Routing
-from penstock.eddy.filter_steps import CallModule, FilterModule, TestModule
-from penstock.eddy.lineage_batch import Chunk, Entry
-from penstock.eddy.stem_step import StemModule
+from penstock.eddy.filter_steps import CallStep, FilterStep, TestStep
+from penstock.eddy.lineage_batch import Entrants, LineageBatch
+from penstock.eddy.stem_step import StemStep
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Hid, Totals
 from penstock.kernels.grouped_filter_bits import U64
@@ -50,7 +50,7 @@ class Clauses:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleReport:
+class StepReport:
     """What an eddy knows of a module."""
 
     module: str
@@ -69,10 +69,10 @@ class EddyReport:
     alias: int
     rows: int
     visits_per_row: float
-    modules: list[ModuleReport]
+    modules: list[StepReport]
 
 
-class Pool:
+class LineageGroup:
     """Queries, modules and eddies."""
 
     def __init__(self, aliases: int, ctx: Context, routing: Routing) -> None:
@@ -89,7 +89,7 @@ class Pool:
         self.since: I64 = np.zeros(0, np.int64)
         self.window: I64 = np.zeros((aliases, 0), np.int64)
         self._limits: tuple[int, list[int]] | None = 0, [NEVER] * aliases
-        self.modules: dict[int, TestModule] = {}
+        self.modules: dict[int, TestStep] = {}
         self._clauses: list[Clauses] = []
         self._clause_free = np.zeros(0, np.bool_)
         self.reserve(1)
@@ -144,7 +144,7 @@ class Pool:
         inexact = ~np.logical_and.reduce([p.exact for p in pieces])
         if inexact.any():
             self._add_call(conjunct, slots[inexact], params[inexact])
-        keys = [self._number(FilterModule.key(conjunct.alias, term)) for term in conjunct.terms]
+        keys = [self._number(FilterStep.key(conjunct.alias, term)) for term in conjunct.terms]
         clauses = np.full(slots.shape[0], -1)
         if len(keys) > 1:
             clauses = self._new_clauses(slots, frozenset(keys))
@@ -160,22 +160,20 @@ class Pool:
         return number
 
     def _add_call(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
-        key = self._number(CallModule.key(conjunct.alias, conjunct.predicate))
+        key = self._number(CallStep.key(conjunct.alias, conjunct.predicate))
         module = self.modules.get(key)
         if module is None:
-            module = CallModule(
-                conjunct.alias, conjunct.predicate, self.words, self._ctx, self._hide
-            )
+            module = CallStep(conjunct.alias, conjunct.predicate, self.words, self._ctx, self._hide)
             self.modules[key] = module
-        assert isinstance(module, CallModule)
+        assert isinstance(module, CallStep)
         module.filter.add(slots, params)
 
-    def _filter(self, key: int, alias: int, term: Term) -> FilterModule:
+    def _filter(self, key: int, alias: int, term: Term) -> FilterStep:
         module = self.modules.get(key)
         if module is None:
-            module = FilterModule(alias, term, self.words, self._ctx, self._hide)
+            module = FilterStep(alias, term, self.words, self._ctx, self._hide)
             self.modules[key] = module
-        assert isinstance(module, FilterModule)
+        assert isinstance(module, FilterStep)
         return module
 
     def _new_clauses(self, slots: I64, modules: frozenset[int]) -> I64:
@@ -213,7 +211,7 @@ class Pool:
             return None
         return Clauses(clauses.bits[stay], clauses.slots[stay], clauses.modules)
 
-    def _hide(self, chunk: Chunk, hid: Hid, rows: I64, slots: U64) -> None:
+    def _hide(self, chunk: LineageBatch, hid: Hid, rows: I64, slots: U64) -> None:
         """Rows at which a failure was hidden, once for each member that may still take them."""
         at, found = explode(chunk.bits[rows] & slots)
         pairs = np.unique(np.stack([at, self.member[found]]), axis=1)
@@ -222,12 +220,12 @@ class Pool:
             totals.add(int(n) if hid.null else 0, 0 if hid.null else int(n), hid.reason)
 
     # ---- routing ---------------------------------------------------------------------
-    def route(self, entry: Entry, stems: list[StemModule], mask: U64) -> Chunk:
+    def route(self, entry: Entrants, stems: list[StemStep], mask: U64) -> LineageBatch:
         """Rows that entered and all they join with, for queries of `mask` that take them."""
         eddy = self.eddies[entry.alias]
         eddy.enter(entry.positions.shape[0])
         clause_words = (self._clause_free.shape[0] + 63) // 64
-        chunk = self._admit(Chunk.enter(entry, mask, clause_words), entry.alias)
+        chunk = self._admit(LineageBatch.enter(entry, mask, clause_words), entry.alias)
         done: set[int] = set()
         while len(chunk):
             ready = self._ready(chunk, stems, done)
@@ -243,7 +241,7 @@ class Pool:
             )
         return chunk
 
-    def _ready(self, chunk: Chunk, stems: list[StemModule], done: set[int]) -> list[int]:
+    def _ready(self, chunk: LineageBatch, stems: list[StemStep], done: set[int]) -> list[int]:
         """Modules that may be visited next, in a fixed order; those nobody needs are done."""
         left = [
             (key, module.uses)
@@ -262,8 +260,8 @@ class Pool:
         return ready
 
     def _test(
-        self, chunk: Chunk, module: TestModule, eddy: Eddy, key: int, done: set[int]
-    ) -> Chunk:
+        self, chunk: LineageBatch, module: TestStep, eddy: Eddy, key: int, done: set[int]
+    ) -> LineageBatch:
         start = time.perf_counter_ns()
         rows, before = rows_using(chunk.bits, module.uses)
         module.visit(chunk, rows)
@@ -278,7 +276,7 @@ class Pool:
         eddy.learn(key, rows.shape[0], tested, tested - rejected, too_early, taken)
         return chunk
 
-    def _ahead(self, chunk: Chunk, module: TestModule, done: set[int]) -> U64:
+    def _ahead(self, chunk: LineageBatch, module: TestStep, done: set[int]) -> U64:
         """Queries for which a row goes on to a module that serves some of this module's queries."""
         if len(chunk.positions) < self._aliases:  # a SteM, which serves all
             return self.mask
@@ -288,7 +286,7 @@ class Pool:
                 ahead |= other.uses
         return ahead
 
-    def _probe(self, chunk: Chunk, stem: StemModule, eddy: Eddy, key: int) -> Chunk:
+    def _probe(self, chunk: LineageBatch, stem: StemStep, eddy: Eddy, key: int) -> LineageBatch:
         start = time.perf_counter_ns()
         rows, before = len(chunk), count_bits(chunk.bits, self.mask)
         chunk = self._admit(stem.probe(chunk), stem.alias)
@@ -296,7 +294,7 @@ class Pool:
         eddy.learn(key, rows, before, after, 0, time.perf_counter_ns() - start)
         return chunk
 
-    def _admit(self, chunk: Chunk, alias: int) -> Chunk:
+    def _admit(self, chunk: LineageBatch, alias: int) -> LineageBatch:
         """Only queries that see the alias's row, within their own window (CACQ §3.3.3)."""
         if not len(chunk):
             return chunk
@@ -322,7 +320,7 @@ class Pool:
         return self._limits
 
     # ---- what is known ---------------------------------------------------------------
-    def report(self, stems: list[StemModule]) -> list[EddyReport]:
+    def report(self, stems: list[StemStep]) -> list[EddyReport]:
         """What the eddy of each alias knows."""
         names = {_stem(s.alias): s.name for s in stems}
         names |= {key: module.name for key, module in self.modules.items()}
@@ -330,7 +328,7 @@ class Pool:
         for alias, eddy in enumerate(self.eddies):
             shares = eddy.shares()
             modules = [
-                ModuleReport(
+                StepReport(
                     names[key], self._served(key), round(score.tickets, 1), round(shares[key], 4),
                     score.visits, round(score.selectivity, 4), round(score.cost, 1),
                 )
@@ -355,7 +353,7 @@ def _stem(alias: int) -> int:
     return -1 - alias
 
 
-def _compact(chunk: Chunk) -> Chunk:
+def _compact(chunk: LineageBatch) -> LineageBatch:
     """Only rows that some query may still take."""
     alive = alive_rows(chunk.bits)
     return chunk if alive.shape[0] == len(chunk) else chunk.take(alive)

@@ -6,22 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.delta import I64
-from penstock.eddy.lineage_batch import Chunk
+from penstock.eddy.lineage_batch import LineageBatch
 from penstock.errors import PlanError
-from penstock.optimizer.span import Place, Span, SpanBand
+from penstock.optimizer.span import AliasColumn, Span, SpanBand
 from penstock.predicates.terms import ordered
 from penstock.stems.stem import HashStem, OrderedStem, Stem
 
 F64 = NDArray[np.float64]
 Key = tuple[tuple[int, ...], bool]
 """Columns, and whether rows are found in their order."""
-Way = tuple[list[tuple[int, Place]], list[SpanBand]]
+Way = tuple[list[tuple[int, AliasColumn]], list[SpanBand]]
 """Columns that equal others, and bands."""
 
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
 
-class StemModule:
+class StemStep:
     """The SteMs of one alias of a span, one for each key by which it is looked up."""
 
     def __init__(self, span: Span, alias: int, stems: dict[Key, Stem]) -> None:
@@ -44,7 +44,7 @@ class StemModule:
         """Whether what is present can be looked up here."""
         return any(self._way(present))
 
-    def probe(self, chunk: Chunk) -> Chunk:
+    def probe(self, chunk: LineageBatch) -> LineageBatch:
         """The rows of the chunk, once for each earlier row of this alias that fits."""
         links, bands = self._way(frozenset(chunk.positions))
         limit = chunk.entry.limits[self.alias][chunk.root]
@@ -60,7 +60,7 @@ class StemModule:
         return self._verified(joined, links, bands)
 
     def _look_up(
-        self, chunk: Chunk, links: list[tuple[int, Place]], floor: int, limit: I64
+        self, chunk: LineageBatch, links: list[tuple[int, AliasColumn]], floor: int, limit: I64
     ) -> tuple[I64, I64]:
         stem = self.stems[tuple(column for column, _ in links), False]
         if not isinstance(stem, HashStem):
@@ -71,7 +71,9 @@ class StemModule:
             chunk.read(alias, column, keys[at], null)
         return stem.probe(keys, null, floor, limit)
 
-    def _in_band(self, chunk: Chunk, band: SpanBand, floor: int, limit: I64) -> tuple[I64, I64]:
+    def _in_band(
+        self, chunk: LineageBatch, band: SpanBand, floor: int, limit: I64
+    ) -> tuple[I64, I64]:
         mine_is_right = band.right[0] == self.alias
         mine, (alias, column) = (
             (band.right, band.left) if mine_is_right else (band.left, band.right)
@@ -87,8 +89,8 @@ class StemModule:
         return stem.probe(low, high, null, floor, limit)
 
     def _verified(
-        self, chunk: Chunk, links: list[tuple[int, Place]], bands: list[SpanBand]
-    ) -> Chunk:
+        self, chunk: LineageBatch, links: list[tuple[int, AliasColumn]], bands: list[SpanBand]
+    ) -> LineageBatch:
         """Rows that satisfy all that the key did not say."""
         if not len(chunk) or not (links or bands):
             return chunk

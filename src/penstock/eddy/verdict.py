@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.delta import I64, Bool
-from penstock.eddy.lineage_batch import Chunk
-from penstock.eddy.lineage_group import Pool
+from penstock.eddy.lineage_batch import LineageBatch
+from penstock.eddy.lineage_group import LineageGroup
 from penstock.expressions.condition import verdict
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import Compiled, Frame, compile_expr
@@ -23,7 +23,7 @@ from penstock.logical.expr import columns_of
 from penstock.predicates.clauses import Conjunct
 
 if TYPE_CHECKING:
-    from penstock.eddy.flow import Member
+    from penstock.eddy.flow import FlowTemplate
 
 Faults = dict[int, dict[int, str]]
 """By member, the queries that failed, and why."""
@@ -49,7 +49,7 @@ class Judge:
             )
         )
 
-    def judge(self, chunk: Chunk, rows: I64, params: I64) -> tuple[Bool, Bool | None, str]:
+    def judge(self, chunk: LineageBatch, rows: I64, params: I64) -> tuple[Bool, Bool | None, str]:
         """Which of the rows are taken, which have no verdict, and why; a column of params each."""
         vecs = []
         for alias, columns, compiled in self.conditions:
@@ -61,7 +61,11 @@ class Judge:
 
 
 def settle(
-    pool: Pool, chunk: Chunk, members: dict[int, Member], ctx: Context, faults: Faults
+    pool: LineageGroup,
+    chunk: LineageBatch,
+    members: dict[int, FlowTemplate],
+    ctx: Context,
+    faults: Faults,
 ) -> None:
     """Judge the rows that queries would take but for a condition that has no value."""
     if chunk.faults is None:
@@ -77,7 +81,12 @@ def settle(
 
 
 def _settle_member(
-    member: Member, pool: Pool, chunk: Chunk, rows: I64, slots: I64, ctx: Context
+    member: FlowTemplate,
+    pool: LineageGroup,
+    chunk: LineageBatch,
+    rows: I64,
+    slots: I64,
+    ctx: Context,
 ) -> dict[int, str]:
     """Its queries take the row, do not, or fail; those that fail, and why."""
     qids = pool.qid[slots]

@@ -121,7 +121,7 @@ class AddQueries:
     history: bool
     qids: I64 | None = None
     since: int | None = None
-    alone: bool = False
+    unshared: bool = False
 
 
 @record

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.changes import Changes
-from penstock.delta import BEGINNING, I64, NEVER, Level
+from penstock.delta import BEGINNING, I64, NEVER, Lineage
 from penstock.eddy.eddy import Routing
 from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
@@ -32,14 +32,14 @@ from penstock.state.table_store import TableStore
 class Engine:
     """One shard.
 
-    Alone, it drops a query that fails. As one of many (`alone` is false) it only says so: the
+    A `standalone` engine drops a query that fails. One shard of many only reports it: the
     query must be dropped at the same step everywhere, or shards number queries differently.
     """
 
     def __init__(
-        self, arena: Arena | None = None, alone: bool = True, routing: Routing = "tickets"
+        self, arena: Arena | None = None, standalone: bool = True, routing: Routing = "tickets"
     ) -> None:
-        self._alone = alone
+        self._standalone = standalone
         self.arena = arena or Arena()
         self.arena.scope("engine").array("regs", 2)
         self.strings = StringTable(self.arena.scope("strings"))
@@ -137,7 +137,7 @@ class Engine:
         try:
             template = self._build(block, self.arena.scope(f"templates/{block.key}"))
         except Exception as error:
-            if self._alone:
+            if self._standalone:
                 raise
             self._unbuilt[block.key] = f"{type(error).__name__}: {error}"
             return set()
@@ -225,7 +225,7 @@ class Engine:
         output.failures += failed
         qids = np.array([f.qid for f in failed], np.int64)
         self._fail_readers(template.key, qids, failed[0].reason, output)
-        if self._alone:
+        if self._standalone:
             output.changes.append((template.key, template.drop(qids, self.clock_of(template))))
             self._free_if_unused(template)
 
@@ -237,13 +237,13 @@ class Engine:
     def _fail_readers(self, view: int, qids: I64, reason: str, output: b.Output) -> None:
         for reader, name in list(self.views.who_read(view, qids)):
             why = f"the view {name}, which it reads, failed: {reason}"
-            live = reader.queries.live(Level.QUERY).tolist()
+            live = reader.queries.live(Lineage.QUERY).tolist()
             self._give_up(reader, [b.Failure(reader.key, qid, why) for qid in live], output)
 
     def _break(self, template: Template, reason: str, output: b.Output) -> None:
         """Give up a plan whose step did not end: its state cannot be trusted."""
         self._forget_reading()
-        qids = template.queries.live(Level.QUERY)
+        qids = template.queries.live(Lineage.QUERY)
         output.failures += [b.Failure(template.key, int(q), reason) for q in qids]
         self._fail_readers(template.key, qids, reason, output)
         template.queries.drop(qids)
@@ -252,16 +252,16 @@ class Engine:
     def _failures(self, template: Template) -> list[b.Failure]:
         reasons: dict[int, str] = {}
         for level, lin, reason in self.ctx.failures.drain():
-            qids = template.queries.live(Level.QUERY)
-            if level is Level.QUERY:
+            qids = template.queries.live(Lineage.QUERY)
+            if level is Lineage.QUERY:
                 qids = qids[qids == lin]
-            elif level is Level.SET:
+            elif level is Lineage.SET:
                 assert template.sets is not None
                 qids = np.intersect1d(qids, template.sets.explode(np.array([lin]))[1])
-            elif level is Level.COHORT:
+            elif level is Lineage.COHORT:
                 qids = qids[template.queries.cohort()[qids] == lin]
             else:  # a row of epoch `lin`, which not every query sees
-                qids = qids[template.queries.since(Level.QUERY)[qids] <= lin]
+                qids = qids[template.queries.since(Lineage.QUERY)[qids] <= lin]
             for qid in qids.tolist():
                 reasons.setdefault(qid, reason)
         return [b.Failure(template.key, qid, reason) for qid, reason in sorted(reasons.items())]

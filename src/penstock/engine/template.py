@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from penstock.changes import Changes
-from penstock.delta import BEGINNING, I64, Clock, Delta, Level
+from penstock.delta import BEGINNING, I64, Clock, Delta, Lineage
 from penstock.expressions.hidden import Totals
 from penstock.kernels.changes import DELETE
 from penstock.optimizer.distribution import Send
@@ -137,8 +137,8 @@ class Template:
         """Free the state of queries, and of cohorts nobody is in any more."""
         cohorts = self.queries.drop(qids)
         for operator in self.plan.operators:
-            lins = {Level.QUERY: qids, Level.SET: qids, Level.COHORT: cohorts}.get(
-                operator.edge.level
+            lins = {Lineage.QUERY: qids, Lineage.SET: qids, Lineage.COHORT: cohorts}.get(
+                operator.edge.lineage
             )
             if lins is not None and lins.shape[0]:
                 operator.purge(lins)

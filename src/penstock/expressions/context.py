@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.delta import I64, Level
+from penstock.delta import I64, Lineage
 from penstock.expressions.hidden import Totals
 from penstock.logical.udf import Udf
 from penstock.state.strings import StringTable
@@ -16,13 +16,13 @@ from penstock.state.strings import StringTable
 class Failures:
     """Lineage ids whose queries failed in this step, with the reason: faults stay local."""
 
-    found: list[tuple[Level, int, str]] = field(default_factory=list)
+    found: list[tuple[Lineage, int, str]] = field(default_factory=list)
 
-    def add(self, level: Level, lins: I64, reason: str) -> None:
+    def add(self, level: Lineage, lins: I64, reason: str) -> None:
         """Record that all of `lins` failed for `reason`."""
         self.found.extend((level, int(lin), reason) for lin in np.unique(lins))
 
-    def drain(self) -> list[tuple[Level, int, str]]:
+    def drain(self) -> list[tuple[Lineage, int, str]]:
         """Everything recorded since the last call."""
         found, self.found = self.found, []
         return found

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from penstock.delta import I64, Level
+from penstock.delta import I64, Lineage
 from penstock.indexes.cluster_index import ClusterIndex
 from penstock.indexes.entries import Disjunct
 from penstock.kernels.grouped_filter import list_queries
@@ -43,7 +43,7 @@ class Scanned:
     qids: I64
 
 
-class DisjunctFilter:
+class AlternativeIndex:
     """Queries that see rows by their lineage and take them by one alternative."""
 
     def __init__(self, table: QueryTable, disjunct: Disjunct, by_cohort: bool) -> None:
@@ -104,7 +104,7 @@ class DisjunctFilter:
         return offsets, qids
 
     def _probe(self, values: I64) -> Probe:
-        since = self._table.since(Level.QUERY)
+        since = self._table.since(Lineage.QUERY)
         return self.index.probe(values, since, 0 if self._by_cohort else self._live.newest)
 
     def _scan_bits(self, values: I64, rows: I64) -> tuple[I64, I64]:
@@ -145,7 +145,7 @@ class DisjunctFilter:
             table, qids = self._table, self._live.qids
             entries = self._disjunct.entries(table.matrix()[qids])
             whose = qids[entries.owners]
-            lows = table.since(Level.QUERY)[whose]
+            lows = table.since(Lineage.QUERY)[whose]
             highs = np.full(lows.shape, MOST)
             if self._by_cohort:
                 lows = highs = table.cohort()[whose]

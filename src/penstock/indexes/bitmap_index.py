@@ -15,7 +15,7 @@ from penstock.delta import I32, I64, Bool
 from penstock.kernels.attribute_filter import add_bits, cut_regions, find_places, keep_bits, paint
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import full
-from penstock.predicates.interval_sets import Pieces
+from penstock.predicates.interval_sets import IntervalSets
 from penstock.predicates.terms import LEAST
 
 CONJUNCT = -1
@@ -27,7 +27,7 @@ _FEW_REGIONS = 64
 _NONE: Bool = np.empty(0, np.bool_)
 
 
-class AttributeFilter:
+class BitmapIndex:
     """Which of up to ``64 * words`` slots take a row, by one value of it."""
 
     def __init__(self, words: int) -> None:
@@ -61,7 +61,7 @@ class AttributeFilter:
         arrays = (self._starts, self._places, self._table, self._clauses)
         return direct + sum(a.nbytes for a in (*arrays, self._slots, self._of, self._sizes))
 
-    def add(self, slots: I64, pieces: Pieces, clauses: I64) -> None:
+    def add(self, slots: I64, pieces: IntervalSets, clauses: I64) -> None:
         """Add a term per slot: a conjunct where clauses[i] is CONJUNCT, else one of that clause."""
         self._cut(pieces)
         is_part = clauses != CONJUNCT
@@ -113,7 +113,7 @@ class AttributeFilter:
             self._from = min(self._from, int(slots.min()) >> 6)
             self._until = max(self._until, (int(slots.max()) >> 6) + 1)
 
-    def _cut(self, pieces: Pieces) -> None:
+    def _cut(self, pieces: IntervalSets) -> None:
         """Let every interval begin and end with a region."""
         starts, places, copied = cut_regions(
             self._starts, self._places, pieces.lows, pieces.highs, self._used
@@ -150,7 +150,9 @@ class AttributeFilter:
             wider[:, :have] = self._clauses
             self._clauses = wider
 
-    def _paint(self, matrix: U64, bits: I64, pieces: Pieces, chosen: I64, narrow: bool) -> None:
+    def _paint(
+        self, matrix: U64, bits: I64, pieces: IntervalSets, chosen: I64, narrow: bool
+    ) -> None:
         """Set or clear the bits of the chosen terms, in ascending order."""
         if len(pieces) > 1:
             chosen = chosen[np.argsort(bits[chosen], kind="stable")]

@@ -37,7 +37,7 @@ class Fault:
     slots: U64
 
 
-class CallFilter:
+class CallIndex:
     """Which of up to ``64 * words`` slots take a row, by a condition on columns and parameters."""
 
     def __init__(self, predicate: Expr, ctx: Context, words: int) -> None:

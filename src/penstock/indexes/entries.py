@@ -18,7 +18,7 @@ from penstock.expressions.context import Context
 from penstock.kernels.match import GE, GT, LE, LT
 from penstock.predicates.alternatives import takes_null, takes_points, width_of
 from penstock.predicates.clauses import Attribute, Term
-from penstock.predicates.interval_sets import Pieces
+from penstock.predicates.interval_sets import IntervalSets
 from penstock.predicates.terms import LEAST, MOST, Terms
 
 MOST_ENTRIES = 64  # of a query
@@ -39,7 +39,7 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TermPlacement:
     """Where a term stands: its attribute, that of its NULLs (−1: it takes none), and how.
 
     `points`: it takes single values. `whole`: its intervals are replaced by the one around them,
@@ -103,7 +103,7 @@ class Disjunct:
             found = self._narrowed(found, place, params)
         return found
 
-    def _narrowed(self, entries: Entries, place: Place, params: I64) -> Entries:
+    def _narrowed(self, entries: Entries, place: TermPlacement, params: I64) -> Entries:
         """Each entry once per interval of a term, as far as they overlap."""
         assert self._ctx is not None
         pieces = place.term.pieces(params, self._ctx)
@@ -139,9 +139,9 @@ def _placed(
     attributes: tuple[Attribute, ...],
     nullable: tuple[int, ...],
     named: int,
-) -> list[Place]:
+) -> list[TermPlacement]:
     """Terms in the order in which they multiply entries: those of single values first."""
-    places: list[Place] = []
+    places: list[TermPlacement] = []
     entries = 1
     for term in sorted(terms, key=lambda t: (not takes_points(t.condition), width_of(t))):
         attribute = attributes.index(term.attribute)
@@ -149,7 +149,7 @@ def _placed(
         whole = entries * width_of(term) > MOST_ENTRIES
         entries *= 1 if whole else width_of(term)
         points = takes_points(term.condition) and not whole
-        places.append(Place(term, attribute, null, points, whole))
+        places.append(TermPlacement(term, attribute, null, points, whole))
     return places
 
 
@@ -167,7 +167,7 @@ def _chosen(entries: Entries, chosen: I64) -> Entries:
 
 @dataclass(frozen=True, slots=True)
 class _Boxes:
-    """Pieces with NULL as one more dimension."""
+    """IntervalSets with NULL as one more dimension."""
 
     offsets: I64
     lows: I64
@@ -176,7 +176,7 @@ class _Boxes:
     null_highs: I64
 
 
-def _boxes(pieces: Pieces, whole: bool) -> _Boxes:
+def _boxes(pieces: IntervalSets, whole: bool) -> _Boxes:
     """The intervals of values that are there, and one of NULL; or (`whole`) one around all."""
     if not whole and not pieces.null.any():
         none = np.zeros_like(pieces.lows)

@@ -16,9 +16,9 @@ from weakref import ref
 
 import numpy as np
 
-from penstock.delta import I8, I64, Bool, Level, Sets
+from penstock.delta import I8, I64, Bool, Lineage, Sets
 from penstock.expressions.context import Context
-from penstock.indexes.alternative_index import DisjunctFilter, Method, Queries
+from penstock.indexes.alternative_index import AlternativeIndex, Method, Queries
 from penstock.indexes.entries import Disjunct
 from penstock.kernels.grouped_filter import signed_pairs, unite
 from penstock.predicates.alternatives import takes_null
@@ -31,7 +31,7 @@ _LEAST_PAIRS = 1 << 13  # fewer are compared one by one before a filter has star
 _MOST_PAIRS = 1 << 24  # formed at once only to be counted
 
 
-class GroupedFilter:
+class TemplateIndex:
     """The live queries of a template by what they ask of a row.
 
     `preds` rows are (operator, is_float, parameter, attribute); beside them the terms of one of
@@ -62,7 +62,7 @@ class GroupedFilter:
         self._version = 0  # up to which change of Q the queries are known
         self._live = Queries(np.empty(0, np.int64), 0)
         self._filters = [
-            DisjunctFilter(self.table, disjunct, self._by_cohort) for disjunct in self._disjuncts
+            AlternativeIndex(self.table, disjunct, self._by_cohort) for disjunct in self._disjuncts
         ]
 
     # ---- membership ------------------------------------------------------------------
@@ -74,8 +74,8 @@ class GroupedFilter:
             self._identity = ref(table.identity)  # weak: the arena decides when it goes
         if table.version != self._version:
             self._version = table.version
-            live = table.live(Level.QUERY)
-            self._live = Queries(live, int(table.since(Level.QUERY)[live].max(initial=0)))
+            live = table.live(Lineage.QUERY)
+            self._live = Queries(live, int(table.since(Lineage.QUERY)[live].max(initial=0)))
         return self._live.qids
 
     def _follow(self) -> None:

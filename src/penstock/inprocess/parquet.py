@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import DataError
 from penstock.schema import Field, Schema
-from penstock.shards.messages import Place
+from penstock.shards.messages import SourcePart
 from penstock.types import arrow_type
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -30,7 +30,7 @@ class FilePart:
     schema: Schema
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourcePart:
         """Files in the order of their names."""
         return self.path, self.number
 

@@ -43,7 +43,7 @@ class Events(NamedTuple):
     shown: I64
 
 
-class Place(NamedTuple):
+class AggSlots(NamedTuple):
     """Where an aggregate lives: its number, argument word, first accumulator word."""
 
     agg: int
@@ -66,7 +66,7 @@ def show_null(shown: I64, t: int, agg: int) -> None:
 
 @kernel
 def gate_distinct(
-    ev: Events, place: Place, values: I64, column: int, counts: I64
+    ev: Events, place: AggSlots, values: I64, column: int, counts: I64
 ) -> tuple[I64, I64, int]:
     """Events of a DISTINCT aggregate: only those by which a value comes into being or ceases.
 

@@ -8,7 +8,7 @@ Numbers are kept as keys of the wanted order; `flip` turns it round, so that min
 from __future__ import annotations
 
 from penstock.delta import I64
-from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, ask_group, show_null
+from penstock.kernels.aggregates_events import GROUP, VALID, AggSlots, Events, ask_group, show_null
 from penstock.kernels.deque import FRONT, TOP, ask_neighbour, ask_node, leave, push, push_string
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import AHEAD, prefetch
@@ -46,7 +46,7 @@ def from_key(key: int, floats: bool, flip: bool) -> int:
 
 @kernel
 def best_pass(
-    ev: Events, place: Place, state: I64, floats: bool, text: bool, flip: bool,
+    ev: Events, place: AggSlots, state: I64, floats: bool, text: bool, flip: bool,
     starts: I64, lengths: I64, heap: U8,
 ) -> None:  # fmt: skip
     """Min or max of rows that never leave."""
@@ -93,7 +93,9 @@ def ask_deque(words: I64, steps: I64, e: int, state: I64, at: int, pool: I64) ->
 
 
 @kernel
-def deque_pass(ev: Events, place: Place, state: I64, pool: I64, floats: bool, flip: bool) -> None:
+def deque_pass(
+    ev: Events, place: AggSlots, state: I64, pool: I64, floats: bool, flip: bool
+) -> None:
     """Min or max of numbers whose rows leave in the order they came."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
@@ -120,7 +122,7 @@ def deque_pass(ev: Events, place: Place, state: I64, pool: I64, floats: bool, fl
 
 @kernel
 def text_deque_pass(
-    ev: Events, place: Place, state: I64, pool: I64, flip: bool,
+    ev: Events, place: AggSlots, state: I64, pool: I64, flip: bool,
     starts: I64, lengths: I64, heap: U8,
 ) -> None:  # fmt: skip
     """Min or max of strings whose rows leave in the order they came."""
@@ -163,7 +165,7 @@ def median_bits(pool: I64, root: int, floats: bool, scale: float) -> int:
 
 @kernel
 def tree_pass(
-    ev: Events, place: Place, state: I64, pool: I64, want: int, floats: bool, text: bool,
+    ev: Events, place: AggSlots, state: I64, pool: I64, want: int, floats: bool, text: bool,
     scale: float, starts: I64, lengths: I64, heap: U8, path: I64,
 ) -> None:  # fmt: skip
     """Min, max or median of rows that leave in any order."""

@@ -16,8 +16,8 @@ from penstock.kernels.aggregates_events import (
     INSTANT,
     TOUCH,
     VALID,
+    AggSlots,
     Events,
-    Place,
     ask_group,
 )
 from penstock.kernels.aggregates_sums import odd_word, show_float
@@ -65,7 +65,7 @@ def _show_digits(pool: I64, row: int, shown: I64, t: int, agg: int) -> None:
 
 @kernel
 def parts_pass(
-    ev: Events, place: Place, state: I64, merges: bool, pool: I64, cursor: I64
+    ev: Events, place: AggSlots, state: I64, merges: bool, pool: I64, cursor: I64
 ) -> bool:  # fmt: skip
     """Sums of doubles shown in parts, or sums of such parts (`merges`), from `cursor` on.
 

@@ -17,8 +17,8 @@ from penstock.kernels.aggregates_events import (
     INSTANT,
     TOUCH,
     VALID,
+    AggSlots,
     Events,
-    Place,
     ask_group,
     show_null,
 )
@@ -48,7 +48,7 @@ def _is_odd(bits: int, floats: bool) -> bool:
 
 @kernel
 def _doubles_pass(
-    ev: Events, place: Place, state: I64, floats: bool, scale: float, cursor: I64
+    ev: Events, place: AggSlots, state: I64, floats: bool, scale: float, cursor: I64
 ) -> int:
     """Sums that are doubles, from `cursor` to the first event or touch that needs more.
 
@@ -94,7 +94,7 @@ def _doubles_pass(
 
 @kernel
 def spread_pass(
-    ev: Events, place: Place, state: I64, floats: bool, scale: float, pools: Pools, cursor: I64
+    ev: Events, place: AggSlots, state: I64, floats: bool, scale: float, pools: Pools, cursor: I64
 ) -> bool:
     """Sample standard deviation: NULL for fewer than two values, NaN when one is not finite.
 
@@ -118,7 +118,9 @@ def spread_pass(
 
 
 @kernel
-def _show_digits(ev: Events, place: Place, state: I64, t: int, scale: float, pools: Pools) -> None:
+def _show_digits(
+    ev: Events, place: AggSlots, state: I64, t: int, scale: float, pools: Pools
+) -> None:
     """Show the value of touch t, of which all digits are looked at."""
     g, at = ev.touch_groups[t], place.at
     n, odd = state[g, at], state[g, at + 1]

@@ -17,8 +17,8 @@ from penstock.kernels.aggregates_events import (
     INSTANT,
     TOUCH,
     VALID,
+    AggSlots,
     Events,
-    Place,
     ask_group,
     show_null,
 )
@@ -37,7 +37,7 @@ COUNT_WORDS, WIDE_WORDS, FLOAT_WORDS = 1, 3, 6
 
 
 @kernel
-def count_pass(ev: Events, place: Place, state: I64) -> None:
+def count_pass(ev: Events, place: AggSlots, state: I64) -> None:
     """Rows that count."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, at = place.agg, place.at
@@ -56,7 +56,7 @@ def count_pass(ev: Events, place: Place, state: I64) -> None:
 
 @kernel
 def wide_pass(
-    ev: Events, place: Place, state: I64, average: bool, scale: float, bound: int, failed: I64
+    ev: Events, place: AggSlots, state: I64, average: bool, scale: float, bound: int, failed: I64
 ) -> int:
     """Sum (magnitude at most `bound`; 0: any BIGINT) or average of integers or decimals.
 
@@ -129,7 +129,7 @@ def show_float(
 
 
 @kernel
-def _pairs_pass(ev: Events, place: Place, state: I64, average: bool, cursor: I64) -> int:
+def _pairs_pass(ev: Events, place: AggSlots, state: I64, average: bool, cursor: I64) -> int:
     """Sums that are pairs, from `cursor` to the first event or touch of one that is not.
 
     A call that takes arrays costs more than the addition, so this loop has none.
@@ -164,7 +164,7 @@ def _pairs_pass(ev: Events, place: Place, state: I64, average: bool, cursor: I64
 
 @kernel
 def float_pass(
-    ev: Events, place: Place, state: I64, average: bool, pool: I64, cursor: I64
+    ev: Events, place: AggSlots, state: I64, average: bool, pool: I64, cursor: I64
 ) -> bool:  # fmt: skip
     """Sum or average of floats, from `cursor` on; False: the pool is full there."""
     agg, at = place.agg, place.at

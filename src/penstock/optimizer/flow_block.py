@@ -21,7 +21,7 @@ from penstock.logical.nodes import (
     Scan,
 )
 from penstock.logical.windows import Length, window_length
-from penstock.optimizer.span import Place, Span, SpanBand
+from penstock.optimizer.span import AliasColumn, Span, SpanBand
 from penstock.predicates.clauses import Conjunct, clauses_of
 
 _EDDY_FROM = 3  # streams of a join without conditions that is worth routing
@@ -36,7 +36,7 @@ class Block:
     scans: tuple[Scan, ...]
     windows: tuple[Length, ...]
     conditions: tuple[Conjunct, ...]
-    output: tuple[Place, ...]
+    output: tuple[AliasColumn, ...]
     above: tuple[Expr, ...]
 
     @property
@@ -134,7 +134,7 @@ def _placed(predicate: Expr, part: _Part) -> Expr:
     return remap(predicate, lambda c: part.output[c])
 
 
-def _place(number: int) -> Place:
+def _place(number: int) -> AliasColumn:
     return divmod(number, _ALIAS)
 
 
@@ -166,7 +166,7 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
     order = sorted(range(len(part.scans)), key=rank)
     new = {old: at for at, old in enumerate(order)}
 
-    def move(number: int) -> Place:
+    def move(number: int) -> AliasColumn:
         alias, column = _place(number)
         return new[alias], column
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.delta import I64, Bool
 
-Place = tuple[int, int]
+AliasColumn = tuple[int, int]
 """An alias and a column of its stream."""
 
 
@@ -21,8 +21,8 @@ Place = tuple[int, int]
 class SpanBand:
     """low ≤ right − left ≤ high, each side a place; bounds may be open."""
 
-    left: Place
-    right: Place
+    left: AliasColumn
+    right: AliasColumn
     low: int | float | None
     high: int | float | None
     is_float: bool
@@ -71,13 +71,13 @@ class Span:
     """Streams by alias, classes of equal columns, and bands between columns."""
 
     streams: tuple[str, ...]
-    classes: tuple[tuple[Place, ...], ...] = ()
+    classes: tuple[tuple[AliasColumn, ...], ...] = ()
     bands: tuple[SpanBand, ...] = ()
 
     def __len__(self) -> int:
         return len(self.streams)
 
-    def links(self, alias: int, present: frozenset[int]) -> list[tuple[int, Place]]:
+    def links(self, alias: int, present: frozenset[int]) -> list[tuple[int, AliasColumn]]:
         """Columns of `alias` that equal a column of an alias that is present, and where."""
         found = []
         for places in self.classes:
@@ -112,7 +112,7 @@ class Span:
     def describe(self, names: list[tuple[str, ...]]) -> str:
         """The joined columns; `names` are those of each alias's stream."""
 
-        def show(place: Place) -> str:
+        def show(place: AliasColumn) -> str:
             return f"{self.streams[place[0]]}.{names[place[0]][place[1]]}"
 
         parts = [" = ".join(map(show, places)) for places in self.classes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from penstock.delta import Level
+from penstock.delta import Lineage
 from penstock.frozen import record
 from penstock.schema import Schema
 
@@ -30,7 +30,7 @@ class Edge:
 
     schema: Schema
     pattern: Pattern
-    level: Level
+    lineage: Lineage
     expiring: bool
     negatives: bool
     fifo: bool = False

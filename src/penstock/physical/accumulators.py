@@ -12,14 +12,14 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I64, Level
+from penstock.delta import I64, Lineage
 from penstock.expressions.context import Context
 from penstock.kernels import aggregates_order as order
 from penstock.kernels import aggregates_parts as parts
 from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
 from penstock.kernels import deque, exact_spread, exact_sums, multiset, wides
-from penstock.kernels.aggregates_events import GROUP, VALID, Events, Place, gate_distinct
+from penstock.kernels.aggregates_events import GROUP, VALID, AggSlots, Events, gate_distinct
 from penstock.physical.aggregates import EXACT, AggPlan, GroupPlan, Keep
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
@@ -37,13 +37,13 @@ _WIDES = (
     ("squares", Keep.SPREAD, wides.SQUARE_WORDS),
 )
 """Pools of the rows of digits that sums of doubles move to when two doubles are too few."""
-FloatPass = Callable[[Events, Place, I64, bool, I64, I64], bool]
+FloatPass = Callable[[Events, AggSlots, I64, bool, I64, I64], bool]
 
 
 class Accumulators:
     """State of all aggregates of one operator, in its scope."""
 
-    def __init__(self, plan: GroupPlan, scope: Scope, ctx: Context, level: Level) -> None:
+    def __init__(self, plan: GroupPlan, scope: Scope, ctx: Context, level: Lineage) -> None:
         self._plan = plan
         self._scope = scope
         self._ctx = ctx
@@ -126,12 +126,12 @@ class Accumulators:
         else:
             self._tree_pass(a, events)
 
-    def _float_pass(self, run: FloatPass, events: Events, place: Place, flag: bool) -> None:
+    def _float_pass(self, run: FloatPass, events: Events, place: AggSlots, flag: bool) -> None:
         cursor, state = np.zeros(3, np.int64), self._arr("state")
         while not run(events, place, state, flag, self._arr("sums"), cursor):
             self._widen("sums")
 
-    def _spread_pass(self, a: AggPlan, events: Events, place: Place) -> None:
+    def _spread_pass(self, a: AggPlan, events: Events, place: AggSlots) -> None:
         cursor, state = np.zeros(3, np.int64), self._arr("state")
         while not spread.spread_pass(
             events, place, state, a.floats, a.scale, self._spread_pools(), cursor

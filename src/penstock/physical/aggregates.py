@@ -17,7 +17,7 @@ from penstock.kernels import aggregates_order as order
 from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
 from penstock.kernels import deque
-from penstock.kernels.aggregates_events import ARGS, SHOWN, Place
+from penstock.kernels.aggregates_events import ARGS, SHOWN, AggSlots
 from penstock.logical.expr import Agg, Column, Expr
 from penstock.logical.functions import SUM_OF_PARTS, SUM_PARTS
 from penstock.patterns.edge import Edge
@@ -68,7 +68,7 @@ class AggPlan:
 
     agg: Agg
     keep: Keep
-    place: Place
+    place: AggSlots
     distinct: bool
     floats: bool
     text: bool
@@ -76,9 +76,9 @@ class AggPlan:
     bound: int
 
     @property
-    def gated(self) -> Place:
+    def gated(self) -> AggSlots:
         """Its place in entries of which only the argument is left (`gate_distinct`)."""
-        return Place(self.place.agg, ARGS, self.place.at)
+        return AggSlots(self.place.agg, ARGS, self.place.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def plan_aggregates(aggs: tuple[Agg, ...], edge: Edge) -> GroupPlan:
             slot, word = word, word + 1
         elif columns[i] >= 0:
             slot = ARGS + arguments.index(columns[i])
-        planned.append(_plan(agg, keep, Place(i, slot, at)))
+        planned.append(_plan(agg, keep, AggSlots(i, slot, at)))
         at += _WORDS[keep]
     return GroupPlan(
         tuple(planned),
@@ -124,7 +124,7 @@ def plan_aggregates(aggs: tuple[Agg, ...], edge: Edge) -> GroupPlan:
     )
 
 
-def _plan(agg: Agg, keep: Keep, place: Place) -> AggPlan:
+def _plan(agg: Agg, keep: Keep, place: AggSlots) -> AggPlan:
     if agg.arg is None:
         return AggPlan(agg, keep, place, False, False, False, 1.0, 0)
     type_ = agg.arg.type

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.delta import Clock, Delta, Level, Sets
+from penstock.delta import Clock, Delta, Lineage, Sets
 from penstock.kernels.grouped_filter import signed_pairs
 from penstock.kernels.sets import split_pairs
 from penstock.physical.operator import Operator
@@ -35,7 +35,7 @@ class ExplodeOp(Operator):
     name = "explode"
 
     def __init__(self, source: Operator, sets: SetTable, scope: Scope) -> None:
-        super().__init__((source,), replace(source.edge, level=Level.QUERY), scope)
+        super().__init__((source,), replace(source.edge, lineage=Lineage.QUERY), scope)
         self._sets = sets
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:

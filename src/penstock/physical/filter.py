@@ -17,7 +17,7 @@ from penstock.expressions.evaluate import EvaluationError
 from penstock.expressions.hidden import Hidden, Totals
 from penstock.logical.expr import Expr
 from penstock.physical.operator import Operator
-from penstock.physical.pairs import keep_rows
+from penstock.physical.replacements import select_rows
 from penstock.state.arena import Scope
 
 Params = Callable[[I64], I64]
@@ -57,7 +57,7 @@ class FilterOp(Operator):
         return str(self.predicate)
 
     def _filtered(self, delta: Delta, totals: Totals | None) -> Delta:
-        return keep_rows(delta, self._mask(delta, totals)) if len(delta) else delta
+        return select_rows(delta, self._mask(delta, totals)) if len(delta) else delta
 
     def _mask(self, delta: Delta, totals: Totals | None) -> Bool:
         params, hidden = self._params(delta.lin) if self._params else None, Hidden()
@@ -67,7 +67,7 @@ class FilterOp(Operator):
                 totals.count(hidden, delta.sign)
             return mask
         except EvaluationError as error:
-            self._ctx.failures.add(self.edge.level, delta.lin[error.bad], error.reason)
+            self._ctx.failures.add(self.edge.lineage, delta.lin[error.bad], error.reason)
             good = ~error.bad
         keep = np.zeros(len(delta), np.bool_)
         if good.any():

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64, NEVER, Clock, Delta, Level, merge
-from penstock.eddy.flow import Flow, Found, Member
+from penstock.delta import I64, NEVER, Clock, Delta, Lineage, merge
+from penstock.eddy.flow import Flow, FlowTemplate, Matches
 from penstock.kernels.lineage import join_rows
 from penstock.kernels.rows import select_columns
 from penstock.optimizer.flow_block import Block
-from penstock.optimizer.span import Place
+from penstock.optimizer.span import AliasColumn
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator, counted
 from penstock.queries.query_table import QueryTable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MakeIndex = Callable[[], "tuple[ScanOp, MatchOp]"]
 
 
-def flow_edge(block: Block, level: Level) -> Edge:
+def flow_edge(block: Block, level: Lineage) -> Edge:
     """One stream: its window's pattern; a join: rule 3 of Golab & Özsu §5.2."""
     fields = tuple(block.scans[a].stream_schema[c] for a, c in block.output)
     schema = type(block.scans[0].stream_schema)(fields)
@@ -50,7 +50,7 @@ def flow_edge(block: Block, level: Level) -> Edge:
     return Edge(schema, Pattern.WKS, level, True, False, fifo=True, span=span)
 
 
-def _runs(output: tuple[Place, ...]) -> list[tuple[int, I64, int]]:
+def _runs(output: tuple[AliasColumn, ...]) -> list[tuple[int, I64, int]]:
     """Neighbours in the output that are of one alias: alias, columns, and where they begin."""
     runs, first = [], 0
     for alias, places in groupby(output, key=itemgetter(0)):
@@ -70,13 +70,17 @@ class FlowOp(Operator):
         ctx: Context, scope: Scope, make_index: MakeIndex | None,
         sets: SetTable | None = None,
     ) -> None:  # fmt: skip
-        super().__init__((), flow_edge(block, Level.QUERY if sets is None else Level.SET), scope)
+        super().__init__(
+            (), flow_edge(block, Lineage.QUERY if sets is None else Lineage.SET), scope
+        )
         self._sets = sets
         self.key, self.block, self.flow = key, block, flow
         self._flows, self._queries, self._ctx, self._make_index = flows, queries, ctx, make_index
         self._runs = _runs(block.output)
         scope.array("stepped", 1)
-        self._member = Member(queries, block.conditions, block.windows, make_index is not None)
+        self._member = FlowTemplate(
+            queries, block.conditions, block.windows, make_index is not None
+        )
         flow.add(key, self._member)
 
     def close(self) -> None:
@@ -90,12 +94,14 @@ class FlowOp(Operator):
         hid = self.flow.hidden(self.key)
         self._ctx.hidden.add(hid.nulls, hid.rows, hid.reason)
         new = self._newcomers()
-        delta = self._indexed(clock, new) if self._alone else self._pooled(clock, found, new)
+        delta = (
+            self._indexed(clock, new) if self._uses_own_index else self._pooled(clock, found, new)
+        )
         for qid, reason in self.flow.faults(self.key).items():
-            self._ctx.failures.add(Level.QUERY, np.array([qid]), reason)
+            self._ctx.failures.add(Lineage.QUERY, np.array([qid]), reason)
         return delta
 
-    def _pooled(self, clock: Clock, found: Found, new: I64) -> Delta:
+    def _pooled(self, clock: Clock, found: Matches, new: I64) -> Delta:
         delta = self._delta(found)
         if clock.at_commit:
             delta = self._alive(delta, clock.now)
@@ -110,9 +116,9 @@ class FlowOp(Operator):
         """Queries that have not seen what is there; in the first step these are all."""
         if not self.scope["stepped"][0]:
             self.scope["stepped"][0] = 1
-            return self._queries.live(Level.QUERY)
+            return self._queries.live(Lineage.QUERY)
         new = self._queries.newcomers
-        return self._queries.alive(Level.QUERY, new) if new.shape[0] else new
+        return self._queries.alive(Lineage.QUERY, new) if new.shape[0] else new
 
     def has_input(self, now: int) -> bool:
         """Whether a step at `now` has something to do."""
@@ -124,7 +130,7 @@ class FlowOp(Operator):
             delta = delta.take(delta.exp > now)
         return delta.with_(ts=np.full(len(delta), now))
 
-    def _delta(self, found: Found) -> Delta:
+    def _delta(self, found: Matches) -> Delta:
         if not len(found):
             return Delta.empty(len(self.edge.schema))
         views = self.flow.views()
@@ -138,7 +144,7 @@ class FlowOp(Operator):
         codes = self._sets.intern(np.append(heads, len(found)), found.qids)
         return self._rows(found.take(heads), exp[heads], codes, views)
 
-    def _expiry(self, found: Found, views: list[LogView]) -> I64:
+    def _expiry(self, found: Matches, views: list[LogView]) -> I64:
         """When each result leaves: with the first of its rows."""
         exp = np.full(len(found), NEVER)
         for alias, length in enumerate(self._member.lengths(found.qids)):
@@ -147,7 +153,7 @@ class FlowOp(Operator):
                 np.minimum(exp, lives, out=exp)
         return exp
 
-    def _rows(self, found: Found, exp: I64, lin: I64, views: list[LogView]) -> Delta:
+    def _rows(self, found: Matches, exp: I64, lin: I64, views: list[LogView]) -> Delta:
         n = len(found)
         rows = np.empty((1 + len(self.edge.schema), n), np.int64)
         rows[0] = 0
@@ -158,8 +164,8 @@ class FlowOp(Operator):
 
     # ---- very many queries -----------------------------------------------------------
     @property
-    def _alone(self) -> bool:
-        return self.flow.members[self.key].alone
+    def _uses_own_index(self) -> bool:
+        return self.flow.members[self.key].uses_own_index
 
     @cached_property
     def _index(self) -> tuple[ScanOp, MatchOp]:
@@ -173,7 +179,7 @@ class FlowOp(Operator):
         at = clock.now if clock.at_commit else None
         with match.counting():
             found = self._matched(scan.rows_at(start, end), match.match_live, at)
-        since = self._queries.since(Level.QUERY)
+        since = self._queries.since(Lineage.QUERY)
         new = new[since[new] == 0]
         if not new.shape[0]:
             return found
@@ -199,11 +205,11 @@ class FlowOp(Operator):
     # ---- what holds ------------------------------------------------------------------
     def contents(self, clock: Clock) -> Delta:
         """The results of all queries that live at the clock."""
-        if self._alone:
+        if self._uses_own_index:
             scan, match = self._index
             held = scan.rows_at(scan.log.discarded, self.flow.arrived()[1])
             return self._matched(held, match.match_live, clock.now)
-        live = self._queries.live(Level.QUERY)
+        live = self._queries.live(Lineage.QUERY)
         delta = self._delta(self.flow.contents(self.key, clock.now, live))
         return delta.with_(ts=np.full(len(delta), clock.now))
 
@@ -230,7 +236,7 @@ class FlowOp(Operator):
     def notes(self) -> list[str]:
         """Who shares the flow and its SteMs, and what its eddies have learnt."""
         flow = self.flow
-        if self._alone:
+        if self._uses_own_index:
             return [f"by itself: {self._index[1].how()}"]
         queries = sum(len(member.queries) for member in flow.members.values())
         shared = f"flow of {counted(len(flow.members), 'template')}, {counted(queries, 'query')}"

@@ -49,7 +49,7 @@ class GroupByOp(Operator):
         scope: Scope,
         lineages: Callable[[], I64],
     ) -> None:
-        level = input_op.edge.level
+        level = input_op.edge.lineage
         edge = Edge(
             schema, Pattern.WK, level, expiring=False, negatives=True, keyed=True, netted=True
         )

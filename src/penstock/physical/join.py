@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Level
+from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Lineage
 from penstock.kernels.join import (
     COLUMNS,
     LEFT_TAGGED,
@@ -47,7 +47,7 @@ def join_edge(left: Edge, right: Edge, with_table: bool) -> Edge:
     return Edge(
         schema=left.schema + right.schema,
         pattern=Pattern.STR if with_table else weak((left.pattern, right.pattern)),
-        level=max(left.level, right.level),
+        lineage=max(left.lineage, right.lineage),
         expiring=left.expiring or right.expiring,
         negatives=left.negatives or right.negatives,
     )
@@ -95,10 +95,10 @@ class JoinOp(Operator):
         self._equi, self._band, self._residual, self._ctx = equi, band, residual, ctx
         self._since = since
         self._right_first = right_is_table and not left_is_table
-        levels = (left.edge.level, right.edge.level)
+        levels = (left.edge.lineage, right.edge.lineage)
         self._tagged = self._one_tagged(*levels)
         self._test = band_test(band, left.edge.schema, self._tagged)
-        both_tagged = min(levels) > Level.EPOCH
+        both_tagged = min(levels) > Lineage.EPOCH
         self._keys = JoinKeys(scope.scope("keys"), equi, self._test, both_tagged)
         self._left = JoinSide(scope.scope("left"), len(left.edge.schema))
         self._right = JoinSide(scope.scope("right"), len(right.edge.schema))
@@ -106,10 +106,10 @@ class JoinOp(Operator):
             scope.array("told", 1, fill=BEGINNING)  # up to when departures were told
 
     @staticmethod
-    def _one_tagged(left: Level, right: Level) -> int:
-        if (left > Level.EPOCH) == (right > Level.EPOCH):
+    def _one_tagged(left: Lineage, right: Lineage) -> int:
+        if (left > Lineage.EPOCH) == (right > Lineage.EPOCH):
             return 0
-        return LEFT_TAGGED if left > Level.EPOCH else RIGHT_TAGGED
+        return LEFT_TAGGED if left > Lineage.EPOCH else RIGHT_TAGGED
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Apply both batches; results carry the time of the later part."""
@@ -163,7 +163,7 @@ class JoinOp(Operator):
         number does for all.
         """
         least = min(self._left.least_lin, self._right.least_lin)
-        return least if self.edge.level is Level.EPOCH and least >= self._since().max() else -1
+        return least if self.edge.lineage is Lineage.EPOCH and least >= self._since().max() else -1
 
     def _departures(self, side: JoinSide, after: int, until: int, is_left: bool) -> Events:
         """The rows of one side that expire in (after, until], each at its own time."""
@@ -190,7 +190,7 @@ class JoinOp(Operator):
         out = Delta(*gather_pairs(found, ls, rs, self._tagged, self._columns))
         if self._residual is None or not len(out):
             return out
-        return out.take(passing(out, self._residual, self._ctx, self.edge.level))
+        return out.take(passing(out, self._residual, self._ctx, self.edge.lineage))
 
     def _tidy(self, now: int) -> None:
         if self._explicit:
@@ -216,11 +216,11 @@ class JoinOp(Operator):
 
     def purge(self, lins: I64) -> None:
         """Drop the rows of these lineage ids on the sides that carry them."""
-        if self.edge.level == Level.EPOCH:
+        if self.edge.lineage == Lineage.EPOCH:
             return
         sides = zip(self.inputs, (self._left, self._right), strict=True)
         dropped = [
-            side.remove(lins) for source, side in sides if source.edge.level == self.edge.level
+            side.remove(lins) for source, side in sides if source.edge.lineage == self.edge.lineage
         ]
         self._release(np.concatenate(dropped))
 

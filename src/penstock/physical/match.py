@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from penstock.delta import I8, I64, Bool, Clock, Delta, Level, Sets, merge, start_offsets
+from penstock.delta import I8, I64, Bool, Clock, Delta, Lineage, Sets, merge, start_offsets
 from penstock.expressions.condition import Condition
 from penstock.expressions.evaluate import EvaluationError
 from penstock.expressions.hidden import Hidden, Totals
-from penstock.indexes.template_index import FEWEST_QUERIES, GroupedFilter
+from penstock.indexes.template_index import FEWEST_QUERIES, TemplateIndex
 from penstock.indexes.template_predicates import TemplatePredicates
 from penstock.kernels.match import match_queries
 from penstock.logical.expr import Expr, conjunction
 from penstock.physical.explode import with_sets
 from penstock.physical.operator import Operator
-from penstock.physical.pairs import partners
+from penstock.physical.replacements import other_half
 
 if TYPE_CHECKING:
     from penstock.expressions.context import Context
@@ -38,44 +38,44 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 1 << 20  # pairs evaluated at once by a general predicate
 
 
-class Pairs(NamedTuple):
+class QueryPairs(NamedTuple):
     """Rows and queries that take them, row-major in row order, with the sign of each."""
 
     rows: I64
     qids: I64
     signs: I8
 
-    def without(self, rows: Bool) -> Pairs:
+    def without(self, rows: Bool) -> QueryPairs:
         """Without those of some rows, to which both halves of a replacement belong."""
         keep = ~rows[self.rows]
-        return Pairs(self.rows[keep], self.qids[keep], self.signs[keep])
+        return QueryPairs(self.rows[keep], self.qids[keep], self.signs[keep])
 
-    def and_also(self, other: Pairs) -> Pairs:
+    def and_also(self, other: QueryPairs) -> QueryPairs:
         """With the pairs of other rows, in row order; replacements stay together."""
         rows = np.concatenate([self.rows, other.rows])
         qids = np.concatenate([self.qids, other.qids])
         signs = np.concatenate([self.signs, other.signs])
         order = np.argsort(rows - (signs == 2), kind="stable")
-        return Pairs(rows[order], qids[order], signs[order])
+        return QueryPairs(rows[order], qids[order], signs[order])
 
 
-NO_PAIRS = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
+NO_PAIRS = QueryPairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
 
 
 class MatchOp(Operator):
-    """Pairs of rows and the queries (or cohorts) that see them and whose predicates hold."""
+    """QueryPairs of rows and the queries (or cohorts) that see them and whose predicates hold."""
 
     name = "match"
 
     def __init__(
-        self, source: Operator, level: Level, predicates: list[Expr], queries: QueryTable,
+        self, source: Operator, level: Lineage, predicates: list[Expr], queries: QueryTable,
         ctx: Context, scope: Scope, over_tables: bool, sets: SetTable | None = None,
         counting: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__((source,), replace(source.edge, level=level), scope)
+        super().__init__((source,), replace(source.edge, lineage=level), scope)
         self.queries = queries
-        self._ids = min(level, Level.QUERY)  # what rows are matched with
-        self._sets = sets if level is Level.SET else None
+        self._ids = min(level, Lineage.QUERY)  # what rows are matched with
+        self._sets = sets if level is Lineage.SET else None
         self._ctx = ctx
         self._over_tables = over_tables
         self._predicates = parts = TemplatePredicates(predicates, counting)
@@ -97,10 +97,10 @@ class MatchOp(Operator):
         return None if whole is None else Condition.of(whole, self._ctx)
 
     @cached_property
-    def _filter(self) -> GroupedFilter:
+    def _filter(self) -> TemplateIndex:
         """Made when it is needed: a flow with few queries never asks."""
-        parts, by_cohort = self._predicates, self.inputs[0].edge.level is Level.COHORT
-        return GroupedFilter(
+        parts, by_cohort = self._predicates, self.inputs[0].edge.lineage is Lineage.COHORT
+        return TemplateIndex(
             self.queries, parts.preds, by_cohort, parts.attributes, parts.alternatives, self._ctx
         )
 
@@ -124,17 +124,17 @@ class MatchOp(Operator):
             self._hidden = None
 
     def _live(self) -> I64:
-        if self._ids is Level.QUERY:
+        if self._ids is Lineage.QUERY:
             return self._filter.queries()
         return self.queries.live(self._ids)
 
     def _newcomers(self) -> I64:
         table = self.queries
-        new = table.new_cohorts if self._ids is Level.COHORT else table.newcomers
+        new = table.new_cohorts if self._ids is Lineage.COHORT else table.newcomers
         if new.shape[0] == 0:
             return new
         new = table.alive(self._ids, new)  # some may have been dropped in the same step
-        if self.inputs[0].edge.level is Level.COHORT:
+        if self.inputs[0].edge.lineage is Lineage.COHORT:
             return new[~np.isin(table.cohort()[new], table.new_cohorts)]  # those come from below
         return new if self._over_tables else new[table.since(self._ids)[new] == 0]
 
@@ -142,7 +142,7 @@ class MatchOp(Operator):
         """The rows of `delta` once for each query that takes them, or with the set of those."""
         if len(delta) == 0:
             return Delta.empty(len(self.edge.schema))
-        return self.match(delta, self._live(), indexed=self._ids is Level.QUERY)
+        return self.match(delta, self._live(), indexed=self._ids is Lineage.QUERY)
 
     def match(self, delta: Delta, queries: I64, indexed: bool = False) -> Delta:
         """The rows of `delta` once for each of `queries` that takes them, or with their set.
@@ -161,23 +161,23 @@ class MatchOp(Operator):
         found = self._found(delta, queries, indexed, self.edge.keyed)
         return delta.take(found.rows).with_(lin=found.qids, sign=found.signs)
 
-    def _found(self, delta: Delta, queries: I64, indexed: bool, keyed: bool) -> Pairs:
+    def _found(self, delta: Delta, queries: I64, indexed: bool, keyed: bool) -> QueryPairs:
         """The rows and the queries that take them."""
         simple = len(self._predicates.simple_attributes)
         values, bad = self._evaluate(delta, self.attributes if indexed else simple)
         if indexed:
             found = self._look_up(delta, values, keyed)
         else:
-            found = Pairs(*self._scan(delta, values, self._predicates.preds, queries, keyed))
+            found = QueryPairs(*self._scan(delta, values, self._predicates.preds, queries, keyed))
         if bad is not None:
-            bad = bad | bad[partners(delta.sign)] if keyed else bad
+            bad = bad | bad[other_half(delta.sign)] if keyed else bad
             found = found.without(bad)
         found = self._checked(delta, found, indexed)
         if bad is None:
             return found
         return found.and_also(self._judged(delta, np.flatnonzero(bad), queries, keyed))
 
-    def _checked(self, delta: Delta, found: Pairs, indexed: bool) -> Pairs:
+    def _checked(self, delta: Delta, found: QueryPairs, indexed: bool) -> QueryPairs:
         """Those of the pairs for which also holds what the index and the scan cannot say."""
         if not indexed:
             return self._narrowed(delta, found, self._scanned)
@@ -187,7 +187,7 @@ class MatchOp(Operator):
                 found = self._narrowed(delta, found, self._verified, unsure)
         return self._narrowed(delta, found, self._called)
 
-    def _judged(self, delta: Delta, rows: I64, queries: I64, keyed: bool) -> Pairs:
+    def _judged(self, delta: Delta, rows: I64, queries: I64, keyed: bool) -> QueryPairs:
         """Some rows against all queries that see them, by all conjuncts."""
         parts, step = [NO_PAIRS], max(2, _MOST_PAIRS // max(1, queries.shape[0]))
         start = 0
@@ -195,15 +195,17 @@ class MatchOp(Operator):
             end = min(start + step, rows.shape[0])
             end -= keyed and end < rows.shape[0] and delta.sign[rows[end]] == 2
             some, nothing = delta.take(rows[start:end]), np.zeros((1, end - start), np.int64)
-            seen = Pairs(*self._scan(some, nothing, self._predicates.preds[:0], queries, keyed))
+            seen = QueryPairs(
+                *self._scan(some, nothing, self._predicates.preds[:0], queries, keyed)
+            )
             seen = seen._replace(rows=rows[start + seen.rows])
             parts.append(self._narrowed(delta, seen, self._whole))
             start = end
-        return reduce(Pairs.and_also, parts)
+        return reduce(QueryPairs.and_also, parts)
 
-    def _look_up(self, delta: Delta, values: I64, keyed: bool) -> Pairs:
+    def _look_up(self, delta: Delta, values: I64, keyed: bool) -> QueryPairs:
         """The rows and the queries that take them, by the grouped filter."""
-        return Pairs(*self._filter.match(values, delta.lin, delta.sign, keyed))
+        return QueryPairs(*self._filter.match(values, delta.lin, delta.sign, keyed))
 
     def _taken(self, delta: Delta, queries: I64, indexed: bool) -> Sets:
         """The queries that take each row."""
@@ -219,14 +221,14 @@ class MatchOp(Operator):
         self, delta: Delta, values: I64, preds: I64, queries: I64, keyed: bool
     ) -> tuple[I64, I64, I8]:
         table = self.queries
-        by_cohort = self.inputs[0].edge.level is Level.COHORT
+        by_cohort = self.inputs[0].edge.lineage is Lineage.COHORT
         return match_queries(
             delta.lin, delta.sign, by_cohort, keyed, values, preds,
             table.matrix(), queries, table.since(self._ids), table.cohort(),
         )  # fmt: skip
 
     def _all_to_one(self, delta: Delta, query: int) -> Delta:
-        if self.inputs[0].edge.level is Level.COHORT:
+        if self.inputs[0].edge.lineage is Lineage.COHORT:
             seen = delta.lin == self.queries.cohort()[query]
         else:
             seen = delta.lin >= self.queries.since(self._ids)[query]
@@ -274,8 +276,8 @@ class MatchOp(Operator):
         return bad
 
     def _narrowed(
-        self, delta: Delta, found: Pairs, predicate: Condition | None, only: Bool | None = None
-    ) -> Pairs:
+        self, delta: Delta, found: QueryPairs, predicate: Condition | None, only: Bool | None = None
+    ) -> QueryPairs:
         """The pairs for which a predicate holds, if it is not one of those to be left alone."""
         if predicate is None:
             return found
@@ -284,7 +286,7 @@ class MatchOp(Operator):
         for start in range(0, asked.shape[0], _MOST_PAIRS):
             part = asked[start : start + _MOST_PAIRS]
             keep[part] = self._holds(predicate, delta, found.rows[part], found.qids[part])
-        return Pairs(found.rows[keep], found.qids[keep], _unpair(found.signs, keep))
+        return QueryPairs(found.rows[keep], found.qids[keep], _unpair(found.signs, keep))
 
     def _holds(self, predicate: Condition, delta: Delta, rows: I64, qids: I64) -> Bool:
         alike = qids.shape[0] > 0 and bool((qids == qids[0]).all())  # constants for all rows
@@ -312,9 +314,9 @@ class MatchOp(Operator):
 
     def how(self) -> str:
         """How many queries there are, and how they are matched."""
-        unit = "cohorts" if self._ids is Level.COHORT else "queries"
+        unit = "cohorts" if self._ids is Lineage.COHORT else "queries"
         count = self._live().shape[0]
-        indexed = self._ids is Level.QUERY and bool(self._predicates.conjuncts)
+        indexed = self._ids is Lineage.QUERY and bool(self._predicates.conjuncts)
         if not indexed or count < FEWEST_QUERIES:
             return f"× {count} {unit}"
         called = self._predicates.called

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from penstock.delta import I64, NEVER, Clock, Delta, Level
+from penstock.delta import I64, NEVER, Clock, Delta, Lineage
 from penstock.logical.expr import Agg, Expr
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.expiry import choose
@@ -43,12 +43,18 @@ class MatchCountOp(Operator):
         ctx: Context, scope: Scope,
     ) -> None:  # fmt: skip
         edge = Edge(
-            schema, Pattern.WK, Level.QUERY, expiring=False, negatives=True, keyed=True, netted=True
+            schema,
+            Pattern.WK,
+            Lineage.QUERY,
+            expiring=False,
+            negatives=True,
+            keyed=True,
+            netted=True,
         )
         super().__init__((source,), edge, scope)
         self._queries = queries
         self._match = MatchOp(
-            source, Level.QUERY, predicates, queries, ctx, scope, False, counting=True
+            source, Lineage.QUERY, predicates, queries, ctx, scope, False, counting=True
         )
         width = 2 + self._match.attributes
         self._store = choose(scope.scope("store"), source.edge, width)
@@ -60,7 +66,7 @@ class MatchCountOp(Operator):
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Count what comes and what leaves; the queries whose count is another."""
-        live = self._queries.live(Level.QUERY)
+        live = self._queries.live(Lineage.QUERY)
         size = int(live[-1]) + 1 if live.shape[0] else 0
         self.scope.reserve("count", size)
         self.scope.reserve("shown", size, _UNSEEN)
@@ -78,7 +84,7 @@ class MatchCountOp(Operator):
     def _catch_up(self) -> None:
         """What queries with history find in the window when they come."""
         new = self._queries.newcomers
-        new = new[self._queries.since(Level.QUERY)[new] == 0]
+        new = new[self._queries.since(Lineage.QUERY)[new] == 0]
         if self._store is None or new.shape[0] == 0:
             return
         _, words = self._store.entries()
@@ -114,7 +120,7 @@ class MatchCountOp(Operator):
 
     def contents(self, clock: Clock) -> Delta:
         """The counts that are shown."""
-        live = self._queries.live(Level.QUERY)
+        live = self._queries.live(Lineage.QUERY)
         live = live[live < self._arr("shown").shape[0]]
         live = live[self._arr("shown")[live] != _UNSEEN]
         return self._rows(self._arr("shown")[live], live, np.ones_like(live), clock.now)

@@ -120,7 +120,7 @@ class NrrJoinOp(Operator):
         owner = np.repeat(found.events[:, 0] >> 1, found.events[:, 3])
         if self._residual is None:
             return out, owner
-        kept = passing(out, self._residual, self._ctx, self.edge.level)
+        kept = passing(out, self._residual, self._ctx, self.edge.lineage)
         return out.take(kept), owner[kept]
 
     def _remember(self, side: JoinSide, stream: Delta, results: Delta, owner: I64) -> Delta:

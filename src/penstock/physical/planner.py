@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import UnionType
 
-from penstock.delta import I64, Level
+from penstock.delta import I64, Lineage
 from penstock.eddy.flows import Flows
 from penstock.errors import PlanError, UnsupportedError
 from penstock.expressions.condition import Condition
@@ -135,7 +135,7 @@ class Planner:
     _operators: list[Operator] = field(default_factory=list)
     _nodes: dict[int, Node] = field(default_factory=dict)
     _built: dict[Node, Operator] = field(default_factory=dict)
-    _tagged: dict[tuple[int, Level], Operator] = field(default_factory=dict)
+    _tagged: dict[tuple[int, Lineage], Operator] = field(default_factory=dict)
 
     def plan(self, root: Node) -> Plan:
         """Operators for `root`, tagged with queries, below a view."""
@@ -143,7 +143,7 @@ class Planner:
         self._shown = root.input if isinstance(root, Project) and plain_columns(root) else root
         if self.sets is not None:
             self._free.update(reaching(root))
-        top = self._tag(self._build(root), Level.QUERY if self.sets is None else Level.SET)
+        top = self._tag(self._build(root), Lineage.QUERY if self.sets is None else Lineage.SET)
         keep = top.edge.pattern is not Pattern.MON and not recalls(top)
         if top.edge.negatives and (top.edge.expiring or keep):
             top = self._one_query(top)  # a −1 row must find the entry that it ends
@@ -160,7 +160,7 @@ class Planner:
         """Operators for what level 2 wants; rows are tagged here, where the past is known."""
         for send in sends:
             self._uses.update(walk(send.node))
-        tops = [(send, self._tag(self._build(send.node), Level.COHORT)) for send in sends]
+        tops = [(send, self._tag(self._build(send.node), Lineage.COHORT)) for send in sends]
         return Plan(tuple(self._operators), self._nodes, None, tuple(tops))
 
     # ---- bookkeeping -----------------------------------------------------------------
@@ -173,12 +173,12 @@ class Planner:
         return operator
 
     def _tag(
-        self, operator: Operator, level: Level, predicates: list[Expr] | None = None
+        self, operator: Operator, level: Lineage, predicates: list[Expr] | None = None
     ) -> Operator:
         """`operator` with its rows tied to cohorts, queries or sets of these."""
-        if level is not Level.SET:
+        if level is not Lineage.SET:
             operator = self._one_query(operator)
-        if operator.edge.level >= min(level, Level.QUERY) and not predicates:
+        if operator.edge.lineage >= min(level, Lineage.QUERY) and not predicates:
             return operator
         key = (id(operator), level)
         if not predicates and key in self._tagged:
@@ -197,25 +197,25 @@ class Planner:
     def _kept(self, operator: Operator) -> Operator:
         """`operator` with its live rows at hand for new queries of a cohort that is not new."""
         edge = operator.edge
-        if edge.level is not Level.COHORT or edge.pattern is Pattern.MON or recalls(operator):
+        if edge.lineage is not Lineage.COHORT or edge.pattern is Pattern.MON or recalls(operator):
             return operator
         kept = KeepOp(operator, self._next("keep"))
         self._operators.append(kept)
         return kept
 
     def _same_level(
-        self, left: Operator, right: Operator, least: Level
+        self, left: Operator, right: Operator, least: Lineage
     ) -> tuple[Operator, Operator]:
-        if Level.QUERY in (left.edge.level, right.edge.level) or least is not Level.EPOCH:
+        if Lineage.QUERY in (left.edge.lineage, right.edge.lineage) or least is not Lineage.EPOCH:
             left, right = self._one_query(left), self._one_query(right)
-        level = max(least, left.edge.level, right.edge.level)
+        level = max(least, left.edge.lineage, right.edge.lineage)
         return self._tag(left, level), self._tag(right, level)
 
     def _one_query(self, operator: Operator) -> Operator:
         """`operator` with one query per row where it has sets."""
-        if operator.edge.level is not Level.SET:
+        if operator.edge.lineage is not Lineage.SET:
             return operator
-        key = (id(operator), Level.QUERY)
+        key = (id(operator), Lineage.QUERY)
         if key not in self._tagged:
             assert self.sets is not None
             exploded = ExplodeOp(operator, self.sets, self._next("explode"))
@@ -223,9 +223,9 @@ class Planner:
             self._tagged[key] = exploded
         return self._tagged[key]
 
-    def _level(self, node: Node) -> Level:
+    def _level(self, node: Node) -> Lineage:
         """How a match at `node` ties rows to queries."""
-        return Level.SET if node in self._free else Level.QUERY
+        return Lineage.SET if node in self._free else Lineage.QUERY
 
     # ---- nodes -----------------------------------------------------------------------
     def _build(self, node: Node) -> Operator:
@@ -247,8 +247,8 @@ class Planner:
         key = next(reversed(flow.members), -1) + 1  # members come in the order of their keys
         above = conjunction(list(block.above))
         asks = above is not None and bool(params_of(above))
-        level = Level.QUERY if asks else self._level(node)
-        sets = self.sets if level is Level.SET else None
+        level = Lineage.QUERY if asks else self._level(node)
+        sets = self.sets if level is Lineage.SET else None
         index: MakeIndex | None = None
         if len(block.scans) == 1 and not (block.own_windows and sets is not None):
             log = self.sources[block.scans[0].stream]
@@ -321,7 +321,7 @@ class Planner:
             source = self._add(FilterOp(source, predicate, self.ctx, scope, None), node)
         if not lifted:
             return source
-        if source.edge.level < Level.QUERY:
+        if source.edge.lineage < Lineage.QUERY:
             match = self._tag(source, self._level(node), lifted)
             self._nodes[len(self._operators) - 1] = node
             return match
@@ -342,7 +342,7 @@ class Planner:
             return source  # it only names columns, which operators do not look at
         params: Callable[[I64], I64] | None = None
         if any(params_of(e) for e in node.exprs):
-            source = self._tag(source, Level.QUERY)
+            source = self._tag(source, Lineage.QUERY)
             params = self.queries.params_of
         scope = self._next("project")
         return self._add(ProjectOp(source, node.exprs, node.schema, self.ctx, scope, params), node)
@@ -374,9 +374,9 @@ class Planner:
                 left, right, node.equi, residual, self.ctx, self._next("nrr-join")
             )
         else:
-            if Level.EPOCH not in (left.edge.level, right.edge.level):
-                left, right = self._same_level(left, right, Level.COHORT)
-            level = max(left.edge.level, right.edge.level)
+            if Lineage.EPOCH not in (left.edge.lineage, right.edge.lineage):
+                left, right = self._same_level(left, right, Lineage.COHORT)
+            level = max(left.edge.lineage, right.edge.lineage)
             join = JoinOp(
                 left, right, node.equi, node.band, residual, self.ctx, self._next("join"),
                 partial(self.queries.since, level), is_table(node.left), is_table(node.right),
@@ -408,7 +408,7 @@ class Planner:
     def _plan_semi(self, node: Join, left: Operator, right: Operator) -> Operator:
         if node.residual is not None or node.band is not None:
             raise PlanError(f"a {node.kind.value} join with a residual was not lowered")
-        left, right = self._same_level(left, right, Level.COHORT)
+        left, right = self._same_level(left, right, Lineage.COHORT)
         scope = self._next(f"{node.kind.value}-join")
         anti = node.kind is JoinKind.ANTI
         operator = SemiJoinOp(
@@ -427,8 +427,8 @@ class Planner:
         counted = self._plan_match_count(node)
         if counted is not None:
             return counted
-        source = self._tag(self._build(node.input), Level.COHORT)
-        level = source.edge.level
+        source = self._tag(self._build(node.input), Lineage.COHORT)
+        level = source.edge.lineage
         operator = GroupByOp(
             source, node.keys, node.aggs, node.schema, self.ctx, self._next("group-by"),
             partial(self.queries.live, level),
@@ -453,7 +453,7 @@ class Planner:
         if find_block(below.input, self.streams) is not None:
             return None  # rows that come with their queries
         source = self._build(below.input)
-        if source.edge.level is not Level.EPOCH or source.edge.negatives:
+        if source.edge.lineage is not Lineage.EPOCH or source.edge.negatives:
             return None
         if plain is not None:
             scope = self._next("filter")
@@ -463,13 +463,13 @@ class Planner:
         return self._add(operator, node)
 
     def _plan_distinct(self, node: Distinct) -> Operator:
-        source = self._tag(self._build(node.input), Level.COHORT)
+        source = self._tag(self._build(node.input), Lineage.COHORT)
         emit = "explicit" if source.edge.negatives else self._emit(node, source)
         return self._add(DistinctOp(source, self.ctx, self._next("distinct"), emit), node)
 
     def _plan_setop(self, node: SetOp) -> Operator:
         left, right = self._build(node.left), self._build(node.right)
-        least = Level.EPOCH if node.kind is SetKind.UNION else Level.COHORT
+        least = Lineage.EPOCH if node.kind is SetKind.UNION else Lineage.COHORT
         left, right = self._same_level(left, right, least)
         if node.kind is SetKind.UNION:
             return self._add(UnionOp(left, right, self._next("union")), node)
@@ -480,7 +480,7 @@ class Planner:
 
 
 def flow_index(
-    block: Block, log: SourceLog, scope: Scope, level: Level, at_commit: bool,
+    block: Block, log: SourceLog, scope: Scope, level: Lineage, at_commit: bool,
     queries: QueryTable, ctx: Context, sets: SetTable | None,
 ) -> tuple[ScanOp, MatchOp]:  # fmt: skip
     """How a selection from one stream finds very many queries; it does not know their windows."""

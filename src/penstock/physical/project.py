@@ -17,7 +17,7 @@ from penstock.kernels.rows import select_columns
 from penstock.logical.expr import Column, Expr
 from penstock.physical.filter import Params
 from penstock.physical.operator import Operator
-from penstock.physical.pairs import drop_unchanged, keep_rows
+from penstock.physical.replacements import drop_unchanged, select_rows
 from penstock.schema import Schema
 from penstock.state.arena import Scope
 
@@ -66,8 +66,8 @@ class ProjectOp(Operator):
         try:
             return delta.with_(rows=self._rows(delta, totals))
         except EvaluationError as error:
-            self._ctx.failures.add(self.edge.level, delta.lin[error.bad], error.reason)
-            rest = keep_rows(delta, ~error.bad)
+            self._ctx.failures.add(self.edge.lineage, delta.lin[error.bad], error.reason)
+            rest = select_rows(delta, ~error.bad)
         return self._project(rest, totals) if len(rest) else Delta.empty(len(self.exprs))
 
     def _rows(self, delta: Delta, totals: Totals | None) -> I64:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64, Delta, Level
+from penstock.delta import I64, Delta, Lineage
 from penstock.expressions.hidden import Hidden
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.expressions.context import Context
 
 
-def passing(delta: Delta, residual: Condition | None, ctx: Context, level: Level) -> I64:
+def passing(delta: Delta, residual: Condition | None, ctx: Context, level: Lineage) -> I64:
     """Positions of the rows that satisfy `residual`; rows it fails on are reported and left out."""
     from penstock.expressions.evaluate import EvaluationError
 

@@ -30,7 +30,7 @@ class RowsWindowOp(Operator):
     name = "rows-window"
 
     def __init__(self, source: Operator, window: Rows, scope: Scope) -> None:
-        edge = Edge(source.edge.schema, Pattern.STR, source.edge.level, False, True)
+        edge = Edge(source.edge.schema, Pattern.STR, source.edge.lineage, False, True)
         super().__init__((source,), edge, scope)
         self.window = window
         self._keys = KeyTable(scope.scope("keys"), 2 + len(window.partition))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Level
+from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Lineage
 from penstock.logical.expr import Param
 from penstock.logical.nodes import Now, Range, Scan
 from penstock.logical.windows import window_length
@@ -25,8 +25,8 @@ def scan_edge(node: Scan) -> Edge:
     if isinstance(node.window, Range | Now):
         length = window_length(node)
         span = length if isinstance(length, int) else None  # none with a SLIDE
-        return Edge(node.schema, Pattern.WKS, Level.EPOCH, True, False, fifo=True, span=span)
-    return Edge(node.schema, Pattern.MON, Level.EPOCH, False, False)
+        return Edge(node.schema, Pattern.WKS, Lineage.EPOCH, True, False, fifo=True, span=span)
+    return Edge(node.schema, Pattern.MON, Lineage.EPOCH, False, False)
 
 
 class ScanOp(Operator):

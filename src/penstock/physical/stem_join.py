@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER, Bool, Clock, Delta, Level
+from penstock.delta import BEGINNING, I64, NEVER, Bool, Clock, Delta, Lineage
 from penstock.kernels.window_join import Pairs, gather_sides
 from penstock.logical.nodes import Join, JoinKind, Range, Scan
 from penstock.logical.windows import window_length
@@ -83,7 +83,7 @@ class _Traits:
 
     def notice(self, log: SourceLog, start: int, end: int, queries: QueryTable) -> None:
         """Look at the rows at [start, end), and at those before them where need be."""
-        since = int(queries.since(Level.EPOCH).max())
+        since = int(queries.since(Lineage.EPOCH).max())
         if self.identity is not queries.identity:
             self.nulls, self.old, self.since, self.identity = 0, 0, since, queries.identity
             start = log.discarded
@@ -181,7 +181,7 @@ class StemJoinOp(Operator):
         out = Delta(rows, pairs.ts, self._expiry([left, right], pairs), pairs.sign, lin)
         if self._residual is None or not n:
             return out
-        return out.take(passing(out, self._residual, self._ctx, self.edge.level))
+        return out.take(passing(out, self._residual, self._ctx, self.edge.lineage))
 
     def _any(self, trait: str, told: int) -> bool:
         """Whether a row that is in the windows after `told` may have a trait."""

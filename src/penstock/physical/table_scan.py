@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, NEVER, Clock, Delta, Level
+from penstock.delta import I64, NEVER, Clock, Delta, Lineage
 from penstock.kernels.rows import select_columns
 from penstock.logical.nodes import TableScan
 from penstock.patterns.edge import Edge, Pattern
@@ -19,7 +19,7 @@ class TableScanOp(Operator):
     name = "table"
 
     def __init__(self, node: TableScan, table: TableStore, scope: Scope) -> None:
-        edge = Edge(node.schema, Pattern.STR, Level.EPOCH, False, True)
+        edge = Edge(node.schema, Pattern.STR, Lineage.EPOCH, False, True)
         super().__init__((), edge, scope)
         self.node = node
         self.table = table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import Clock, Delta, Level, merge
+from penstock.delta import Clock, Delta, Lineage, merge
 from penstock.errors import PlanError
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator
@@ -19,8 +19,10 @@ _ORDER = (Pattern.MON, Pattern.WKS, Pattern.WK, Pattern.STR)
 
 def union_edge(left: Edge, right: Edge) -> Edge:
     """What is known of the union of two edges."""
-    if left.level is not right.level:
-        raise PlanError(f"a union of rows at level {Level(left.level).name} and {right.level.name}")
+    if left.lineage is not right.lineage:
+        raise PlanError(
+            f"a union of rows at level {Lineage(left.lineage).name} and {right.lineage.name}"
+        )
     pattern = max(left.pattern, right.pattern, key=_ORDER.index)
     span = left.span if left.span == right.span else None
     fifo = left.fifo and right.fifo and span is not None
@@ -30,7 +32,7 @@ def union_edge(left: Edge, right: Edge) -> Edge:
     return Edge(
         schema=left.schema,
         pattern=pattern,
-        level=left.level,
+        lineage=left.lineage,
         expiring=left.expiring or right.expiring,
         negatives=left.negatives or right.negatives,
         fifo=fifo,

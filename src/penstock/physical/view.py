@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.changes import Changes
-from penstock.delta import I64, Clock, Delta, Level
+from penstock.delta import I64, Clock, Delta, Lineage
 from penstock.kernels.changes import (
     kinds_of_signs,
     mend_pairs,
@@ -39,7 +39,7 @@ class ViewOp(Operator):
         super().__init__((source,), source.edge, scope)
         self._queries = queries
         self._sets = sets  # given when the changelog has one row per result row
-        self._by_set = source.edge.level is Level.SET
+        self._by_set = source.edge.lineage is Lineage.SET
         scope.array("nulls_seen", 1)
         self._store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema), keep)
 

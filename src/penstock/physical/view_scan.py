@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from penstock.changes import Changes
-from penstock.delta import I64, NEVER, Bool, Clock, Delta, Level
+from penstock.delta import I64, NEVER, Bool, Clock, Delta, Lineage
 from penstock.kernels.changes import INSERT, POSTIMAGE
 from penstock.logical.nodes import ViewScan
 from penstock.patterns.edge import Edge, Pattern
@@ -28,7 +28,7 @@ class ViewScanOp(Operator):
     name = "changes of"
 
     def __init__(self, node: ViewScan, scope: Scope) -> None:
-        super().__init__((), Edge(node.schema, Pattern.STR, Level.EPOCH, False, True), scope)
+        super().__init__((), Edge(node.schema, Pattern.STR, Lineage.EPOCH, False, True), scope)
         self.node = node
         scope.array("regs", 2)
         scope.array("waiting", (8, _ROW + 1 + len(node.schema)))

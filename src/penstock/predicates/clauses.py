@@ -31,7 +31,7 @@ from penstock.logical.expr import (
     params_of,
     walk,
 )
-from penstock.predicates.interval_sets import Pieces, pieces_of
+from penstock.predicates.interval_sets import IntervalSets, interval_sets_of
 from penstock.predicates.leaves import is_logic
 from penstock.predicates.terms import ordered
 from penstock.state.strings import utf8_buffers
@@ -118,9 +118,9 @@ class Term:
         """The attribute's ordered integers of rows and the NULLs."""
         return self.attribute.values(columns, ctx)
 
-    def pieces(self, params: I64, ctx: Context) -> Pieces:
+    def pieces(self, params: I64, ctx: Context) -> IntervalSets:
         """What queries take, by their parameters (one row each, NULL word first)."""
-        return pieces_of(self.condition, self.value, self.attribute.by_text, params, ctx)
+        return interval_sets_of(self.condition, self.value, self.attribute.by_text, params, ctx)
 
 
 # ---- clauses -------------------------------------------------------------------------

@@ -26,7 +26,7 @@ _MOST_POINTS = 1 << 20  # tried at once
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class IntervalSets:
     """Query i takes the values in ``[lows[j], highs[j]]``, offsets[i] ≤ j < offsets[i + 1].
 
     The intervals of a query are disjoint and ascend. `null` says who takes rows whose value is
@@ -42,21 +42,23 @@ class Pieces:
     def __len__(self) -> int:
         return int(self.null.shape[0])
 
-    def __getitem__(self, chosen: I64) -> Pieces:
+    def __getitem__(self, chosen: I64) -> IntervalSets:
         """The pieces of some queries."""
         counts = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         at = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], counts)
-        return Pieces(offsets, self.lows[at], self.highs[at], self.null[chosen], self.exact[chosen])
+        return IntervalSets(
+            offsets, self.lows[at], self.highs[at], self.null[chosen], self.exact[chosen]
+        )
 
-    def single_values(self) -> Pieces:
+    def single_values(self) -> IntervalSets:
         """The same with an interval for every value; of use where these are few."""
         sizes = self.highs - self.lows + 1
         ends = np.cumsum(sizes)
         within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
         values = np.repeat(self.lows, sizes) + within
         offsets = np.concatenate([[0], ends])[self.offsets]
-        return Pieces(offsets, values, values, self.null, self.exact)
+        return IntervalSets(offsets, values, values, self.null, self.exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,9 @@ class Truth:
     false: Bool
 
 
-def pieces_of(condition: Expr, value: Expr, by_text: bool, params: I64, ctx: Context) -> Pieces:
+def interval_sets_of(
+    condition: Expr, value: Expr, by_text: bool, params: I64, ctx: Context
+) -> IntervalSets:
     """What queries take of `value`, by their parameters (a row each, NULL word first).
 
     Strings are compared by the keys of their texts if `by_text`, else by their codes.
@@ -75,9 +79,9 @@ def pieces_of(condition: Expr, value: Expr, by_text: bool, params: I64, ctx: Con
     n = params.shape[0]
     if n == 0:
         none = np.zeros(0, np.int64)
-        return Pieces(np.zeros(1, np.int64), none, none, none != 0, none != 0)
+        return IntervalSets(np.zeros(1, np.int64), none, none, none != 0, none != 0)
     if n > 1 and not params_of(condition):
-        return pieces_of(condition, value, by_text, params[:1], ctx)[np.zeros(n, np.int64)]
+        return interval_sets_of(condition, value, by_text, params[:1], ctx)[np.zeros(n, np.int64)]
     step = max(1, _MOST_POINTS // (2 * sum(1 for _ in walk(condition))))
     parts = [
         _some_pieces(condition, value, by_text, params[i : i + step], ctx)
@@ -86,9 +90,9 @@ def pieces_of(condition: Expr, value: Expr, by_text: bool, params: I64, ctx: Con
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def _joined(parts: list[Pieces]) -> Pieces:
+def _joined(parts: list[IntervalSets]) -> IntervalSets:
     starts = np.cumsum([0, *(p.lows.shape[0] for p in parts)])
-    return Pieces(
+    return IntervalSets(
         np.concatenate([[0], *(p.offsets[1:] + s for p, s in zip(parts, starts, strict=False))]),
         np.concatenate([p.lows for p in parts]),
         np.concatenate([p.highs for p in parts]),
@@ -97,7 +101,9 @@ def _joined(parts: list[Pieces]) -> Pieces:
     )
 
 
-def _some_pieces(condition: Expr, value: Expr, by_text: bool, params: I64, ctx: Context) -> Pieces:
+def _some_pieces(
+    condition: Expr, value: Expr, by_text: bool, params: I64, ctx: Context
+) -> IntervalSets:
     n = params.shape[0]
     leaves: dict[Expr, Leaf] = {}
     for expr in _leaves(condition):
@@ -119,16 +125,16 @@ def _some_pieces(condition: Expr, value: Expr, by_text: bool, params: I64, ctx: 
     last = np.full((n, points.shape[1]), MOST)
     last[:, :-1] = points[:, 1:] - 1
     offsets = np.concatenate([[0], np.cumsum(begins.sum(axis=1))])
-    return Pieces(offsets, points[begins], last[ends], taken[:, -1].copy(), ~vague[:, 0])
+    return IntervalSets(offsets, points[begins], last[ends], taken[:, -1].copy(), ~vague[:, 0])
 
 
-def _interval(leaf: Leaf, n: int) -> Pieces:
+def _interval(leaf: Leaf, n: int) -> IntervalSets:
     """What queries take by one comparison: there are no regions to try."""
     taken = _by_query((leaf.lows <= leaf.highs) & ~leaf.unknown, n)
     lows, highs = (_by_query(a, n)[taken] for a in (leaf.lows, leaf.highs))
     offsets = np.zeros(n + 1, np.int64)
     np.cumsum(taken, out=offsets[1:])
-    return Pieces(offsets, lows, highs, np.zeros(n, np.bool_), ~_by_query(leaf.vague, n))
+    return IntervalSets(offsets, lows, highs, np.zeros(n, np.bool_), ~_by_query(leaf.vague, n))
 
 
 def _by_query(column: NDArray[Any], n: int) -> NDArray[Any]:

@@ -18,7 +18,7 @@ LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Bounds:
     """What some queries ask, by attribute and query; only of `possible` ones is it true."""
 
     lows: I64
@@ -46,7 +46,7 @@ class Terms:
         self.equal = np.unique(preds[preds[:, 0] == EQ, 3])
         self._nulls = int(np.bitwise_or.reduce(1 << preds[:, 2], initial=0))
 
-    def asked(self, params: I64) -> Asked:
+    def asked(self, params: I64) -> Bounds:
         """What the queries of these parameter rows (NULL word first) ask."""
         n = params.shape[0]
         lows = np.full((self.attributes, n), LEAST)
@@ -70,4 +70,4 @@ class Terms:
                 strict = (op == LT) & (constant > LEAST)
                 np.minimum(highs[a], constant - strict, out=highs[a])
         possible &= (lows <= highs).all(axis=0)
-        return Asked(lows, highs, differs, possible)
+        return Bounds(lows, highs, differs, possible)

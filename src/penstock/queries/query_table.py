@@ -15,7 +15,7 @@ from weakref import ref
 
 import numpy as np
 
-from penstock.delta import I64, Level
+from penstock.delta import I64, Lineage
 from penstock.kernels.rows import gather_rows
 from penstock.state.arena import Scope
 
@@ -40,7 +40,7 @@ class QueryTable:
         self.newcomers: I64 = np.empty(0, np.int64)
         self.new_cohorts: I64 = np.empty(0, np.int64)
         self._identity: Callable[[], I64 | None] = lambda: None
-        self._live: dict[tuple[int, Level], I64] = {}
+        self._live: dict[tuple[int, Lineage], I64] = {}
 
     def _arr(self, name: str) -> I64:
         return cast(I64, self.scope[name])
@@ -160,7 +160,7 @@ class QueryTable:
         self.newcomers = np.empty(0, np.int64)
         self.new_cohorts = np.empty(0, np.int64)
 
-    def live(self, level: Level) -> I64:
+    def live(self, level: Lineage) -> I64:
         """Ids in use at a level, ascending: the same array until a query comes or goes."""
         known = (self.version, level)
         if self._identity() is not self.identity:
@@ -171,25 +171,25 @@ class QueryTable:
             self._live[known] = self._find_live(level)
         return self._live[known]
 
-    def _find_live(self, level: Level) -> I64:
+    def _find_live(self, level: Lineage) -> I64:
         regs = self._arr("regs")
-        if level is Level.COHORT:
+        if level is Lineage.COHORT:
             return np.flatnonzero(self._arr("cohort_refs")[: regs[_COHORTS]] > 0)
         return np.flatnonzero(self._arr("cohort")[: regs[_QUERIES]] >= 0)
 
-    def alive(self, level: Level, ids: I64) -> I64:
+    def alive(self, level: Lineage, ids: I64) -> I64:
         """Those of `ids` that are in use, ascending."""
-        by_cohort = level is Level.COHORT
+        by_cohort = level is Lineage.COHORT
         used = self._arr("cohort_refs")[ids] > 0 if by_cohort else self._arr("cohort")[ids] >= 0
         return np.unique(ids[used])
 
     def only(self) -> int:
         """The query, if there is one alone; else −1."""
-        return int(self.live(Level.QUERY)[0]) if len(self) == 1 else -1
+        return int(self.live(Lineage.QUERY)[0]) if len(self) == 1 else -1
 
-    def since(self, level: Level) -> I64:
+    def since(self, level: Lineage) -> I64:
         """The first visible step by id."""
-        return self._arr("cohort_since" if level is Level.COHORT else "since")
+        return self._arr("cohort_since" if level is Lineage.COHORT else "since")
 
     def cohort(self) -> I64:
         """Cohort by qid (−1: not in use)."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import QueryFailed
 from penstock.queries.registry import QueryInfo, TemplateInfo
-from penstock.session.changelog import Batch
+from penstock.session.changelog import ChangeBatch
 from penstock.shards import wire
 from penstock.shards.changes import own_columns, whose
 
@@ -46,9 +46,12 @@ class Question:
         tables = [pa.Table.from_arrays(own_columns(p), schema=schema) for p in self.parts]
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[ChangeBatch]:
         """The answers, with the query of each row."""
         schema = self.template.plan.schema.arrow()
         tables = [pa.Table.from_arrays(own_columns(p), schema=schema) for p in self.parts]
         owners = map(whose, self.parts)
-        return [Batch(0, who, rows, sets) for rows, (who, sets) in zip(tables, owners, strict=True)]
+        return [
+            ChangeBatch(0, who, rows, sets)
+            for rows, (who, sets) in zip(tables, owners, strict=True)
+        ]

@@ -27,7 +27,7 @@ DEFAULT_KEPT_ROWS = 2_000_000
 
 
 @dataclass(slots=True)
-class Batch:
+class ChangeBatch:
     """Changes of one step as Arrow, and whose each row is; also sorted by that when it pays.
 
     With `sets` (EMIT … PER ROW), `who` tells which of them has the row.
@@ -69,7 +69,7 @@ class Batch:
         # a copy, so that whoever keeps these rows does not keep all
         return pa.Table.from_batches([pa.concat_batches([rows.slice(low, high - low)])])
 
-    def of_all(self, owners: Sets) -> Batch:
+    def of_all(self, owners: Sets) -> ChangeBatch:
         """The rows that somebody owns, once for each owner, whose they then are.
 
         `owners` are by query; the last set is that of all queries beyond. With sets, a row
@@ -78,14 +78,16 @@ class Batch:
         if self.sets is None:
             found = _owned(self.who, owners)
             rows = None if found.sizes is None else np.repeat(np.arange(len(self.who)), found.sizes)
-            return Batch(self.number, found.items, self._take(rows))
+            return ChangeBatch(self.number, found.items, self._take(rows))
         found = _owned(self.sets.items, owners)
         if found.sizes is None:
-            return Batch(self.number, self.who, self.table, Sets(self.sets.offsets, found.items))
+            return ChangeBatch(
+                self.number, self.who, self.table, Sets(self.sets.offsets, found.items)
+            )
         sizes = np.bincount(np.repeat(self.sets.owners, found.sizes), minlength=len(self.sets))
         rows = np.flatnonzero(sizes[self.who])
         own = Sets(start_offsets(sizes), found.items)
-        return Batch(self.number, self.who[rows], self._take(rows), own)
+        return ChangeBatch(self.number, self.who[rows], self._take(rows), own)
 
     def _take(self, rows: I64 | None) -> pa.Table:
         return self.table if rows is None else self.table.take(pa.array(rows))
@@ -116,14 +118,14 @@ def _owned(queries: I64, owners: Sets) -> _Owned:
     return _Owned(items, None) if has.all() else _Owned(items[has], has.astype(np.int64))
 
 
-def concat_batches(parts: list[Batch]) -> Batch:
+def concat_batches(parts: list[ChangeBatch]) -> ChangeBatch:
     """The rows of some batches as one."""
     sets = [p.sets for p in parts if p.sets is not None]
     before = np.cumsum([0, *map(len, sets)])
     who = [p.who + before[i] if sets else p.who for i, p in enumerate(parts)]
     table = pa.concat_tables([p.table for p in parts])
     both = concat_sets(sets) if sets else None
-    return Batch(parts[-1].number, np.concatenate(who), table, both)
+    return ChangeBatch(parts[-1].number, np.concatenate(who), table, both)
 
 
 @dataclass(slots=True)
@@ -134,7 +136,7 @@ class Changelog:
     unit_time: bool
     limit: int = DEFAULT_KEPT_ROWS
     per_row: bool = False  # a row is there once, with the set of its queries
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[ChangeBatch] = field(default_factory=list)
     first: int = 0  # absolute index of batches[0]
     rows: int = 0
     readers: dict[Readers, None] = field(default_factory=dict)
@@ -149,16 +151,18 @@ class Changelog:
         for name, value in state.items():
             setattr(self, name, WeakSet(value) if name == "left" else value)
 
-    def add(self, number: int, changes: Changes, strings: StringTable) -> Batch:
+    def add(self, number: int, changes: Changes, strings: StringTable) -> ChangeBatch:
         """Convert and keep the changes of a step."""
         return self.keep(self.batch(number, changes, strings))
 
-    def batch(self, number: int, changes: Changes, strings: StringTable, first: int = 0) -> Batch:
+    def batch(
+        self, number: int, changes: Changes, strings: StringTable, first: int = 0
+    ) -> ChangeBatch:
         """Changes as a batch, whose rows are numbered from `first` on."""
         table = self._arrow(number, changes, strings, first)
-        return Batch(number, changes.qid, table, changes.sets)
+        return ChangeBatch(number, changes.qid, table, changes.sets)
 
-    def keep(self, batch: Batch) -> Batch:
+    def keep(self, batch: ChangeBatch) -> ChangeBatch:
         """Keep a batch, and let the oldest go when there are too many rows."""
         self.batches.append(batch)
         self.rows += batch.table.num_rows
@@ -204,16 +208,16 @@ class Changelog:
         """Absolute index after the last batch."""
         return self.first + len(self.batches)
 
-    def since(self, start: int) -> list[Batch]:
+    def since(self, start: int) -> list[ChangeBatch]:
         """The batches from `start` on, as far as they are kept."""
         return self.batches[max(0, start - self.first) :]
 
-    def holding(self, qid: int, start: int, end: int) -> list[Batch]:
+    def holding(self, qid: int, start: int, end: int) -> list[ChangeBatch]:
         """Those from `start` to `end` in which a query may have rows."""
         start, end = max(0, start - self.first), max(0, end - self.first)
         return [batch for batch in self.batches[start:end] if batch.may_hold(qid)]
 
-    def of_number(self, number: int) -> list[Batch]:
+    def of_number(self, number: int) -> list[ChangeBatch]:
         """The last batches, which have this number."""
         start = self.end
         while start > self.first and self.batches[start - 1 - self.first].number == number:
@@ -250,13 +254,13 @@ def label(parts: list[pa.Table], name: str, schema: pa.Schema) -> pa.Table:
     if not parts:
         return schema.empty_table()
     table = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
-    whole = Batch(0, np.zeros(len(table), np.int8), table)
+    whole = ChangeBatch(0, np.zeros(len(table), np.int8), table)
     if schema.field("_query").type == NAMES:
         whole.sets = Sets(np.array([0, 1]), np.array([0]))
     return label_all([whole], pa.array([name]), schema)
 
 
-def label_all(parts: list[Batch], names: pa.Array, schema: pa.Schema) -> pa.Table:
+def label_all(parts: list[ChangeBatch], names: pa.Array, schema: pa.Schema) -> pa.Table:
     """Changes of many queries with the query's name, or all names, in front."""
     parts = [p for p in parts if p.table.num_rows]
     if not parts:

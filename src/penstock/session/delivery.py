@@ -14,7 +14,7 @@ from penstock.changes import Changes, concat_changes
 from penstock.engine import blocks as b
 from penstock.errors import DataError, PenstockError
 from penstock.inprocess.sinks import Sink
-from penstock.session.changelog import Batch, Changelog, label
+from penstock.session.changelog import ChangeBatch, Changelog, label
 from penstock.session.query import Callback
 from penstock.session.readers import Readers, all_of_batch
 from penstock.sql.statements import CreateSink
@@ -164,7 +164,7 @@ def tell(session: Session, name: str, table: pa.Table) -> list[PenstockError]:
     return [error for callback in calls for error in call(callback, table, name)]
 
 
-def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
+def deliver_apart(session: Session, parts: list[tuple[Readers, ChangeBatch]]) -> None:
     """Changes of one template and batch that are not in its changelog, by reader."""
     parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
     errors: list[PenstockError] = []
@@ -180,7 +180,7 @@ def deliver_apart(session: Session, parts: list[tuple[Readers, Batch]]) -> None:
         raise errors[0]
 
 
-def _tell_batch(session: Session, readers: Readers, batch: Batch) -> list[PenstockError]:
+def _tell_batch(session: Session, readers: Readers, batch: ChangeBatch) -> list[PenstockError]:
     """Tell changes to who listens to their readers; what they raised."""
     errors: list[PenstockError] = []
     for at in np.unique(batch.owners).tolist():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64, Emission, Level
+from penstock.delta import I64, Emission, Lineage
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.session.session import Session
 
 
-_UNITS = {Level.COHORT: "cohort", Level.QUERY: "query", Level.SET: "set of queries"}
+_UNITS = {Lineage.COHORT: "cohort", Lineage.QUERY: "query", Lineage.SET: "set of queries"}
 
 
 @roomy
@@ -231,8 +231,8 @@ def _line(operator: Operator, template: Template, total: float | None, again: bo
         parts.append("−1 rows")
     if total is not None:
         parts.append(f"cost={total:,.0f}/s")
-    if edge.level is not Level.EPOCH:
-        n = template.queries.live(Level.QUERY).shape[0]
-        parts.append(f"per {_UNITS[edge.level]}")
+    if edge.lineage is not Lineage.EPOCH:
+        n = template.queries.live(Lineage.QUERY).shape[0]
+        parts.append(f"per {_UNITS[edge.lineage]}")
         parts.append(f"queries={n}")
     return " ".join(parts)

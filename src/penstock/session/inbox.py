@@ -12,7 +12,7 @@ from penstock.delta import I64
 from penstock.errors import PenstockError
 from penstock.expressions.hidden import Totals
 from penstock.session import delivery, progress
-from penstock.session.changelog import Batch, Changelog, concat_batches
+from penstock.session.changelog import ChangeBatch, Changelog, concat_batches
 from penstock.session.query import Callback
 from penstock.session.readers import Readers
 from penstock.shards import job, wire
@@ -56,7 +56,7 @@ class Leaving:
         return errors
 
 
-def receive(session: ShardedSession, batch: job.Batch) -> None:
+def receive(session: ShardedSession, batch: job.JobBatch) -> None:
     """Take a batch."""
     touched = _take_changes(session, batch)
     failures: dict[tuple[int, int], str] = {}
@@ -82,7 +82,7 @@ def receive(session: ShardedSession, batch: job.Batch) -> None:
         session._complaint = session._complaint or errors[0]
 
 
-def _count_hidden(session: ShardedSession, batch: job.Batch) -> None:
+def _count_hidden(session: ShardedSession, batch: job.JobBatch) -> None:
     """What ON ERROR has hidden on the shards."""
     for result in batch.results:
         if result.kind == "hidden":
@@ -92,7 +92,7 @@ def _count_hidden(session: ShardedSession, batch: job.Batch) -> None:
                     session._engine.templates[key].note_of(shard, Totals(*totals))
 
 
-def _take_changes(session: ShardedSession, batch: job.Batch) -> list[tuple[int, int]]:
+def _take_changes(session: ShardedSession, batch: job.JobBatch) -> list[tuple[int, int]]:
     """Changes into the changelogs; the templates that changed, with how many rows."""
     found: dict[int, list[wire.Result]] = {}
     for result in batch.results:
@@ -108,7 +108,7 @@ def _take_changes(session: ShardedSession, batch: job.Batch) -> list[tuple[int, 
     return touched
 
 
-def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> Batch:
+def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> ChangeBatch:
     """The blocks of a template in a batch, in the order in which they happened.
 
     That is by time, then by place in the batch: the steps of a batch follow each other in time,
@@ -121,11 +121,11 @@ def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> Bat
     ]
     owners = [whose(data) for data, _ in blocks]
     parts = zip(tables, owners, strict=True)
-    whole = concat_batches([Batch(number, who, table, sets) for table, (who, sets) in parts])
+    whole = concat_batches([ChangeBatch(number, who, table, sets) for table, (who, sets) in parts])
     times = np.concatenate([numbers(data, "_time") for data, _ in blocks])
     if len(blocks) > 1 and bool(np.any(times[1:] < times[:-1])):
         order = np.argsort(times, kind="stable")
-        return Batch(number, whole.who[order], whole.table.take(pa.array(order)), whole.sets)
+        return ChangeBatch(number, whole.who[order], whole.table.take(pa.array(order)), whole.sets)
     return whole
 
 

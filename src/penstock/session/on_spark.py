@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import Level
+from penstock.delta import Lineage
 from penstock.errors import DataError
 from penstock.inprocess.sinks import Sink
 from penstock.logical.nodes import Scan, walk
@@ -39,7 +39,7 @@ from penstock.session.view_store import ViewStore
 from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.intake import Intake
-from penstock.shards.job import Batch
+from penstock.shards.job import JobBatch
 from penstock.shards.prefilter import (
     MOST_QUERIES,
     Clause,
@@ -205,7 +205,7 @@ class OnSpark(ShardedSession):
             for clause in readers(deploy, route):
                 if clause is None or template is None or self._is_leaving(deploy.key):
                     return None
-                live = template.queries.live(Level.QUERY)
+                live = template.queries.live(Lineage.QUERY)
                 each = with_constants(
                     clause, deploy.params, template.queries, live, self._engine.strings
                 )
@@ -218,7 +218,7 @@ class OnSpark(ShardedSession):
         return any(gone.readers.template == template for gone in self._leaving)
 
     # ---- batches ---------------------------------------------------------------------
-    def _take_status(self, batch: Batch) -> None:
+    def _take_status(self, batch: JobBatch) -> None:
         """Counts, times and rows kept out of external streams."""
         if batch.number > self._received:  # else they are in the image
             kept_out = [result.data for result in batch.results if result.kind == "kept_out"]
@@ -230,7 +230,7 @@ class OnSpark(ShardedSession):
             if result.kind == "status":
                 counting.take_counts(self, wire.loads(result.data), batch.entry)
 
-    def _take_batch(self, batch: Batch) -> None:
+    def _take_batch(self, batch: JobBatch) -> None:
         if batch.number == self._taken:  # and comes again, because its views failed
             self._views.drop()
             return
@@ -267,7 +267,7 @@ class OnSpark(ShardedSession):
             found = (self._registry.find(name) for name in heard)
             return {info.template for info in found if info is not None}
 
-    def _serve(self, batch: Batch) -> None:
+    def _serve(self, batch: JobBatch) -> None:
         """Keep the views that somebody reads, from the changes of a batch."""
         kept = self._views.names()
         if kept:
@@ -286,7 +286,7 @@ class OnSpark(ShardedSession):
         there = info.failure is None and not info.group.gone[info.at]
         return there and question.refusal is None and info.name not in self._views
 
-    def _batch_changes(self, name: str, batch: Batch) -> pa.Table:
+    def _batch_changes(self, name: str, batch: JobBatch) -> pa.Table:
         info = self._query_info(name)
         return delivery.of_batch(self._changelogs[info.template], info.qid, name, batch.number)
 

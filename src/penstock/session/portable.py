@@ -32,7 +32,7 @@ def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
             assert block.since is not None
             schema = session._deployed[block.template].params
             params = wire.pack_params(block.params, schema, engine.strings)
-            told = (block.template, block.qids, params, block.history, block.since, block.alone)
+            told = (block.template, block.qids, params, block.history, block.since, block.unshared)
             return [e.AddQueries(*told)]
         case b.TableChange():
             schema = engine.tables[block.table].schema

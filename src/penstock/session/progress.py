@@ -16,7 +16,7 @@ from penstock.engine.admission import Admitted
 from penstock.errors import PenstockError
 from penstock.session.feed import now_us
 from penstock.shards import wire
-from penstock.shards.job import Batch
+from penstock.shards.job import JobBatch
 from penstock.shards.messages import Counts
 from penstock.sql.catalog import StreamDef
 
@@ -46,7 +46,7 @@ def note_step(session: Session, output: b.Output, seconds: float) -> dict[str, A
     return _keep(session, made | {"state_bytes": session._state_bytes})
 
 
-def note_batch(session: ShardedSession, batch: Batch, changes_out: int) -> dict[str, Any]:
+def note_batch(session: ShardedSession, batch: JobBatch, changes_out: int) -> dict[str, Any]:
     """Keep the record of a batch of shards; `changes_out` is what reached the session."""
     counts = _counts(session, batch)
     made = _record(session, batch.number, counts, changes_out, batch.stages)
@@ -133,7 +133,7 @@ def _keep(session: Session, record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _counts(session: ShardedSession, batch: Batch) -> dict[str, Counts]:
+def _counts(session: ShardedSession, batch: JobBatch) -> dict[str, Counts]:
     """Rows of each stream in the batch: pushed, and read by its tasks."""
     found: dict[str, Counts] = {}
     parts = [session._pushed.pop(n) for n in list(session._pushed) if n <= batch.entry]

@@ -19,7 +19,7 @@ from penstock.errors import DataError
 from penstock.queries.names import Names
 from penstock.queries.registry import Group
 from penstock.session.changelog import (
-    Batch,
+    ChangeBatch,
     Changelog,
     concat_batches,
     label,
@@ -31,7 +31,7 @@ from penstock.session.changelog import (
 class Aside:
     """Changes by reader, and who has not read them."""
 
-    batch: Batch
+    batch: ChangeBatch
     unread: Bool
 
 
@@ -135,16 +135,16 @@ class Readers:
         owners = self.owners(self.running())
         return self.label([b.of_all(owners) for b in self.log.of_number(number)])
 
-    def label(self, parts: list[Batch]) -> pa.Table:
+    def label(self, parts: list[ChangeBatch]) -> pa.Table:
         """Batches by reader as one table."""
         return self._label(parts, self.log.columns(many=True))
 
-    def label_rows(self, parts: list[Batch]) -> pa.Table:
+    def label_rows(self, parts: list[ChangeBatch]) -> pa.Table:
         """Rows of answers by reader as one table."""
         name = pa.field("_query", self.log.query_type(many=True))
         return self._label(parts, pa.schema([name, *self.log.schema.arrow()]))
 
-    def _label(self, parts: list[Batch], schema: pa.Schema) -> pa.Table:
+    def _label(self, parts: list[ChangeBatch], schema: pa.Schema) -> pa.Table:
         return label_all(parts, self.labels(), schema)
 
     def labels(self) -> pa.Array:
@@ -153,7 +153,7 @@ class Readers:
             self._names = self.names.arrow()
         return self._names
 
-    def _unread(self, members: I64, end: int) -> list[Batch]:
+    def _unread(self, members: I64, end: int) -> list[ChangeBatch]:
         """What these readers have not read in the changelog before batch `end`, as theirs."""
         ends = np.minimum(self.until[members], end)
         if members.shape[0] == 1:
@@ -161,16 +161,16 @@ class Readers:
             held = self.log.holding(int(self.qids[one]), int(self.read[one]), int(ends[0]))
             return [self._own(b, one) for b in held]
         starts = np.maximum(self.read[members], self.log.first)
-        found: list[Batch] = []
+        found: list[ChangeBatch] = []
         for start, stop in pairwise(np.unique(np.concatenate([starts, ends])).tolist()):
             owners = self.owners(members[(starts <= start) & (ends >= stop)])
             found += [b.of_all(owners) for b in self.log.since(start)[: stop - start]]
         return found
 
-    def _own(self, batch: Batch, at: int) -> Batch:
+    def _own(self, batch: ChangeBatch, at: int) -> ChangeBatch:
         table = batch.of(int(self.qids[at]))
         one = Sets(np.array([0, 1]), np.array([at])) if self.log.per_row else None
-        return Batch(batch.number, np.full(table.num_rows, 0 if one else at), table, one)
+        return ChangeBatch(batch.number, np.full(table.num_rows, 0 if one else at), table, one)
 
     def _check(self, members: I64, who: str) -> None:
         """Say, once, that changes are lost."""
@@ -184,7 +184,7 @@ class Readers:
             )
 
     # ---- what is not in the changelog ------------------------------------------------
-    def put_aside(self, batch: Batch) -> None:
+    def put_aside(self, batch: ChangeBatch) -> None:
         """Changes by reader that are not in the changelog."""
         unread = np.zeros(len(self), np.bool_)
         unread[batch.owners] = True
@@ -228,13 +228,13 @@ def _themselves(members: Bool) -> Sets:
     return Sets.group(chosen, chosen, members.shape[0] + 1)
 
 
-def in_order(batch: Batch) -> Batch:
+def in_order(batch: ChangeBatch) -> ChangeBatch:
     """Changes by batch, and in it by time and place; parts of one row's set are put together."""
     time = pc.fill_null(batch.table["_time"].cast(pa.int64()), BEGINNING).to_numpy()
     number, seq = (batch.table[name].to_numpy() for name in ("_batch", "_seq"))
     order = np.lexsort((seq, time, number))
     if batch.sets is None:
-        return Batch(batch.number, batch.who[order], batch.table.take(pa.array(order)))
+        return ChangeBatch(batch.number, batch.who[order], batch.table.take(pa.array(order)))
     fresh = np.append(True, np.diff(number[order]) | np.diff(seq[order]))[: order.shape[0]] != 0
     row = np.cumsum(fresh) - 1
     sets = batch.sets.take(batch.who[order])
@@ -243,4 +243,4 @@ def in_order(batch: Batch) -> Batch:
     count = int(fresh.sum())
     whole = Sets(start_offsets(np.bincount(owner, minlength=count)), members)
     table = batch.table.take(pa.array(order[fresh]))
-    return Batch(batch.number, np.arange(count), table, whole)
+    return ChangeBatch(batch.number, np.arange(count), table, whole)

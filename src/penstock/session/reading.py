@@ -15,7 +15,7 @@ from penstock.delta import I64
 from penstock.engine.engine import Engine
 from penstock.errors import NameError_, PenstockError, QueryFailed, UnsupportedError
 from penstock.queries.registry import Group, QueryInfo, TemplateInfo
-from penstock.session.changelog import Batch
+from penstock.session.changelog import ChangeBatch
 from penstock.session.readers import Readers
 from penstock.state.convert import to_arrow
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from penstock.session.session import Session
 
 
-def held(engine: Engine, template: TemplateInfo, qids: I64) -> Batch:
+def held(engine: Engine, template: TemplateInfo, qids: I64) -> ChangeBatch:
     """The answers of queries in an engine, by their rows of Q."""
     found, schema = engine.answers(template.key, qids), template.plan.schema
     columns = to_arrow(found.rows, schema, engine.strings)
     rows = pa.Table.from_arrays(columns, schema=schema.arrow())
-    return Batch(0, found.qid, rows, found.sets)
+    return ChangeBatch(0, found.qid, rows, found.sets)
 
 
 def view_all(session: Session, readers: Readers) -> pa.Table:

@@ -23,7 +23,7 @@ from penstock.schema import Schema
 from penstock.session import compile as compiling
 from penstock.session import delivery
 from penstock.session import names as lookup
-from penstock.session.changelog import Batch, Changelog
+from penstock.session.changelog import ChangeBatch, Changelog
 from penstock.session.compile import Compiled
 from penstock.session.history import check_history
 from penstock.session.known_texts import Prepared
@@ -222,13 +222,13 @@ def _add_rows(
     if not rows.shape[1]:
         return None
     since, params = session._engine.epoch + 1, np.ascontiguousarray(rows)
-    queries = b.AddQueries(info.key, params, history, qids, since, is_alone(info, history))
+    queries = b.AddQueries(info.key, params, history, qids, since, is_unshared(info, history))
     output = session._apply([*blocks, queries], defer=True)
     enter_template(session, info)
     return output
 
 
-def is_alone(info: TemplateInfo, history: bool) -> bool:
+def is_unshared(info: TemplateInfo, history: bool) -> bool:
     """Whether no later query shares their rows of Q: they keep no answer that it could be told."""
     return history and info.monotonic
 
@@ -257,7 +257,7 @@ def tell_held(session: Session, chosen: Chosen, kind: int) -> None:
     delivery.deliver_apart(session, [(r, _held(session, r, at, kind)) for r, at in parts])
 
 
-def _held(session: Session, readers: Readers, members: I64, kind: int) -> Batch:
+def _held(session: Session, readers: Readers, members: I64, kind: int) -> ChangeBatch:
     engine = session._engine
     changes = engine.answers(readers.template, np.unique(readers.qids[members]), kind)
     batch = readers.log.batch(engine.batch, changes, engine.strings, _APART)

@@ -51,7 +51,7 @@ from penstock.session import (
     show,
     statements,
 )
-from penstock.session.changelog import DEFAULT_KEPT_ROWS, Batch, Changelog
+from penstock.session.changelog import DEFAULT_KEPT_ROWS, ChangeBatch, Changelog
 from penstock.session.compile import Compiled, compile_select
 from penstock.session.directory import SessionDirectory
 from penstock.session.known_texts import KnownTexts
@@ -318,7 +318,7 @@ class Session:
     def _view_all(self, readers: Readers) -> pa.Table:
         return reading.view_all(self, readers)
 
-    def _read_all(self, template: TemplateInfo, qids: I64) -> list[Batch]:
+    def _read_all(self, template: TemplateInfo, qids: I64) -> list[ChangeBatch]:
         """The answers of queries of a template at its clock."""
         with self._lock:
             there = template.key in self._engine.templates  # another thread may have dropped all
@@ -483,7 +483,7 @@ class Session:
     def _enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
         """The rows of Q that new queries have, and the places at which a new one begins."""
         since = 0 if history else self._engine.epoch + 1
-        if registration.is_alone(info, history):
+        if registration.is_unshared(info, history):
             since = -1 - self._engine.batch  # no other call has
         return self._rows_of(info).enter(rows, since)
 

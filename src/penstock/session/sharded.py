@@ -28,7 +28,7 @@ from penstock.logical.on_error import OnError
 from penstock.queries.registry import Chosen, QueryInfo, TemplateInfo
 from penstock.session import delivery, feed, inbox, progress, reading, registration
 from penstock.session.asking import Question
-from penstock.session.changelog import Batch as Changed
+from penstock.session.changelog import ChangeBatch
 from penstock.session.compile import Compiled
 from penstock.session.placement import Deployed, place
 from penstock.session.portable import portable
@@ -38,7 +38,7 @@ from penstock.session.session import Session
 from penstock.session.snapshot import Snapshot
 from penstock.shards import entries as e
 from penstock.shards import wire
-from penstock.shards.job import Batch, Job
+from penstock.shards.job import Job, JobBatch
 from penstock.shards.messages import Counts
 from penstock.sql import statements as st
 from penstock.sql.alter import PauseSource
@@ -61,7 +61,9 @@ class Call:
 class ShardedSession(Session):
     """Streams, tables and standing queries on the shards of a job."""
 
-    def __init__(self, make_job: Callable[[Callable[[Batch], None]], Job], **options: Any) -> None:
+    def __init__(
+        self, make_job: Callable[[Callable[[JobBatch], None]], Job], **options: Any
+    ) -> None:
         self._deployed = Deployed()
         self._pending: list[e.EntryBlock] = []
         self._call: Call | None = None
@@ -273,7 +275,7 @@ class ShardedSession(Session):
         self._end_call()
 
     # ---- reading ---------------------------------------------------------------------
-    def _receive(self, batch: Batch) -> None:
+    def _receive(self, batch: JobBatch) -> None:
         """Take the results of a batch."""
         with self._lock:
             begun = time.perf_counter()
@@ -284,7 +286,7 @@ class ShardedSession(Session):
             said = progress.tell(self._watchers, record)  # must not stop the job
             self._complaint = self._complaint or said
 
-    def _take_batch(self, batch: Batch) -> None:
+    def _take_batch(self, batch: JobBatch) -> None:
         inbox.receive(self, batch)
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
@@ -321,7 +323,7 @@ class ShardedSession(Session):
 
         return read if found else list
 
-    def _read_all(self, template: TemplateInfo, qids: I64) -> list[Changed]:
+    def _read_all(self, template: TemplateInfo, qids: I64) -> list[ChangeBatch]:
         question = Question(template)
         self._ask(question, qids)
         question.check()

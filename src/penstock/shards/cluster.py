@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from penstock.roomy import roomy
 from penstock.shards import wire
-from penstock.shards.level1 import Lower
-from penstock.shards.level2 import Upper
+from penstock.shards.level1 import Level1Shard
+from penstock.shards.level2 import Level2Shard
 from penstock.shards.messages import LogMessage, SourceMessage
 from penstock.state.arena import Arena
 
@@ -17,8 +17,8 @@ class Cluster:
     """Runs batches; every message goes through the wire, as it would between processes."""
 
     def __init__(self, count: int) -> None:
-        self.lowers = [Lower(i, count, Arena()) for i in range(count)]
-        self.uppers = [Upper(i, count, Arena()) for i in range(count)]
+        self.lowers = [Level1Shard(i, count, Arena()) for i in range(count)]
+        self.uppers = [Level2Shard(i, count, Arena()) for i in range(count)]
 
     @roomy
     def run(
@@ -40,11 +40,11 @@ class Cluster:
 
     def reload(self) -> None:
         """Put every shard away as bytes and build it again, as after a restart."""
-        self.lowers = [_again(Lower, shard) for shard in self.lowers]
-        self.uppers = [_again(Upper, shard) for shard in self.uppers]
+        self.lowers = [_again(Level1Shard, shard) for shard in self.lowers]
+        self.uppers = [_again(Level2Shard, shard) for shard in self.uppers]
 
 
-S = TypeVar("S", Lower, Upper)
+S = TypeVar("S", Level1Shard, Level2Shard)
 
 
 def _again(kind: type[S], shard: S) -> S:

@@ -62,7 +62,7 @@ class AddQueries:
     params: wire.Params
     history: bool
     since: int
-    alone: bool = False  # nobody who comes later shares their rows of Q
+    unshared: bool = False  # no later query shares their rows of Q
 
     def seeing(self, since: int) -> AddQueries:
         """The same from another epoch on."""
@@ -88,14 +88,14 @@ EntryBlock = Push | b.Heartbeat | Control
 
 
 @record
-class Entry:
+class LogEntry:
     """One numbered entry."""
 
     number: int
     blocks: tuple[EntryBlock, ...]
 
 
-def steps(entries: Iterable[Entry]) -> Iterator[tuple[int, list[EntryBlock]]]:
+def steps(entries: Iterable[LogEntry]) -> Iterator[tuple[int, list[EntryBlock]]]:
     """The blocks that a step takes together, and the number of their last entry.
 
     Templates and queries that come one after another are one step, also of several entries; so
@@ -132,7 +132,7 @@ def _joined(first: b.DropQueries | None, second: b.DropQueries) -> b.DropQueries
     return b.DropQueries(first.template, np.union1d(first.qids, second.qids))
 
 
-def _blocks(entries: Iterable[Entry]) -> Iterator[tuple[int, EntryBlock]]:
+def _blocks(entries: Iterable[LogEntry]) -> Iterator[tuple[int, EntryBlock]]:
     """The blocks of all entries; queries see what the first of them since the last rows sees."""
     since = 0
     for entry in entries:

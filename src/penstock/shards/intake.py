@@ -22,7 +22,7 @@ from penstock.engine.admission import MALFORMED, Admitted, admit
 from penstock.optimizer.distribution import Route
 from penstock.schema import Schema
 from penstock.shards import wire
-from penstock.shards.messages import Counts, Piece, Place, SourceMessage
+from penstock.shards.messages import Counts, Piece, SourceMessage, SourcePart
 from penstock.shards.prefilter import Prefilter, wanted
 from penstock.shards.routing import arrow_shards, runs, split
 
@@ -57,7 +57,7 @@ class Part(Protocol):
     """Rows from one place of a source."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourcePart:
         """Rows of one time come in the order of their places."""
 
     def read(self, columns: frozenset[str] | None) -> pa.Table:
@@ -68,7 +68,7 @@ class Part(Protocol):
 class Given:
     """A part whose rows are here."""
 
-    place: Place
+    place: SourcePart
     rows: pa.Table
 
     def read(self, columns: frozenset[str] | None) -> pa.Table:

@@ -12,14 +12,14 @@ from penstock.engine import blocks as b
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.shards import wire
 from penstock.shards.cluster import Cluster
-from penstock.shards.entries import AddQueries, Deploy, Entry, EntryBlock
+from penstock.shards.entries import AddQueries, Deploy, EntryBlock, LogEntry
 from penstock.shards.messages import LogMessage
 
 _MOST_WAITING = 32  # entries: shards of a process find again what one of them has derived
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class JobBatch:
     """A batch that was run: its number, the last entry in it, its results in order.
 
     `stages` are the seconds of what was done one after another.
@@ -31,7 +31,7 @@ class Batch:
     stages: dict[str, float] = field(default_factory=dict)
 
 
-Deliver = Callable[[Batch], None]
+Deliver = Callable[[JobBatch], None]
 
 
 class Job(Protocol):
@@ -107,7 +107,7 @@ class LocalJob:
     def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
         """Take an entry."""
         try:
-            data = wire.dumps(Entry(self._entries + 1, blocks))
+            data = wire.dumps(LogEntry(self._entries + 1, blocks))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UnsupportedError(
                 f"this cannot be sent to the shards: {error}",
@@ -150,7 +150,7 @@ class LocalJob:
                 self._batches += 1
                 self._delivered = last
                 stages = {"run_s": time.perf_counter() - begun}
-                self._deliver(Batch(self._batches, last, results, stages))
+                self._deliver(JobBatch(self._batches, last, results, stages))
         finally:
             self._running = False
 

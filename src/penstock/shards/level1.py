@@ -28,7 +28,7 @@ from penstock.shards.spec import route_stream
 from penstock.state.convert import fill_column
 
 
-class Lower(Shard):
+class Level1Shard(Shard):
     """A shard of level 1."""
 
     level = 1

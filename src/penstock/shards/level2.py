@@ -13,7 +13,7 @@ from penstock.shards.messages import CrossMessage, StepMessage
 from penstock.shards.shard import Shard
 
 
-class Upper(Shard):
+class Level2Shard(Shard):
     """A shard of level 2."""
 
     level = 2

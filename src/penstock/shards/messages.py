@@ -6,7 +6,7 @@ from penstock.frozen import record
 from penstock.shards.entries import Control
 from penstock.shards.wire import Parcel, Result
 
-Place = tuple[str, int]
+SourcePart = tuple[str, int]
 """Where in a source rows stand: file and part of it; elsewhere no file, and the task."""
 
 
@@ -39,7 +39,7 @@ class Counts:
 class Piece:
     """Rows from one place of a source: this shard's by route, or all of them (RETAIN)."""
 
-    place: Place
+    place: SourcePart
     routed: tuple[tuple[str, bytes], ...]
     whole: bytes | None
 

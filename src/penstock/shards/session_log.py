@@ -25,7 +25,7 @@ _RESTORE = "restore the directory from a backup, or start from an empty checkpoi
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordPosition:
     """Where a record starts: the segment (by its first number) and the byte in it."""
 
     segment: int
@@ -37,7 +37,7 @@ class Record:
     """What a record's header says, and where it is."""
 
     number: int
-    place: Place
+    place: RecordPosition
     call: int
     blocks: int
     crc: int
@@ -61,7 +61,9 @@ def segments(directory: Path) -> list[int]:
 class LogReader:
     """Follows a log from a record on; finds what was appended since it last looked."""
 
-    def __init__(self, directory: Path, first: int = 1, place: Place | None = None) -> None:
+    def __init__(
+        self, directory: Path, first: int = 1, place: RecordPosition | None = None
+    ) -> None:
         self._directory = directory
         self._next = first
         self._place = place
@@ -81,7 +83,7 @@ class LogReader:
                 code="PS-STATE-005",
                 remedy=_RESTORE,
             )
-        self._next, self._place = at, Place(at, 0)
+        self._next, self._place = at, RecordPosition(at, 0)
         for record in self.poll():
             if record.number == first:
                 self._next, self._place = first, record.place
@@ -91,29 +93,29 @@ class LogReader:
         """Records after the last one found, as far as they are complete."""
         while (record := self._look()) is not None:
             self._next = record.number + 1
-            self._place = Place(record.place.segment, record.end)
+            self._place = RecordPosition(record.place.segment, record.end)
             yield record
 
     def _look(self) -> Record | None:
         if self._place is None:  # nothing was there yet
             if not segment_path(self._directory, self._next).exists():
                 return None
-            self._place = Place(self._next, 0)
+            self._place = RecordPosition(self._next, 0)
         found = self._header(self._place)
         if found is not None or self._next == self._place.segment:
             return found
         if segment_path(self._directory, self._next).exists():
-            return self._header(Place(self._next, 0))
+            return self._header(RecordPosition(self._next, 0))
         self._check_is_last(self._place)
         return None
 
-    def _check_is_last(self, place: Place) -> None:
+    def _check_is_last(self, place: RecordPosition) -> None:
         """A record that is not all there may only be the last of all."""
         path = segment_path(self._directory, place.segment)
         if path.stat().st_size > place.offset and segments(self._directory)[-1] > place.segment:
             raise damaged(path, place.offset)
 
-    def _header(self, place: Place) -> Record | None:
+    def _header(self, place: RecordPosition) -> Record | None:
         """The complete record at `place`, None when it is not all there."""
         fd = self._open(place.segment)
         size = os.fstat(fd).st_size
@@ -161,7 +163,7 @@ class LogReader:
         self.close()
 
     @property
-    def end(self) -> Place | None:
+    def end(self) -> RecordPosition | None:
         """The place after the last record found."""
         return self._place
 

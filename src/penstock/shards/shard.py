@@ -40,7 +40,7 @@ class Shard(ABC):
         self.index = index
         self.count = count
         self.spec = spec or Spec()
-        self.engine = Engine(arena, alone=False)
+        self.engine = Engine(arena, standalone=False)
         self.engine.apply(list(self.spec.blocks()))
         self._subscribers = {key: self._open(made) for key, made in self.spec.templates.items()}
         self.engine.views.row_of = self._row_of
@@ -109,7 +109,7 @@ class Shard(ABC):
                 self._fail(block.template, block.qids.tolist(), "its plan has failed")
             return []
         rows = wire.unpack_params(block.params, template.params, self.engine.strings)
-        since = -1 - block.qids if block.alone else 0 if block.history else block.since
+        since = -1 - block.qids if block.unshared else 0 if block.history else block.since
         self._coming_or_going.add(block.template)
         new, first = self._subscribers[block.template].add(block.qids, rows, since)
         if not new.shape[0]:

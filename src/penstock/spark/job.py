@@ -22,9 +22,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.errors import StateError
 from penstock.shards import wire
-from penstock.shards.entries import Entry, EntryBlock
+from penstock.shards.entries import EntryBlock, LogEntry
 from penstock.shards.intake import Intake
-from penstock.shards.job import Batch, Deliver
+from penstock.shards.job import Deliver, JobBatch
 from penstock.shards.session_log import LogReader, SessionLog
 from penstock.spark import pickling
 from penstock.spark.cells import results_of
@@ -152,7 +152,7 @@ class SparkJob:
         with self._changed:
             number = self.next_entry
             self._noted.note(number, blocks)
-            return self._log.append(pickling.dumps(call), pickling.dumps(Entry(number, blocks)))
+            return self._log.append(pickling.dumps(call), pickling.dumps(LogEntry(number, blocks)))
 
     def calls(self, first: int) -> list[tuple[int, Any]]:
         """The calls of the entries from `first` on."""
@@ -175,7 +175,7 @@ class SparkJob:
         return self._mark
 
     def kept_out(self, number: int) -> list[int]:
-        """The batches after one that kept rows out (numbers as in `Batch`)."""
+        """The batches after one that kept rows out (numbers as in `JobBatch`)."""
         return [n + 1 for n in self._manifests.kept_out(number)]
 
     @property
@@ -349,7 +349,7 @@ class SparkJob:
                 (wire.loads(r.data) for r in results if r.kind == "shard"),
                 key=lambda told: (told["level"], told["shard"]),
             )
-            self._hand_on(Batch(number + 1, manifest.last, results, laps.seconds))
+            self._hand_on(JobBatch(number + 1, manifest.last, results, laps.seconds))
             self._handed = number
         if number > self._mark.batch:
             statuses = [wire.loads(r.data) for r in results if r.kind == "status"]
@@ -362,7 +362,7 @@ class SparkJob:
             self._sources.went_well()
         self._streaming.reach(manifest.last)
 
-    def _hand_on(self, batch: Batch) -> None:
+    def _hand_on(self, batch: JobBatch) -> None:
         self._thread = threading.get_ident()
         try:
             self._deliver(batch)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.shards import wire
-from penstock.shards.level1 import Lower
-from penstock.shards.level2 import Upper
+from penstock.shards.level1 import Level1Shard
+from penstock.shards.level2 import Level2Shard
 from penstock.shards.spec import Spec
 from penstock.spark import pickling
 from penstock.spark.shard_store import PIECE, Head, ShardStore
@@ -49,10 +49,10 @@ class LiveShard:
     def __init__(
         self, name: ShardName, arena: FileArena, spec: Spec | None, spec_nonce: str
     ) -> None:
-        kind = Lower if name.level == 1 else Upper
+        kind = Level1Shard if name.level == 1 else Level2Shard
         self.name = name
         self.arena = arena
-        self.shard: Lower | Upper = kind(name.index, name.count, arena, spec)
+        self.shard: Level1Shard | Level2Shard = kind(name.index, name.count, arena, spec)
         self.spec_nonce = spec_nonce
         self._declared = _declared(self.shard.spec)
         self._config: bytes | None = None

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from penstock.errors import StateError
-from penstock.shards.session_log import LogReader, Place, Record
+from penstock.shards.session_log import LogReader, Record, RecordPosition
 from penstock.spark.cells import BLOCKS, block_batch, parts
 
 FORMAT = "penstock_log"
@@ -31,7 +31,7 @@ class EntryRange(InputPartition):
 
     first: int
     last: int
-    place: Place
+    place: RecordPosition
 
 
 def batch_end(records: Mapping[int, Record], first: int) -> int:

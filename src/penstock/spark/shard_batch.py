@@ -19,7 +19,7 @@ from penstock.spark import pickling
 from penstock.spark.cells import Block, parts
 from penstock.spark.frames import block_frame, joined, result_frame
 from penstock.spark.live_shard import LiveShard, ShardName, take_shard
-from penstock.spark.shard_processor import Level
+from penstock.spark.shard_processor import ShardsOfLevel
 from penstock.spark.shard_store import Head, ShardStore
 
 _TOGETHER = 1 << 20
@@ -27,7 +27,7 @@ _TOGETHER = 1 << 20
 
 
 def run_batch(
-    level: Level, index: int, store: ShardStore, rows: Iterator[pd.DataFrame]
+    level: ShardsOfLevel, index: int, store: ShardStore, rows: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
     """Run a batch; nothing is yielded before its state is in the store."""
     messages, passing = joined(rows)
@@ -43,7 +43,7 @@ def run_batch(
 
 
 def _apply(
-    level: Level, index: int, store: ShardStore, messages: list[bytes]
+    level: ShardsOfLevel, index: int, store: ShardStore, messages: list[bytes]
 ) -> tuple[list[Any], wire.Result]:
     """Take the messages; what comes of it, and what it cost."""
     times = [time.perf_counter()]
@@ -75,7 +75,7 @@ def _apply(
 
 
 def _save(
-    level: Level, live: LiveShard, head: Head, store: ShardStore, messages: list[bytes]
+    level: ShardsOfLevel, live: LiveShard, head: Head, store: ShardStore, messages: list[bytes]
 ) -> Head:
     """Put the new state into the store: by what led to it, or whole when that is less."""
     head = replace(head, spec=live.spec_nonce)
@@ -87,7 +87,7 @@ def _save(
     return store.commit(head)
 
 
-def _limit(level: Level, index: int, head: Head) -> int:
+def _limit(level: ShardsOfLevel, index: int, head: Head) -> int:
     """When to replace the log; apart for every shard, so that not all do it in one batch."""
     most = max(level.log_weight, head.snapshot_bytes)
     return most + most * index // (2 * len(level.keys))

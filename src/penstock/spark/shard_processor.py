@@ -22,7 +22,7 @@ LOG_WEIGHT = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ShardsOfLevel:
     """Which shards a processor runs; their arenas are below `root` on each machine."""
 
     root: str
@@ -34,7 +34,7 @@ class Level:
 class ShardProcessor(StatefulProcessor):
     """Runs the shards of a level; level 1 yields blocks for level 2, level 2 results."""
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, level: ShardsOfLevel) -> None:
         self._level = level
 
     def init(self, handle: StatefulProcessorHandle) -> None:

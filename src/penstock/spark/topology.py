@@ -14,7 +14,7 @@ from penstock.spark.found_files import parts_of_files
 from penstock.spark.keys import shard_keys
 from penstock.spark.log_source import FORMAT, LogSource
 from penstock.spark.pack import Pack
-from penstock.spark.shard_processor import Level, ShardProcessor
+from penstock.spark.shard_processor import ShardProcessor, ShardsOfLevel
 from penstock.spark.source_set import Slot
 from penstock.spark.stand_in import stand_in
 
@@ -53,7 +53,7 @@ class Topology:
         return self._level(lower, 2, keys, RESULTS)
 
     def _level(self, frame: DataFrame, level: int, keys: tuple[int, ...], schema: str) -> DataFrame:
-        processor = ShardProcessor(Level(self.root, level, keys, self.log_weight))
+        processor = ShardProcessor(ShardsOfLevel(self.root, level, keys, self.log_weight))
         return frame.groupBy("shard").transformWithStateInPandas(
             processor, schema, "append", "None"
         )

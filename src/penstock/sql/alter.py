@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.sql.cursor import Cursor
 from penstock.sql.ddl import origin
 from penstock.sql.statements import Statement
-from penstock.sql.units import Span
+from penstock.sql.units import Duration
 
 Read = Callable[[Cursor, str], Statement]
 
@@ -18,7 +18,7 @@ class SetRetain(Statement):
     """ALTER STREAM name SET RETAIN length | NONE: how much history it keeps from now on."""
 
     name: str
-    length: Span | None
+    length: Duration | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from penstock.sql.dialect import place_of
 from penstock.sql.projections import named
 from penstock.sql.scopes import Context
 from penstock.sql.select import QueryBinder
-from penstock.sql.units import Span
+from penstock.sql.units import Duration
 from penstock.sql.windows import WindowSpec
 
 
@@ -43,10 +43,10 @@ def bind(query: exp.Expr, catalog: Catalog, on_error: OnError = "fail") -> Bound
     return Bound(apply(_distinctly_named(node), on_error, context.views), specs)
 
 
-def _parameters(query: exp.Expr) -> tuple[list[exp.Parameter], list[Span]]:
+def _parameters(query: exp.Expr) -> tuple[list[exp.Parameter], list[Duration]]:
     """All parameters below, and lengths of windows that are: by a plain loop, for every text."""
     found: list[exp.Parameter] = []
-    lengths: list[Span] = []
+    lengths: list[Duration] = []
     todo = [query]
     while todo:
         node = todo.pop()
@@ -70,7 +70,7 @@ def _refuse_reserved(query: exp.Expr, node: Node) -> None:
             raise reserved(name, next(filter(None, places), None))
 
 
-def _names(parameters: list[exp.Parameter], lengths: list[Span]) -> list[str]:
+def _names(parameters: list[exp.Parameter], lengths: list[Duration]) -> list[str]:
     """Parameters by first appearance in the text, so that equal shapes number them alike."""
     found = [(place_of(node), node.name) for node in parameters]
     found += [(span.place, span.name or "") for span in lengths]

@@ -12,7 +12,7 @@ from typing import NoReturn
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.errors import Place, SqlSyntaxError
-from penstock.sql.units import CALENDAR, UNITS, Span, whole
+from penstock.sql.units import CALENDAR, UNITS, Duration, whole
 
 
 def _check_unicode(sql: str) -> None:
@@ -160,26 +160,26 @@ class Cursor:
                 return number
         self.fail(what)
 
-    def span(self) -> Span:
+    def span(self) -> Duration:
         """Read ``10 MINUTES`` or ``10``."""
         place = self.place()
         return self._span(self.integer("a length of time such as 10 SECONDS"), place, None)
 
-    def length(self) -> Span:
+    def length(self) -> Duration:
         """Read a span, or ``$name MINUTES`` or ``$name``."""
         place = self.place()
         return self._span(1, place, self.name()) if self.accept("$") else self.span()
 
-    def _span(self, amount: int, place: Place, name: str | None) -> Span:
+    def _span(self, amount: int, place: Place, name: str | None) -> Duration:
         unit = self.tokens[self.at].text.upper() if not self.done else ""
         if unit in UNITS:
             self.at += 1
-            return Span(amount, unit, place, name)
+            return Duration(amount, unit, place, name)
         if unit in CALENDAR:
             self.fail(
                 "a unit of fixed length", "calendar units are not lengths: count in DAYS or WEEKS"
             )
-        return Span(amount, None, place, name)
+        return Duration(amount, None, place, name)
 
     def wall_span(self, clause: str) -> int:
         """Read a length of wall-clock time, in µs: always with a unit."""

@@ -13,7 +13,7 @@ from penstock.sql.complain import CHANGELOG_NAMES, KEPT_OUT_NAMES, reserved
 from penstock.sql.cursor import Cursor, Text
 from penstock.sql.literals import type_named
 from penstock.sql.statements import CreateSink, CreateStream, CreateTable, Drop, Options
-from penstock.sql.units import UNITS, Span
+from penstock.sql.units import UNITS, Duration
 from penstock.types import Kind, SqlType
 
 KINDS = ("STREAM", "TABLE", "MATERIALIZED VIEW", "VIEW", "SINK")
@@ -41,7 +41,7 @@ def create_stream(cursor: Cursor, if_not_exists: bool) -> CreateStream:
     time, unit_time = _time_column(schema, *clauses["TIMESTAMP BY"])
 
     def length(clause: str) -> int | None:
-        span: Span | None = clauses.get(clause)
+        span: Duration | None = clauses.get(clause)
         return span.resolve(unit_time, clause) if span is not None else None
 
     ahead = length("MAX AHEAD")

@@ -44,7 +44,7 @@ def whole(text: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Duration:
     """A length of time: `amount` of `unit` (None: plain units of a BIGINT time column).
 
     The amount of a length that is a parameter, ``$name``, is told by each query.

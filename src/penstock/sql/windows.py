@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.errors import Place, SqlSyntaxError, TypeError_
 from penstock.sql.cursor import Cursor
-from penstock.sql.units import LONGEST, Span
+from penstock.sql.units import LONGEST, Duration
 
 FORMS = (
     "write [RANGE n unit], [RANGE n unit SLIDE n unit], [ROWS n], "
@@ -31,8 +31,8 @@ class WindowSpec:
 
     kind: str
     place: Place
-    length: Span | None = None
-    slide: Span | None = None
+    length: Duration | None = None
+    slide: Duration | None = None
     count: int = 0
     partition: tuple[str, ...] = ()
 
@@ -89,7 +89,7 @@ def _count(cursor: Cursor) -> int:
     return count
 
 
-def _positive(span: Span) -> Span:
+def _positive(span: Duration) -> Duration:
     if span.amount <= 0:
         raise SqlSyntaxError(
             "a window's length and slide must be positive",

@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike
 
 from penstock.errors import StateError
 from penstock.state.arena import Arena, Array
-from penstock.state.arena_pack import LARGE, U8, Contents, Entry, read_table, small_array
+from penstock.state.arena_pack import LARGE, U8, ArrayEntry, Contents, read_table, small_array
 from penstock.state.mapped import File, data_ranges, file_of, map_file, size_of
 
 _READY, _CLAIMED = "ready-", "claim-"
@@ -87,7 +87,7 @@ class FileArena(Arena):
         self._files: set[int] = set()  # that exist
         self._nonce: str | None = None  # under which the content is what this process committed
         self._config = b""
-        self._entries: list[Entry] = []
+        self._entries: list[ArrayEntry] = []
         self._table = b"[]"  # of those entries
 
     @property

@@ -25,7 +25,7 @@ LARGE = 64 << 10
 CHUNK = 4 << 20
 """The most bytes of a chunk: larger values of a state store are slow (DESIGN §5.6)."""
 
-Entry = tuple[str, str, tuple[int, ...], int]
+ArrayEntry = tuple[str, str, tuple[int, ...], int]
 """An array: name, type, shape, and the number of a large one or ~(offset of a small one)."""
 U8 = NDArray[np.uint8]
 
@@ -44,13 +44,13 @@ _CODEC = "lz4_raw"
 class Contents:
     """The table of contents of some arrays, and the small ones one after another."""
 
-    entries: list[Entry]
+    entries: list[ArrayEntry]
     small: bytes
 
     @staticmethod
     def of(arrays: Mapping[str, Array], numbers: Mapping[str, int]) -> Contents:
         """The contents of `arrays`; `numbers` has the large ones."""
-        entries: list[Entry] = []
+        entries: list[ArrayEntry] = []
         parts: list[Any] = []
         offset = 0
         for name, array in arrays.items():
@@ -71,12 +71,12 @@ class Contents:
         return json.dumps(self.entries, separators=(",", ":")).encode()
 
 
-def read_table(table: bytes | memoryview) -> list[Entry]:
+def read_table(table: bytes | memoryview) -> list[ArrayEntry]:
     """What `Contents.table` wrote."""
     return [(n, t, tuple(shape), place) for n, t, shape, place in json.loads(bytes(table))]
 
 
-def small_array(entry: Entry, small: U8) -> Array:
+def small_array(entry: ArrayEntry, small: U8) -> Array:
     """The small array of an entry, in the memory of `small`."""
     _, dtype, shape, place = entry
     return np.ndarray(shape, dtype, cast(Any, small), ~place)

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.delta import I64, Level
+from penstock.delta import I64, Lineage
 from penstock.eddy import flow
 from penstock.engine.blocks import AddQueries, DropQueries
-from penstock.indexes.template_index import GroupedFilter
+from penstock.indexes.template_index import TemplateIndex
 from penstock.kernels.grouped_filter_bits import transpose
 from penstock.kernels.match import EQ, GE, GT, LE, LT, NE, match_queries
 from penstock.queries.query_table import QueryTable
@@ -34,7 +34,7 @@ def floats(*values: float) -> list[int]:
     return np.array(values, np.float64).view(np.int64).tolist()
 
 
-def taken(grouped: GroupedFilter, *columns: list[int], lin: int = 0) -> list[list[int]]:
+def taken(grouped: TemplateIndex, *columns: list[int], lin: int = 0) -> list[list[int]]:
     values = rows_of(*columns)
     found = grouped.take(values, np.full(values.shape[1], lin))
     return [
@@ -55,16 +55,16 @@ def taken(grouped: GroupedFilter, *columns: list[int], lin: int = 0) -> list[lis
 )
 def test_each_comparison_at_the_ends_of_the_integers(op: int, expected: list[list[int]]) -> None:
     _, table = table_of([LEAST, 5, 5, MOST])
-    grouped = GroupedFilter(table, np.array([[op, 0, 0, 0]]), by_cohort=False)
+    grouped = TemplateIndex(table, np.array([[op, 0, 0, 0]]), by_cohort=False)
     assert taken(grouped, [LEAST, 5, MOST]) == expected
 
 
 def test_floats_have_one_order_in_which_nan_is_largest() -> None:
     nan, inf = float("nan"), float("inf")
     _, table = table_of(floats(-inf, -1.5, 0.0, inf, nan))
-    below = GroupedFilter(table, np.array([[LT, 1, 0, 0]]), by_cohort=False)
+    below = TemplateIndex(table, np.array([[LT, 1, 0, 0]]), by_cohort=False)
     assert taken(below, floats(-2.0, -1.5, inf, nan)) == [[1, 2, 3, 4], [2, 3, 4], [4], []]
-    equal = GroupedFilter(table, np.array([[EQ, 1, 0, 0]]), by_cohort=False)
+    equal = TemplateIndex(table, np.array([[EQ, 1, 0, 0]]), by_cohort=False)
     assert taken(equal, floats(nan, 0.0, 1.0)) == [[4], [2], []]
 
 
@@ -72,7 +72,7 @@ def test_null_never_matches() -> None:
     _, table = table_of([1, 2], [1, 2])
     table.matrix()[1, 0] = 0b10  # the second parameter of query 1 is NULL
     preds = np.array([[NE, 0, 0, 0], [NE, 0, 1, 1]])
-    grouped = GroupedFilter(table, preds, by_cohort=False)
+    grouped = TemplateIndex(table, preds, by_cohort=False)
     values = rows_of([7, 7], [7, 7])
     values[0, 1] = 0b01
     found = grouped.take(values, np.zeros(2, np.int64))
@@ -81,15 +81,15 @@ def test_null_never_matches() -> None:
 
 def test_contradictions_take_nothing() -> None:
     _, table = table_of([5, 5], [3, 5])
-    both = GroupedFilter(table, np.array([[EQ, 0, 0, 0], [EQ, 0, 1, 0]]), by_cohort=False)
+    both = TemplateIndex(table, np.array([[EQ, 0, 0, 0], [EQ, 0, 1, 0]]), by_cohort=False)
     assert taken(both, [3, 5]) == [[], [1]]
-    between = GroupedFilter(table, np.array([[GE, 0, 0, 0], [LE, 0, 1, 0]]), by_cohort=False)
+    between = TemplateIndex(table, np.array([[GE, 0, 0, 0], [LE, 0, 1, 0]]), by_cohort=False)
     assert taken(between, [3, 4, 5]) == [[], [], [1]]
 
 
 def test_it_follows_added_dropped_and_recycled_queries() -> None:
     arena, table = table_of([1, 2, 3])
-    grouped = GroupedFilter(table, np.array([[EQ, 0, 0, 0]]), by_cohort=False)
+    grouped = TemplateIndex(table, np.array([[EQ, 0, 0, 0]]), by_cohort=False)
     assert taken(grouped, [1, 2, 3, 4]) == [[0], [1], [2], []]
     table.drop(np.array([1]))
     assert taken(grouped, [1, 2, 3, 4]) == [[0], [], [2], []]
@@ -108,16 +108,16 @@ def test_it_follows_added_dropped_and_recycled_queries() -> None:
 def test_rows_older_than_a_query_are_not_its_rows() -> None:
     _, table = table_of([1, 1])
     table.add(rows_of([1]), 5)
-    by_epoch = GroupedFilter(table, np.array([[EQ, 0, 0, 0]]), by_cohort=False)
+    by_epoch = TemplateIndex(table, np.array([[EQ, 0, 0, 0]]), by_cohort=False)
     assert taken(by_epoch, [1], lin=4) == [[0, 1]]
     assert taken(by_epoch, [1], lin=5) == [[0, 1, 2]]
-    by_cohort = GroupedFilter(table, np.array([[EQ, 0, 0, 0]]), by_cohort=True)
+    by_cohort = TemplateIndex(table, np.array([[EQ, 0, 0, 0]]), by_cohort=True)
     assert taken(by_cohort, [1], lin=int(table.cohort()[2])) == [[2]]
 
 
 def test_halves_of_replacements_become_plain_changes() -> None:
     _, table = table_of([1, 2, 3])
-    grouped = GroupedFilter(table, np.array([[LE, 0, 0, 0]]), by_cohort=False)
+    grouped = TemplateIndex(table, np.array([[LE, 0, 0, 0]]), by_cohort=False)
     sign = np.array([-2, 2, 1], np.int8)
     rows, qids, signs = grouped.match(rows_of([2, 3, 1]), np.zeros(3, np.int64), sign, True)
     assert rows.tolist() == [0, 0, 1, 2, 2, 2]
@@ -130,13 +130,13 @@ def test_counts_are_the_numbers_of_pairs(spread: int) -> None:
     rng = np.random.default_rng(spread)
     _, table = table_of(*rng.integers(0, spread, (3, 700)).tolist())
     preds = np.array([[GE, 0, 0, 0], [LT, 0, 1, 1], [NE, 0, 2, 1]])
-    grouped = GroupedFilter(table, preds, by_cohort=False)
+    grouped = TemplateIndex(table, preds, by_cohort=False)
     values = np.vstack([np.zeros(9000, np.int64), rng.integers(0, spread, (2, 9000))])
     lin = np.zeros(9000, np.int64)
     queries, counts = grouped.count(values, lin)
     _, qids, _ = match_queries(
         lin, np.ones(9000, np.int8), False, False, values, preds, table.matrix(),
-        table.live(Level.QUERY), table.since(Level.QUERY), table.cohort(),
+        table.live(Lineage.QUERY), table.since(Lineage.QUERY), table.cohort(),
     )  # fmt: skip
     assert np.array_equal(queries, np.arange(700))
     assert np.array_equal(counts, np.bincount(qids, minlength=700))
@@ -146,7 +146,7 @@ def test_parts_grow_are_merged_and_are_built_again() -> None:
     rng = np.random.default_rng(7)
     _, table = table_of(*rng.integers(0, 50, (2, 1000)).tolist())
     preds = np.array([[EQ, 0, 0, 0], [GE, 0, 1, 1]])
-    grouped = GroupedFilter(table, preds, by_cohort=False)
+    grouped = TemplateIndex(table, preds, by_cohort=False)
     values = rows_of(*rng.integers(0, 50, (2, 40)).tolist())
     lin, sign = np.zeros(40, np.int64), np.ones(40, np.int8)
     for size in (1, 1, 10, 100, 3000):
@@ -164,9 +164,9 @@ def test_the_method_follows_how_many_queries_a_row_meets() -> None:
     rng = np.random.default_rng(3)
     values, lin = rows_of(*rng.integers(0, 5000, (2, 2000)).tolist()), np.zeros(2000, np.int64)
     _, table = table_of(*rng.integers(0, 5000, (2, 5000)).tolist())
-    few = GroupedFilter(table, np.array([[EQ, 0, 0, 0], [GE, 0, 1, 1]]), by_cohort=False)
+    few = TemplateIndex(table, np.array([[EQ, 0, 0, 0], [GE, 0, 1, 1]]), by_cohort=False)
     assert few.choice(values, lin) == "index"
-    many = GroupedFilter(table, np.array([[GE, 0, 0, 0], [GE, 0, 1, 1]]), by_cohort=False)
+    many = TemplateIndex(table, np.array([[GE, 0, 0, 0], [GE, 0, 1, 1]]), by_cohort=False)
     assert many.choice(values, lin) == "bits"
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from penstock.delta import I64
 from penstock.expressions.context import Context, Failures
-from penstock.indexes.bitmap_index import CONJUNCT, AttributeFilter
-from penstock.indexes.call_index import CallFilter
+from penstock.indexes.bitmap_index import CONJUNCT, BitmapIndex
+from penstock.indexes.call_index import CallIndex
 from penstock.kernels.attribute_filter import cut_regions
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Call, Column, Param
-from penstock.predicates.interval_sets import Pieces
+from penstock.predicates.interval_sets import IntervalSets
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
 from penstock.types import BIGINT, BOOLEAN
@@ -44,13 +44,15 @@ def test_regions_are_cut_where_intervals_begin_and_end(seed: int) -> None:
     assert [part.tolist() for part in found] == cut_twin(starts, places, lows, highs, regions + 1)
 
 
-def some_pieces(rng: np.random.Generator, n: int) -> Pieces:
+def some_pieces(rng: np.random.Generator, n: int) -> IntervalSets:
     lows = rng.integers(0, 20, n)
     null = rng.random(n) < 0.3
-    return Pieces(np.arange(n + 1), lows, lows + rng.integers(0, 9, n), null, np.ones(n, np.bool_))
+    return IntervalSets(
+        np.arange(n + 1), lows, lows + rng.integers(0, 9, n), null, np.ones(n, np.bool_)
+    )
 
 
-def taken(found: AttributeFilter, clauses: int) -> tuple[U64, U64]:
+def taken(found: BitmapIndex, clauses: int) -> tuple[U64, U64]:
     values, null = np.arange(-1, 32), np.arange(33) == 32
     bits = np.full((33, found.words), 2**64 - 1, np.uint64)
     satisfied = np.zeros((33, clauses), np.uint64)
@@ -61,7 +63,7 @@ def taken(found: AttributeFilter, clauses: int) -> tuple[U64, U64]:
 @pytest.mark.parametrize("part", [False, True])
 def test_a_filter_that_grows_is_one_that_was_large_from_the_start(part: bool) -> None:
     rng = np.random.default_rng(7)
-    growing, large = AttributeFilter(1), AttributeFilter(4)
+    growing, large = BitmapIndex(1), BitmapIndex(4)
     for words, first in ((1, 0), (2, 64), (4, 128)):
         if words > 1:
             growing.widen(words)
@@ -82,7 +84,7 @@ def test_calls_that_grow_are_those_that_were_large_from_the_start() -> None:
     ctx = Context(StringTable(Arena().scope("strings")), {}, Failures())
     total = Call(BIGINT, "add", (Column(BIGINT, 0), Param(BIGINT, 0)))
     predicate = Call(BOOLEAN, "gt", (total, Param(BIGINT, 1)))
-    growing, large = CallFilter(predicate, ctx, 1), CallFilter(predicate, ctx, 2)
+    growing, large = CallIndex(predicate, ctx, 1), CallIndex(predicate, ctx, 2)
     rng = np.random.default_rng(3)
     for first in (0, 64):
         if first:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level, merge
+from penstock.delta import BEGINNING, NEVER, Clock, Delta, Lineage, merge
 from penstock.expressions.context import Context, Failures
 from penstock.logical.expr import Agg, Column
 from penstock.logical.nodes import GroupBy, Node, Project, Range, Received, Scan
@@ -160,7 +160,7 @@ def test_the_parts_together_are_the_whole() -> None:
     rng = random.Random(7)
     for _ in range(8):
         strings = StringTable(Arena().scope("strings"))
-        leaf = Edge(ROWS, Pattern.STR, Level.COHORT, expiring=False, negatives=True)
+        leaf = Edge(ROWS, Pattern.STR, Lineage.COHORT, expiring=False, negatives=True)
         alone = Shard(whole, leaf, strings)
         shards = [Shard(partial, leaf, strings) for _ in range(3)]
         home = Shard(final, shards[0].top.edge, strings)
@@ -235,7 +235,7 @@ def test_an_average_of_big_integers_does_not_overflow() -> None:
     node = grouped(agg("avg", B))
     partial, final = both(node)
     strings = StringTable(Arena().scope("strings"))
-    leaf = Edge(ROWS, Pattern.MON, Level.COHORT, expiring=False, negatives=False)
+    leaf = Edge(ROWS, Pattern.MON, Lineage.COHORT, expiring=False, negatives=False)
     shard = Shard(partial, leaf, strings)
     row = (None, huge, None, None, None, None, None)
     clock = Clock(BEGINNING, 1)
@@ -259,7 +259,7 @@ def test_text_keeps_its_order() -> None:
     """Least and greatest strings are compared by text in both parts."""
     partial, final = both(grouped(agg("min", S), agg("max", S)))
     strings = StringTable(Arena().scope("strings"))
-    leaf = Edge(ROWS, Pattern.MON, Level.COHORT, expiring=False, negatives=False)
+    leaf = Edge(ROWS, Pattern.MON, Lineage.COHORT, expiring=False, negatives=False)
     shards = [Shard(partial, leaf, strings) for _ in range(2)]
     clock = Clock(BEGINNING, 1)
     rows = [[(1, (None,) * 5 + (text, None)) for text in part] for part in (("c", "a"), ("b", "d"))]

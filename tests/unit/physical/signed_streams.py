@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import NEVER, Clock, Delta, Level
+from penstock.delta import NEVER, Clock, Delta, Lineage
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator
 from penstock.schema import Field, Schema
@@ -39,7 +39,7 @@ _SHAPES = {
 }
 
 
-def edge(shape: str, columns: int, level: Level = Level.COHORT) -> Edge:
+def edge(shape: str, columns: int, level: Lineage = Lineage.COHORT) -> Edge:
     s = _SHAPES[shape]
     fields = tuple(Field(f"c{i}", STRING if i == 1 else BIGINT) for i in range(columns))
     return Edge(Schema(fields), s.pattern, level, s.expiring, s.negatives, s.fifo)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.delta import I64, NEVER, Clock, Delta, Level
+from penstock.delta import I64, NEVER, Clock, Delta, Lineage
 from penstock.errors import PlanError
 from penstock.expressions.context import Context, Failures
 from penstock.logical.expr import Call, Column, Expr, Literal, Param
@@ -25,7 +25,7 @@ from penstock.state.strings import StringTable
 from penstock.types import BIGINT, BOOLEAN, STRING
 
 SCHEMA = Schema((Field("a", BIGINT), Field("b", BIGINT)))
-EDGE = Edge(SCHEMA, Pattern.WK, Level.QUERY, expiring=False, negatives=True, keyed=True)
+EDGE = Edge(SCHEMA, Pattern.WK, Lineage.QUERY, expiring=False, negatives=True, keyed=True)
 CLOCK = Clock(0, 100)
 A, B = Column(BIGINT, 0, "a"), Column(BIGINT, 1, "b")
 MAX = np.iinfo(np.int64).max
@@ -131,7 +131,7 @@ def test_filter_drops_and_reports_rows_that_fail(ctx: Context) -> None:
     op = FilterOp(Source(), predicate, ctx, Arena().scope("f"))
     assert listed(op.step([rows], CLOCK)) == [(1, 1, 1, 3, 0), (2, -1, 2, 3, 0), (3, 1, 3, 4, 0)]
     ((level, lin, reason),) = ctx.failures.drain()
-    assert (level, lin) == (Level.QUERY, 2)
+    assert (level, lin) == (Lineage.QUERY, 2)
     assert "overflow" in reason
 
 
@@ -201,7 +201,7 @@ def test_project_drops_and_reports_rows_that_fail(ctx: Context) -> None:
     op = project(ctx, Call(BIGINT, "add", (A, one)), Call(BIGINT, "add", (B, one)))
     assert listed(op.step([rows], CLOCK)) == [(1, 1, 1, 4, 1), (2, -1, 2, 4, 1)]
     assert [(level, lin) for level, lin, _ in ctx.failures.drain()] == [
-        (Level.QUERY, 2), (Level.QUERY, 3),
+        (Lineage.QUERY, 2), (Lineage.QUERY, 3),
     ]  # fmt: skip
     assert not len(op.step([delta([(1, 1, 1, MAX, 0)])], CLOCK))
 
@@ -226,7 +226,9 @@ def test_union_merges_by_time_and_keeps_pairs() -> None:
 
 
 def window(span: int | None, pattern: Pattern = Pattern.WKS) -> Edge:
-    return Edge(SCHEMA, pattern, Level.EPOCH, expiring=True, negatives=False, fifo=True, span=span)
+    return Edge(
+        SCHEMA, pattern, Lineage.EPOCH, expiring=True, negatives=False, fifo=True, span=span
+    )
 
 
 def test_union_edges() -> None:
@@ -236,7 +238,7 @@ def test_union_edges() -> None:
     assert (mixed.pattern, mixed.fifo, mixed.span) == (Pattern.WK, False, None)
     unknown = union_edge(window(None), window(None))
     assert not unknown.fifo
-    endless = Edge(SCHEMA, Pattern.MON, Level.EPOCH, expiring=False, negatives=False)
+    endless = Edge(SCHEMA, Pattern.MON, Lineage.EPOCH, expiring=False, negatives=False)
     assert union_edge(endless, endless).pattern is Pattern.MON
     assert union_edge(endless, window(5)).pattern is Pattern.WK
     assert union_edge(endless, window(5)).expiring

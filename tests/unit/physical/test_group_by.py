@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level, concat
+from penstock.delta import BEGINNING, NEVER, Clock, Delta, Lineage, concat
 from penstock.errors import PlanError
 from penstock.expressions.context import Context, Failures
 from penstock.kernels.sums import NAN_BITS
@@ -84,7 +84,7 @@ class World:
         self.failures = Failures()
         self.aggs, self.keys, self.lins = aggs, keys, list(lins)
         ctx = Context(self.strings, {}, self.failures)
-        source = Operator((), Edge(schema, level=Level.COHORT, **edge), self.arena.scope("in"))
+        source = Operator((), Edge(schema, lineage=Lineage.COHORT, **edge), self.arena.scope("in"))
         fields = tuple(schema[c] for c in keys) + tuple(Field(str(a), a.type) for a in aggs)
         self.schema = Schema(fields)
         self.op = GroupByOp(
@@ -546,7 +546,7 @@ def test_overflow_fails_its_lineage_only() -> None:
     )
     got = world.read(world.op.step([delta], Clock(BEGINNING, 1)))
     assert got[-2:] == [(1, 2, 0, ("a", None, 2.0**62)), (1, 1, 1, ("a", 1, 1.0))]
-    assert world.failures.drain() == [(Level.COHORT, 0, "overflow of BIGINT in sum(v)")]
+    assert world.failures.drain() == [(Lineage.COHORT, 0, "overflow of BIGINT in sum(v)")]
     got = world.read(world.op.step([Delta.empty(len(SCHEMA))], Clock(1, 9)))
     assert got[-1] == (9, 2, 0, ("a", 1, 1.0))
 
@@ -557,7 +557,7 @@ def test_decimal_overflow() -> None:
     events = [(0, 9, 1, 1, ("a", None, None, None, half, None)) for _ in range(2)]
     got = world.read(world.op.step([world.delta(events)], Clock(BEGINNING, 0)))
     assert got == [(0, 1, 1, ("a", None))]
-    assert world.failures.drain() == [(Level.COHORT, 1, "overflow of DECIMAL(18) in sum(d)")]
+    assert world.failures.drain() == [(Lineage.COHORT, 1, "overflow of DECIMAL(18) in sum(d)")]
 
 
 def test_stddev_survives_a_large_offset() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level
+from penstock.delta import BEGINNING, NEVER, Clock, Delta, Lineage
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
 from penstock.logical.nodes import Band
@@ -28,7 +28,7 @@ Row = tuple  # (values with None for NULL, exp, lin)
 class Side:
     """How one input behaves."""
 
-    level: Level = Level.EPOCH
+    level: Lineage = Lineage.EPOCH
     table: bool = False
     negatives: bool = False
     fifo: bool = True
@@ -108,7 +108,7 @@ class Twin:
         self.held: tuple[list, list] = ([], [])
 
     def lineage(self, a, b):
-        tagged = [s.level > Level.EPOCH for s in self.sides]
+        tagged = [s.level > Lineage.EPOCH for s in self.sides]
         if all(tagged):
             return a if a == b else None
         if tagged[0]:
@@ -175,7 +175,7 @@ def make_stream(rng, side: Side, steps: int, per_step: int, types, lazy: int) ->
                 exp = NEVER
             else:
                 exp = ts + (lazy if side.fifo else int(rng.integers(0, 2 * lazy)))
-            lin = (NEVER if side.table else step) if side.level == Level.EPOCH else int(
+            lin = (NEVER if side.table else step) if side.level == Lineage.EPOCH else int(
                 rng.integers(0, 3))  # fmt: skip
             values = [int(rng.integers(0, side.keys)), int(rng.integers(-6, 7)),
                       int(rng.integers(0, 4))]  # fmt: skip
@@ -245,10 +245,10 @@ KINDS = {
     "table right": (Side(), Side(table=True, negatives=True)),
     "table left": (Side(table=True, negatives=True), Side()),
     "tables": (Side(table=True, negatives=True), Side(table=True, negatives=True)),
-    "left tagged": (Side(Level.COHORT), Side(fifo=False)),
-    "right tagged": (Side(), Side(Level.QUERY, negatives=True)),
-    "both tagged": (Side(Level.QUERY), Side(Level.QUERY, negatives=True, fifo=False)),
-    "tagged table": (Side(Level.COHORT, fifo=False), Side(table=True, negatives=True)),
+    "left tagged": (Side(Lineage.COHORT), Side(fifo=False)),
+    "right tagged": (Side(), Side(Lineage.QUERY, negatives=True)),
+    "both tagged": (Side(Lineage.QUERY), Side(Lineage.QUERY, negatives=True, fifo=False)),
+    "tagged table": (Side(Lineage.COHORT, fifo=False), Side(table=True, negatives=True)),
 }
 CONDITIONS = {
     "equi": (((0, 0),), None, False, BIGINT),
@@ -289,7 +289,7 @@ def test_residual_failures_are_reported_and_dropped() -> None:
     b = to_delta([(2, 9, 1, 7, (1, 1, 0))], (BIGINT,) * 3)
     out = op.step([a, b], Clock(BEGINNING, 2))
     assert [r[4] for r in from_delta(out, (BIGINT,) * 6)] == [(1, 1, 2, 1, 1, 0)]
-    assert run.failures.drain() == [(Level.EPOCH, 4, "poisoned")]
+    assert run.failures.drain() == [(Lineage.EPOCH, 4, "poisoned")]
 
 
 def pairs(op: JoinOp, left: list, right: list, now: int) -> list[tuple]:
@@ -339,7 +339,7 @@ def test_self_join_pairs_a_row_with_itself_once() -> None:
 
 
 def test_purge_forgets_lineages_of_the_tagged_side() -> None:
-    run = Run(Side(Level.QUERY), Side(), ((0, 0),), None, False)
+    run = Run(Side(Lineage.QUERY), Side(), ((0, 0),), None, False)
     op = run.build(Arena())
     pairs(op, [(1, 99, 1, 0, (1, 7, 0)), (1, 99, 1, 1, (1, 8, 0))], [], 1)
     op.purge(np.array([0]))
@@ -368,7 +368,7 @@ def test_edge_follows_the_rules() -> None:
     edge = Run(*KINDS["table right"], ((0, 0),), None, False).build(Arena()).edge
     assert (edge.pattern, edge.expiring, edge.negatives) == (Pattern.STR, True, True)
     edge = Run(*KINDS["left tagged"], ((0, 0),), None, False).build(Arena()).edge
-    assert edge.level == Level.COHORT
+    assert edge.lineage == Lineage.COHORT
 
 
 def test_describes_itself() -> None:
@@ -378,7 +378,7 @@ def test_describes_itself() -> None:
     assert op.strings() == []
     op.inputs[1].edge = Edge(
         Schema((Field("s", STRING), Field("x", BIGINT), Field("u", STRING))),
-        Pattern.WKS, Level.EPOCH, True, False,
+        Pattern.WKS, Lineage.EPOCH, True, False,
     )  # fmt: skip
     assert [(s.array, s.columns) for s in op.strings()] == [("join/right/rows", (2, 4))]
 

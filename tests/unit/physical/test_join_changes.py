@@ -10,7 +10,7 @@ import pytest
 from test_join import CONDITIONS, SINCE, Residual, Run, Side, Source, Twin, from_delta, to_delta
 from test_join import make_stream as plain_stream
 
-from penstock.delta import BEGINNING, NEVER, Clock, Level
+from penstock.delta import BEGINNING, NEVER, Clock, Lineage
 from penstock.expressions.context import Context, Failures
 from penstock.kernels.join import DISORDERED
 from penstock.physical.join import JoinOp
@@ -58,7 +58,7 @@ def streams(rng, run: Explicit, steps: int, per_step: int, lazy: tuple[int, int]
     out = []
     for side, span in zip((run.left, run.right), lazy, strict=True):
         rows = plain_stream(rng, side, steps, per_step, types, span)
-        if history and side.level > Level.EPOCH and not side.negatives:
+        if history and side.level > Lineage.EPOCH and not side.negatives:
             rows[steps // 2] = [
                 (ts, ts + 1 + int(rng.integers(span)), sign, lin, values)
                 for ts, _, sign, lin, values in rows[steps // 2]
@@ -73,7 +73,7 @@ def at_commit(rows: list, now: int) -> list:
 
 def seen(changes: list[tuple], run: Explicit) -> Counter:
     """The changes; of the epoch of a result it counts which queries see it."""
-    if max(run.left.level, run.right.level) > Level.EPOCH:
+    if max(run.left.level, run.right.level) > Lineage.EPOCH:
         return Counter(changes)
     return Counter((*c[:3], int((c[3] >= SINCE).sum()), c[4]) for c in changes)
 
@@ -122,16 +122,16 @@ def check(
 
 WINDOWS = {
     "windows": (Side(), Side()),
-    "left tagged": (Side(Level.COHORT), Side()),
-    "right tagged": (Side(), Side(Level.QUERY)),
-    "both tagged": (Side(Level.QUERY), Side(Level.QUERY)),
+    "left tagged": (Side(Lineage.COHORT), Side()),
+    "right tagged": (Side(), Side(Lineage.QUERY)),
+    "both tagged": (Side(Lineage.QUERY), Side(Lineage.QUERY)),
 }
 KINDS = WINDOWS | {
     "negatives": (Side(negatives=True), Side(negatives=True)),
     "one negative": (Side(negatives=True), Side()),
     "table right": (Side(), Side(table=True, negatives=True)),
     "table left": (Side(table=True, negatives=True), Side()),
-    "tagged table": (Side(Level.COHORT), Side(table=True, negatives=True)),
+    "tagged table": (Side(Lineage.COHORT), Side(table=True, negatives=True)),
 }
 PLAIN = {name: c for name, c in CONDITIONS.items() if name != "residual"}
 
@@ -185,7 +185,7 @@ def test_an_instant_that_is_visited_again_tells_nothing_twice() -> None:
 
 def test_rows_that_come_with_history_leave_the_log_in_order() -> None:
     arena = Arena()
-    op = Explicit(Side(Level.QUERY), Side(), ((0, 0),), None, False).build(arena)
+    op = Explicit(Side(Lineage.QUERY), Side(), ((0, 0),), None, False).build(arena)
     rows = [(1, 9, 1, 0, (1, 7, 0)), (1, 5, 1, 1, (1, 8, 0)), (1, 7, 1, 1, (1, 9, 0))]
     none = to_delta([], (BIGINT,) * 3)
     op.step([to_delta(rows, (BIGINT,) * 3), none], Clock(BEGINNING, 1))
@@ -204,7 +204,7 @@ def test_chosen_columns_and_nulls() -> None:
 
 
 def test_a_query_purged_leaves_nothing_to_delete() -> None:
-    op = Explicit(Side(Level.QUERY), Side(), ((0, 0),), None, False).build(Arena())
+    op = Explicit(Side(Lineage.QUERY), Side(), ((0, 0),), None, False).build(Arena())
     left = to_delta([(1, 9, 1, 0, (1, 7, 0)), (1, 9, 1, 1, (1, 8, 0))], (BIGINT,) * 3)
     right = to_delta([(1, 20, 1, 9, (1, 0, 0))], (BIGINT,) * 3)
     assert len(op.step([left, right], Clock(BEGINNING, 1))) == 2
@@ -215,7 +215,7 @@ def test_a_query_purged_leaves_nothing_to_delete() -> None:
 
 
 def test_a_purge_does_not_bring_back_what_has_left() -> None:
-    op = Explicit(Side(Level.QUERY), Side(), ((0, 0),), None, False).build(Arena())
+    op = Explicit(Side(Lineage.QUERY), Side(), ((0, 0),), None, False).build(Arena())
     left = to_delta([(1, 3, 1, 1, (1, 7, 0)), (1, 9, 1, 0, (1, 8, 0))], (BIGINT,) * 3)
     right = to_delta([(1, 20, 1, 9, (1, 0, 0))], (BIGINT,) * 3)
     assert len(op.step([left, right], Clock(BEGINNING, 5))) == 3

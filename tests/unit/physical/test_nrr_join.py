@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level
+from penstock.delta import BEGINNING, NEVER, Clock, Delta, Lineage
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
 from penstock.patterns.edge import Edge, Pattern
@@ -23,7 +23,7 @@ TABLE = Schema((Field("id", BIGINT), Field("name", STRING)))
 
 
 class Source(Operator):
-    def __init__(self, schema: Schema, level: Level, expiring: bool, negatives: bool) -> None:
+    def __init__(self, schema: Schema, level: Lineage, expiring: bool, negatives: bool) -> None:
         pattern = Pattern.STR if negatives else Pattern.WKS
         edge = Edge(schema, pattern, level, expiring, negatives, fifo=True, keyed=negatives)
         super().__init__((), edge, Arena().scope("x"))
@@ -144,9 +144,9 @@ def make_stream(rng, steps: int, per_step: int, tagged: bool, negatives: bool) -
 
 def build(arena: Arena, tagged: bool, negatives: bool, residual: bool) -> NrrJoinOp:
     ctx = Context(StringTable(arena.scope("strings")), {}, Failures())
-    level = Level.QUERY if tagged else Level.EPOCH
+    level = Lineage.QUERY if tagged else Lineage.EPOCH
     stream = Source(STREAM, level, True, negatives)
-    table = Source(TABLE, Level.EPOCH, False, True)
+    table = Source(TABLE, Lineage.EPOCH, False, True)
     given = Residual() if residual else None
     return NrrJoinOp(stream, table, ((0, 0),), given, ctx, arena.scope("nrr"))
 
@@ -195,7 +195,7 @@ def test_edge_is_that_of_the_stream() -> None:
     plain = build(Arena(), True, False, False)
     assert plain.edge.pattern is Pattern.WKS
     assert plain.edge.fifo
-    assert plain.edge.level == Level.QUERY
+    assert plain.edge.lineage == Lineage.QUERY
     assert plain.edge.schema.names == ("k", "v", "id", "name")
     strict = build(Arena(), False, True, False)
     assert strict.edge.pattern is Pattern.STR

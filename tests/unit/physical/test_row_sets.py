@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.changes import Changes, concat_changes
-from penstock.delta import Clock, Delta, Level, Sets, start_offsets
+from penstock.delta import Clock, Delta, Lineage, Sets, start_offsets
 from penstock.kernels.changes import (
     DELETE,
     INSERT,
@@ -122,7 +122,7 @@ class Leaf(Operator):
     """Gives what it is told."""
 
 
-EDGE = Edge(Schema((Field("a", BIGINT),)), Pattern.STR, Level.SET, False, True, keyed=True)
+EDGE = Edge(Schema((Field("a", BIGINT),)), Pattern.STR, Lineage.SET, False, True, keyed=True)
 
 
 @pytest.mark.parametrize("seed", range(40))

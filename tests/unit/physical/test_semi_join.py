@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stream, to_delta
 
-from penstock.delta import NEVER, Clock, Level
+from penstock.delta import NEVER, Clock, Lineage
 from penstock.expressions.context import Context
 from penstock.patterns.edge import Pattern
 from penstock.physical.semi_join import SemiJoinOp
@@ -27,7 +27,7 @@ def make(
     table: bool = False,
 ) -> SemiJoinOp:
     left = Stub(edge(shapes[0], 2))
-    right = Stub(edge(shapes[1], 2, Level.EPOCH if table else Level.COHORT))
+    right = Stub(edge(shapes[1], 2, Lineage.EPOCH if table else Lineage.COHORT))
     scope = arena.scope("s")
     return SemiJoinOp(left, right, keys, anti, CTX, scope, emit, null_safe, table)  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.delta import BEGINNING, NEVER, Clock, Delta, Level
+from penstock.delta import BEGINNING, NEVER, Clock, Delta, Lineage
 from penstock.eddy.flows import Flows
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
@@ -81,7 +81,7 @@ class Both:
 
     def failing(self, ctx: Context) -> set[int]:
         """The queries that see a row on which the residual failed."""
-        since, live = self.queries.since(Level.EPOCH), self.queries.live(Level.QUERY)
+        since, live = self.queries.since(Lineage.EPOCH), self.queries.live(Lineage.QUERY)
         epochs = [lin for _, lin, _ in ctx.failures.drain()]
         return {int(qid) for lin in epochs for qid in live[since[live] <= lin]}
 
@@ -90,8 +90,8 @@ class Both:
             found, expected = _sorted(found), _sorted(expected)
         for name in ("rows", "ts", "exp", "sign"):
             assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
-        since = self.queries.since(Level.EPOCH)
-        for qid in self.queries.live(Level.QUERY):
+        since = self.queries.since(Lineage.EPOCH)
+        for qid in self.queries.live(Lineage.QUERY):
             seen = (found.lin >= since[qid]).tolist(), (expected.lin >= since[qid]).tolist()
             assert seen[0] == seen[1]
 
@@ -167,7 +167,7 @@ class World:
         )
         twin = JoinOp(
             left, right, equi, band, residual, self.twins, scope.scope("twin"),
-            lambda: queries.since(Level.EPOCH), False, False, columns, explicit,
+            lambda: queries.since(Lineage.EPOCH), False, False, columns, explicit,
         )  # fmt: skip
         self.joins.append(Both(shared, twin, queries, at_commit))
 

@@ -7,10 +7,10 @@ import pytest
 
 from penstock.delta import I64
 from penstock.expressions.context import Context, Failures
-from penstock.indexes.bitmap_index import CONJUNCT, AttributeFilter
+from penstock.indexes.bitmap_index import CONJUNCT, BitmapIndex
 from penstock.logical.expr import Call, Column, Expr, Literal, Param
 from penstock.predicates.clauses import clause_of, clauses_of
-from penstock.predicates.interval_sets import Pieces
+from penstock.predicates.interval_sets import IntervalSets
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
 from penstock.types import BIGINT, BOOLEAN, DOUBLE, STRING
@@ -33,7 +33,7 @@ def new_context() -> Context:
     return Context(StringTable(Arena().scope("strings")), {}, Failures())
 
 
-def pieces(condition: Expr, *params: int | None, ctx: Context | None = None) -> Pieces:
+def pieces(condition: Expr, *params: int | None, ctx: Context | None = None) -> IntervalSets:
     """What one query takes."""
     terms = clause_of(condition)
     assert terms is not None
@@ -43,7 +43,7 @@ def pieces(condition: Expr, *params: int | None, ctx: Context | None = None) -> 
     return term.pieces(row, ctx or new_context())
 
 
-def intervals(found: Pieces) -> list[tuple[int, int]]:
+def intervals(found: IntervalSets) -> list[tuple[int, int]]:
     return list(zip(found.lows.tolist(), found.highs.tolist(), strict=True))
 
 
@@ -135,7 +135,7 @@ def test_clauses() -> None:
     assert [clause_of(c) is None for c in clauses_of(mixed)] == [False, True]
 
 
-def bits_of(filter_: AttributeFilter, *values: int | None) -> list[list[int]]:
+def bits_of(filter_: BitmapIndex, *values: int | None) -> list[list[int]]:
     """The slots that take each value."""
     null = np.array([v is None for v in values])
     bits = np.full((len(values), filter_.words), 2**64 - 1, np.uint64)
@@ -146,7 +146,7 @@ def bits_of(filter_: AttributeFilter, *values: int | None) -> list[list[int]]:
     ]
 
 
-def add(filter_: AttributeFilter, condition: Expr, slots: list[int], params: list[int]) -> None:
+def add(filter_: BitmapIndex, condition: Expr, slots: list[int], params: list[int]) -> None:
     (term,) = clause_of(condition) or ()
     rows: I64 = np.array([[0, p] for p in params])
     conjuncts = np.full(len(slots), CONJUNCT)
@@ -155,7 +155,7 @@ def add(filter_: AttributeFilter, condition: Expr, slots: list[int], params: lis
 
 @pytest.mark.parametrize("far", [0, 2**40])
 def test_slots_ask_twice_leave_and_come_again(far: int) -> None:
-    filter_ = AttributeFilter(1)
+    filter_ = BitmapIndex(1)
     add(filter_, call("ge", A, P), [3, 3, 5], [far, far + 2, -far])
     add(filter_, call("le", A, P), [3], [far + 4])
     others = [s for s in range(64) if s not in (3, 5)]
@@ -179,7 +179,7 @@ def test_slots_ask_twice_leave_and_come_again(far: int) -> None:
 
 
 def test_regions_of_removed_queries_are_joined() -> None:
-    filter_ = AttributeFilter(64)
+    filter_ = BitmapIndex(64)
     slots = list(range(4000))
     add(filter_, call("eq", A, P), slots, [7 * s for s in slots])
     size, regions = filter_.nbytes, filter_.regions

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from penstock.delta import Level
+from penstock.delta import Lineage
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Arena
 
@@ -36,14 +36,14 @@ def _params(n: int) -> np.ndarray:  # type: ignore[type-arg]
 
 def _check(table: QueryTable, twin: Twin) -> None:
     live = sorted(twin.since)
-    assert table.live(Level.QUERY).tolist() == live
+    assert table.live(Lineage.QUERY).tolist() == live
     assert len(table) == len(live)
     assert table.only() == (live[0] if len(live) == 1 else -1)
-    assert [table.since(Level.QUERY)[q] for q in live] == [twin.since[q] for q in live]
-    cohorts = table.live(Level.COHORT)
-    assert sorted(table.since(Level.COHORT)[cohorts].tolist()) == sorted(set(twin.since.values()))
+    assert [table.since(Lineage.QUERY)[q] for q in live] == [twin.since[q] for q in live]
+    cohorts = table.live(Lineage.COHORT)
+    assert sorted(table.since(Lineage.COHORT)[cohorts].tolist()) == sorted(set(twin.since.values()))
     for q in live:
-        assert table.since(Level.COHORT)[table.cohort()[q]] == twin.since[q]
+        assert table.since(Lineage.COHORT)[table.cohort()[q]] == twin.since[q]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -71,7 +71,7 @@ def test_numbers_and_cohorts_under_churn(seed: int) -> None:
                 before = set(twin.since.values())
                 ended = before - {s for q, s in twin.since.items() if q not in gone}
                 found = table.drop(np.array([*gone, twin.used + 5]))
-                assert sorted(table.since(Level.COHORT)[found].tolist()) == sorted(ended)
+                assert sorted(table.since(Lineage.COHORT)[found].tolist()) == sorted(ended)
                 for q in gone:
                     del twin.since[q]
                 if how == "leave":
@@ -93,6 +93,6 @@ def test_newcomers_that_live_on() -> None:
     table.drop(np.array([1]))
     table.add(_params(1), 2)  # takes number 1 again, in the same step
     table.drop(np.array([3]))
-    assert table.alive(Level.QUERY, table.newcomers).tolist() == [0, 1, 2]
+    assert table.alive(Lineage.QUERY, table.newcomers).tolist() == [0, 1, 2]
     table.drop(np.array([0, 2]))
-    assert table.since(Level.COHORT)[table.alive(Level.COHORT, table.new_cohorts)] == [2]
+    assert table.since(Lineage.COHORT)[table.alive(Lineage.COHORT, table.new_cohorts)] == [2]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.delta import Level
+from penstock.delta import Lineage
 from penstock.shards.entries import Deploy
 from penstock.shards.intake import Given, Intake, Moment, take_in
 from penstock.shards.prefilter import Clause, Prefilter, readers, wanted, with_constants
@@ -35,7 +35,7 @@ class Bench:
             template = self.session._engine.templates[deploy.key]
             for route in deploy.plan.routes:
                 for clause in readers(deploy, route.name):
-                    live = template.queries.live(Level.QUERY)
+                    live = template.queries.live(Lineage.QUERY)
                     strings = self.session._engine.strings
                     each = None
                     if clause is not None:

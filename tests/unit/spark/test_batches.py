@@ -10,7 +10,7 @@ import pytest
 
 from penstock.engine import blocks as b
 from penstock.shards.intake import Intake
-from penstock.shards.job import Batch
+from penstock.shards.job import JobBatch
 from penstock.spark.job import SparkJob
 from penstock.spark.sources import Source
 
@@ -32,7 +32,7 @@ def fail_once(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_batch_that_cannot_be_noted_is_noted_when_it_comes_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    delivered: list[Batch] = []
+    delivered: list[JobBatch] = []
     intake = cast(Intake, "how its rows are taken in")
     job: Any = SparkJob(
         cast(Any, SimpleNamespace()), delivered.append, shards=1, checkpoint=tmp_path,

@@ -7,20 +7,20 @@ import numpy as np
 from penstock.delta import I8, I64, Bool, Delta
 
 
-def partners(sign: I8) -> I64:
+def other_half(sign: I8) -> I64:
     """Position of the other half of each row's pair; the row itself for plain rows."""
     here = np.arange(sign.shape[0])
     return here - np.where(np.abs(sign) == 2, sign // 2, 0)
 
 
-def keep_rows(delta: Delta, keep: Bool) -> Delta:
+def select_rows(delta: Delta, keep: Bool) -> Delta:
     """The rows of `keep`; halves of broken pairs become plain ±1."""
     if keep.all():
         return delta
     kept = delta.take(keep)
     if not (np.abs(kept.sign) == 2).any():
         return kept
-    lone = (np.abs(delta.sign) == 2) & ~keep[partners(delta.sign)]
+    lone = (np.abs(delta.sign) == 2) & ~keep[other_half(delta.sign)]
     return kept.with_(sign=np.where(lone, delta.sign // 2, delta.sign)[keep])
 
 
