@@ -18,7 +18,8 @@ import numpy as np
 import polars as pl
 
 from benchmarks.pipeline import Cost, Result, at_least, at_most, plain, take_turns, timed
-from penstock.delta import I64, Lineage
+from penstock.arrays import I64
+from penstock.delta import Lineage
 from penstock.indexes.template_index import TemplateIndex
 from penstock.kernels.match import EQ, GE, LE, match_queries
 from penstock.queries.query_table import QueryTable

@@ -22,7 +22,8 @@ import pyarrow as pa
 import penstock
 from benchmarks.cacq_workloads import create_stocks
 from benchmarks.pipeline import Cost, take_turns, timed, without_flows
-from penstock.delta import I64, Delta, merge
+from penstock.arrays import I64
+from penstock.delta import Delta, merge
 from penstock.engine.blocks import Block, Output
 from penstock.kernels.join import Events, gather_pairs, join_events
 from penstock.physical.join import JoinOp

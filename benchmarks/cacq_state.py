@@ -19,7 +19,8 @@ import pyarrow as pa
 
 import penstock
 from benchmarks.pipeline import SECOND, Result, at_most, plain, timed
-from penstock.delta import I64, NEVER, Delta
+from penstock.arrays import I64, NEVER
+from penstock.delta import Delta
 from penstock.kernels.rows import gather_rows
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.pipeline import Cost, Result, at_least, plain, take_turns, timed
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import compile_expr
 from penstock.indexes.template_index import TemplateIndex

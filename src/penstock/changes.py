@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.delta import I8, I64, Sets, concat_sets
+from penstock.arrays import I8, I64
+from penstock.delta import Sets, concat_sets
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,19 +22,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from penstock.arrays import I8, I64, Bool
 from penstock.frozen import record
-
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-I8 = NDArray[np.int8]
-Bool = NDArray[np.bool_]
-
-NEVER = np.iinfo(np.int64).max
-"""`exp` of a row that does not expire."""
-BEGINNING = np.iinfo(np.int64).min
-"""A clock before any event time."""
 
 
 class Lineage(enum.IntEnum):

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError, compile_expr
 from penstock.logical.expr import Call, Column, Expr, Literal, Param

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from oracle.check import check, compare
-from penstock.delta import I8, I64, Bool, Lineage
+from penstock.arrays import I8, I64, Bool
+from penstock.delta import Lineage
 from penstock.eddy import flow
 from penstock.indexes.template_index import TemplateIndex
 from penstock.indexes.template_predicates import TemplatePredicates

@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context
 from penstock.indexes.bitmap_index import CONJUNCT, BitmapIndex
 from penstock.indexes.call_index import CallIndex

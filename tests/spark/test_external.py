@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock import types as t
-from penstock.delta import BEGINNING
+from penstock.arrays import BEGINNING
 from penstock.engine import blocks as b
 from penstock.engine.admission import admit
 from penstock.errors import DataError

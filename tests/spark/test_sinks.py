@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from penstock import types as t
+from penstock.arrays import BEGINNING
 from penstock.changes import Changes
-from penstock.delta import BEGINNING, Sets
+from penstock.delta import Sets
 from penstock.errors import DataError, NameError_, PenstockError
 from penstock.schema import Field, Schema
 from penstock.session.changelog import Changelog

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.eddy.lineage_batch import LineageBatch
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError

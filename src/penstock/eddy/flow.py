@@ -15,7 +15,8 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER, Lineage
+from penstock.arrays import BEGINNING, I64, NEVER
+from penstock.delta import Lineage
 from penstock.eddy.eddy import Routing
 from penstock.eddy.lineage_batch import Entrants, LineageBatch
 from penstock.eddy.lineage_group import MOST_SLOTS, LineageGroup

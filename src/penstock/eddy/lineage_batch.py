@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import gather_columns, gather_key
 from penstock.stems.log_view import LogView

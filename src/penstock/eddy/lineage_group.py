@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64, NEVER
+from penstock.arrays import I64, NEVER
 from penstock.eddy.eddy import Eddy, Routing
 from penstock.eddy.filter_steps import CallStep, FilterStep, TestStep
 from penstock.eddy.lineage_batch import Entrants, LineageBatch

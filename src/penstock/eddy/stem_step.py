@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.eddy.lineage_batch import LineageBatch
 from penstock.errors import PlanError
 from penstock.optimizer.span import AliasColumn, Span, SpanBand

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.eddy.lineage_batch import LineageBatch
 from penstock.eddy.lineage_group import LineageGroup
 from penstock.expressions.condition import verdict

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import BEGINNING, I64, Bool
+from penstock.arrays import BEGINNING, I64, Bool
 from penstock.engine.encodings import decoded, widened
 from penstock.engine.reasons import Reasons, note_unfit
 from penstock.errors import DataError

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.arrays import I64
 from penstock.changes import Changes
-from penstock.delta import I64, Delta, Emission
+from penstock.delta import Delta, Emission
 from penstock.eddy.eddy import Routing
 from penstock.frozen import record
 from penstock.logical.nodes import Node

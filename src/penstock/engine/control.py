@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
 from penstock.engine.build import build, outline

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from penstock.arrays import BEGINNING, I64, NEVER
 from penstock.changes import Changes
-from penstock.delta import BEGINNING, I64, NEVER, Lineage
+from penstock.delta import Lineage
 from penstock.eddy.eddy import Routing
 from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.delta import Bool
+from penstock.arrays import Bool
 from penstock.schema import Field
 from penstock.types import Kind
 

@@ -8,8 +8,9 @@ from typing import cast
 
 import numpy as np
 
+from penstock.arrays import BEGINNING, I64
 from penstock.changes import Changes
-from penstock.delta import BEGINNING, I64, Clock, Delta, Lineage
+from penstock.delta import Clock, Delta, Lineage
 from penstock.expressions.hidden import Totals
 from penstock.kernels.changes import DELETE
 from penstock.optimizer.distribution import Send

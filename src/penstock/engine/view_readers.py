@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from penstock.arrays import BEGINNING, I64
 from penstock.changes import Changes
-from penstock.delta import BEGINNING, I64
 from penstock.engine.template import Template
 from penstock.kernels.changes import INSERT
 from penstock.logical.nodes import ViewScan

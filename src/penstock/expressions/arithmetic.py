@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions import numbers as exact
 from penstock.expressions.numbers import Checked
 from penstock.expressions.vec import Vec, either, strict

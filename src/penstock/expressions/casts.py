@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import Bool
+from penstock.arrays import Bool
 from penstock.expressions import numbers as exact
 from penstock.expressions.arithmetic import DAY_US, bounded, coerce
 from penstock.expressions.guard import attempt

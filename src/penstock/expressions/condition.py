@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import Compiled, EvaluationError, Frame, compile_expr
 from penstock.expressions.hidden import Hidden

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.delta import I64, Lineage
+from penstock.arrays import I64
+from penstock.delta import Lineage
 from penstock.expressions.hidden import Totals
 from penstock.logical.udf import Udf
 from penstock.state.strings import StringTable

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.errors import PlanError
 from penstock.expressions.arithmetic import ARITHMETIC
 from penstock.expressions.casts import cast, try_cast

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import Bool
+from penstock.arrays import Bool
 from penstock.types import SqlType, arrow_type
 
 

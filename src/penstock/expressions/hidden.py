@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.delta import I8, I64, Bool
+from penstock.arrays import I8, I64, Bool
 from penstock.logical.failing import OR_NULL
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow.compute as pc
 
-from penstock.delta import Bool
+from penstock.arrays import Bool
 from penstock.expressions.arithmetic import coerce
 from penstock.expressions.vec import (
     Vec,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.errors import TypeError_
 from penstock.expressions.arithmetic import DAY_US, coerce
 from penstock.expressions.vec import Vec, strict

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions.vec import Vec, either, fit, length_of, strict
 from penstock.kernels.text import copy_ranges, count_chars, cut_chars, find_text
 from penstock.state.strings import utf8_array, utf8_buffers

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import Bool
+from penstock.arrays import Bool
 from penstock.expressions.arithmetic import coerce
 from penstock.expressions.guard import WrongResult, by_halves
 from penstock.expressions.vec import Vec, errors_of, from_arrow

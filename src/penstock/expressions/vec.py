@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.state.convert import F64, Native, canonical, column_array, fill_column, native_array
 from penstock.state.strings import StringTable
 from penstock.types import Kind, SqlType, arrow_type

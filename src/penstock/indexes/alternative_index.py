@@ -10,7 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from penstock.delta import I64, Lineage
+from penstock.arrays import I64
+from penstock.delta import Lineage
 from penstock.indexes.cluster_index import ClusterIndex
 from penstock.indexes.entries import Disjunct
 from penstock.kernels.grouped_filter import list_queries

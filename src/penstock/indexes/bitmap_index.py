@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I32, I64, Bool
+from penstock.arrays import I32, I64, Bool
 from penstock.kernels.attribute_filter import add_bits, cut_regions, find_places, keep_bits, paint
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import full

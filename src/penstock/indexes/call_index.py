@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I32, I64
+from penstock.arrays import I32, I64
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError, compile_expr
 from penstock.expressions.hidden import Hid, Hidden

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I32, I64, Bool
+from penstock.arrays import I32, I64, Bool
 from penstock.indexes.entries import Disjunct
 from penstock.kernels.grouped_filter import append_rows, sort_rows
 from penstock.kernels.grouped_filter_build import BLOCK, Part, build_part

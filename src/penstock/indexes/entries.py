@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context
 from penstock.kernels.match import GE, GT, LE, LT
 from penstock.predicates.alternatives import takes_null, takes_points, width_of

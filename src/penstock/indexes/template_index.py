@@ -16,7 +16,8 @@ from weakref import ref
 
 import numpy as np
 
-from penstock.delta import I8, I64, Bool, Lineage, Sets
+from penstock.arrays import I8, I64, Bool
+from penstock.delta import Lineage, Sets
 from penstock.expressions.context import Context
 from penstock.indexes.alternative_index import AlternativeIndex, Method, Queries
 from penstock.indexes.entries import Disjunct

@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.indexes.entries import fits
 from penstock.logical.expr import COMPARISONS, Call, Expr, Param, conjunction, params_of
 from penstock.predicates.alternatives import (

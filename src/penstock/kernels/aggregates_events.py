@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import AHEAD, prefetch
 

@@ -7,7 +7,7 @@ Numbers are kept as keys of the wanted order; `flip` turns it round, so that min
 
 from __future__ import annotations
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.aggregates_events import GROUP, VALID, AggSlots, Events, ask_group, show_null
 from penstock.kernels.deque import FRONT, TOP, ask_neighbour, ask_node, leave, push, push_string
 from penstock.kernels.jit import inlined, kernel

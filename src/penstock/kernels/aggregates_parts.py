@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.aggregates_events import (
     EVENT,
     GROUP,

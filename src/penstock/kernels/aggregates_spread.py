@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.aggregates_events import (
     AT_EVENT,
     AT_TOUCH,

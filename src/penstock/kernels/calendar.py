@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 
 COUNT, BLOCKS, FREE, SHIFT, DAY, TUNED = 0, 1, 2, 3, 4, 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I32, I64
+from penstock.arrays import I32, I64
 from penstock.kernels.grouped_filter_bits import U64, lowest_bit
 from penstock.kernels.jit import kernel
 

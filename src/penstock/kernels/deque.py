@@ -8,7 +8,7 @@ A deque is three words of its group's state row; an empty one has the front 0.
 
 from __future__ import annotations
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import prefetch
 from penstock.kernels.strings import U8, compare_strings

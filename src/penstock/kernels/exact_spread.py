@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.exact_sums import PAIR_BITS, clear_sums, is_wide, narrow, widen
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.sums import product_error, put_float, sum_error, to_float

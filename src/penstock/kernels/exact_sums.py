@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.sums import put_float, sum_error, to_float
 from penstock.kernels.wides import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I8, I64, NEVER
+from penstock.arrays import I8, I64, NEVER
 from penstock.kernels.aggregates_events import (
     ARGS,
     GROUP,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I8, I64, Sets
+from penstock.arrays import I8, I64
+from penstock.delta import Sets
 from penstock.kernels.grouped_filter_bits import U64, lowest_bit
 from penstock.kernels.grouped_filter_rank import Ranked, rank_rows
 from penstock.kernels.grouped_filter_scan import Intervals, fill_matrix, tile_of

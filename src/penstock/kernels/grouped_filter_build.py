@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.delta import I32, I64
+from penstock.arrays import I32, I64
 from penstock.kernels.jit import inlined, kernel
 
 BLOCK = 64

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.delta import I32, I64
+from penstock.arrays import I32, I64
 from penstock.kernels.grouped_filter_build import BLOCK, Part, has_key, hashed
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import AHEAD, prefetch

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.delta import I32, I64
+from penstock.arrays import I32, I64
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.jit import inlined, kernel
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.delta import I8, I64
+from penstock.arrays import I8, I64
 from penstock.kernels.jit import kernel
 
 I32 = NDArray[np.int32]

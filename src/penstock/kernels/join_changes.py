@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.delta import I8, I64
+from penstock.arrays import I8, I64
 from penstock.kernels.jit import kernel
 from penstock.kernels.join import (
     COLUMNS,

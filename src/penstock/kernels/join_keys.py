@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.kernels.jit import kernel
 from penstock.kernels.join import partner_range
 

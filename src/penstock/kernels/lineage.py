@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.kernels.grouped_filter_bits import U64, lowest_bit, popcount
 from penstock.kernels.jit import inlined, kernel
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I8, I64
+from penstock.arrays import I8, I64
 from penstock.kernels.jit import kernel
 
 EQ, NE, LT, LE, GT, GE = range(6)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, NEVER
+from penstock.arrays import I64, NEVER
 from penstock.kernels.jit import kernel
 from penstock.kernels.set_op import (
     BLOCK,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.jit import kernel
 
 U8 = NDArray[np.uint8]

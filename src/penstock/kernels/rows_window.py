@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.jit import kernel
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, NEVER
+from penstock.arrays import I64, NEVER
 from penstock.kernels.jit import kernel
 from penstock.kernels.prefix import COUNT, MARK, SHOWN, apply_left, flush, resize, warm_rows
 from penstock.kernels.set_op import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, NEVER
+from penstock.arrays import I64, NEVER
 from penstock.kernels.jit import kernel
 
 EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = 0, 1, 2, 3

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I8, I32, I64
+from penstock.arrays import I8, I32, I64
 from penstock.kernels.jit import kernel
 from penstock.kernels.rows import hash_key
 from penstock.kernels.strings import U8

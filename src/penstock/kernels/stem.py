@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I32, I64, Bool
+from penstock.arrays import I32, I64, Bool
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import prefetch
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.jit import kernel
 from penstock.kernels.strings import U8, copy_bytes, same_bytes
 

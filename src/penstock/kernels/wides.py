@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.jit import kernel
 
 USED, FREE = 1, 2

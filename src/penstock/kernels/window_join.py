@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.delta import I8, I64, NEVER, Bool
+from penstock.arrays import I8, I64, NEVER, Bool
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.join import FLOAT_BAND, I32, Test, partner_range, take
 from penstock.kernels.memory import AHEAD, prefetch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.delta import NEVER
+from penstock.arrays import NEVER
 from penstock.logical.expr import Param
 from penstock.logical.nodes import Now, Range, Scan, Unbounded
 

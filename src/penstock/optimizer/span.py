@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 
 AliasColumn = tuple[int, int]
 """An alias and a column of its stream."""

@@ -12,7 +12,8 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I64, Lineage
+from penstock.arrays import I64
+from penstock.delta import Lineage
 from penstock.expressions.context import Context
 from penstock.kernels import aggregates_order as order
 from penstock.kernels import aggregates_parts as parts

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.errors import PlanError
 from penstock.kernels import aggregates_order as order
 from penstock.kernels import aggregates_spread as spread

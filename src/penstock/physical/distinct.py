@@ -12,7 +12,8 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I64, NEVER, Clock, Delta
+from penstock.arrays import I64, NEVER
+from penstock.delta import Clock, Delta
 from penstock.errors import PlanError
 from penstock.expressions.context import Context
 from penstock.kernels import distinct as star

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.patterns.edge import Edge
 from penstock.state.arena import Scope
 from penstock.state.calendar import Calendar

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.delta import I64, Bool, Clock, Delta
+from penstock.arrays import I64, Bool
+from penstock.delta import Clock, Delta
 from penstock.expressions.condition import Condition
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError

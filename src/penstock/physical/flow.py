@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64, NEVER, Clock, Delta, Lineage, merge
+from penstock.arrays import I64, NEVER
+from penstock.delta import Clock, Delta, Lineage, merge
 from penstock.eddy.flow import Flow, FlowTemplate, Matches
 from penstock.kernels.lineage import join_rows
 from penstock.kernels.rows import select_columns

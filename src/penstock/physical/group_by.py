@@ -13,7 +13,8 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I8, I64, NEVER, Bool, Clock, Delta
+from penstock.arrays import BEGINNING, I8, I64, NEVER, Bool
+from penstock.delta import Clock, Delta
 from penstock.expressions.context import Context
 from penstock.kernels import aggregates_events as e
 from penstock.kernels import group_by as k

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Lineage
+from penstock.arrays import BEGINNING, I64, NEVER
+from penstock.delta import Clock, Delta, Lineage
 from penstock.kernels.join import (
     COLUMNS,
     LEFT_TAGGED,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, Bool, Delta
+from penstock.arrays import I64, Bool
+from penstock.delta import Delta
 from penstock.kernels.join import FLOAT_BAND, INT_BAND, Test
 from penstock.kernels.join_keys import (
     equi_keys,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, Bool, Clock, Delta
+from penstock.arrays import I64, Bool
+from penstock.delta import Clock, Delta
 from penstock.kernels.changes import view_words
 from penstock.physical.expiry import ExpiryStore, choose
 from penstock.physical.operator import Operator, StringColumns

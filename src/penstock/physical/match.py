@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from penstock.delta import I8, I64, Bool, Clock, Delta, Lineage, Sets, merge, start_offsets
+from penstock.arrays import I8, I64, Bool
+from penstock.delta import Clock, Delta, Lineage, Sets, merge, start_offsets
 from penstock.expressions.condition import Condition
 from penstock.expressions.evaluate import EvaluationError
 from penstock.expressions.hidden import Hidden, Totals

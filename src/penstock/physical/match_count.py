@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from penstock.delta import I64, NEVER, Clock, Delta, Lineage
+from penstock.arrays import I64, NEVER
+from penstock.delta import Clock, Delta, Lineage
 from penstock.logical.expr import Agg, Expr
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.expiry import choose

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from penstock.delta import I64, Clock, Delta
+from penstock.arrays import I64
+from penstock.delta import Clock, Delta
 from penstock.kernels.join import (
     COLUMNS,
     LEFT_TAGGED,

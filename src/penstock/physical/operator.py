@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.delta import I64, Clock, Delta
+from penstock.arrays import I64
+from penstock.delta import Clock, Delta
 from penstock.errors import PlanError
 from penstock.patterns.edge import Edge
 from penstock.state.arena import Scope

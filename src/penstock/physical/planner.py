@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import UnionType
 
-from penstock.delta import I64, Lineage
+from penstock.arrays import I64
+from penstock.delta import Lineage
 from penstock.eddy.flows import Flows
 from penstock.errors import PlanError, UnsupportedError
 from penstock.expressions.condition import Condition

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.delta import I64, Clock, Delta
+from penstock.arrays import I64
+from penstock.delta import Clock, Delta
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError, compile_expr, evaluate_rows
 from penstock.expressions.hidden import Hidden, Totals

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I8, I64, Bool, Delta
+from penstock.arrays import I8, I64, Bool
+from penstock.delta import Delta
 
 
 def other_half(sign: I8) -> I64:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64, Delta, Lineage
+from penstock.arrays import I64
+from penstock.delta import Delta, Lineage
 from penstock.expressions.hidden import Hidden
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.arrays import I64, Bool
 from penstock.changes import Changes, concat_changes
-from penstock.delta import I64, Bool, Sets, start_offsets
+from penstock.delta import Sets, start_offsets
 from penstock.kernels.changes import (
     POSTIMAGE,
     PREIMAGE,

@@ -11,7 +11,8 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta
+from penstock.arrays import BEGINNING, I64, NEVER
+from penstock.delta import Clock, Delta
 from penstock.kernels.rows import gather_rows, key_rows, scatter_rows
 from penstock.kernels.rows_window import displace_rows
 from penstock.logical.nodes import Rows

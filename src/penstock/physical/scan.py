@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER, Clock, Delta, Lineage
+from penstock.arrays import BEGINNING, I64, NEVER
+from penstock.delta import Clock, Delta, Lineage
 from penstock.logical.expr import Param
 from penstock.logical.nodes import Now, Range, Scan
 from penstock.logical.windows import window_length

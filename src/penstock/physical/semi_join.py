@@ -13,7 +13,8 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I64, Clock, Delta
+from penstock.arrays import I64
+from penstock.delta import Clock, Delta
 from penstock.expressions.context import Context
 from penstock.kernels import prefix
 from penstock.kernels import semi_join as kernels

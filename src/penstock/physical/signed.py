@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64, NEVER, Clock, Delta
+from penstock.arrays import I64, NEVER
+from penstock.delta import Clock, Delta
 from penstock.kernels.rows import gather_rows, key_rows
 from penstock.patterns.edge import Edge
 from penstock.physical.expiry import choose, is_due

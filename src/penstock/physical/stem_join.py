@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER, Bool, Clock, Delta, Lineage
+from penstock.arrays import BEGINNING, I64, NEVER, Bool
+from penstock.delta import Clock, Delta, Lineage
 from penstock.kernels.window_join import Pairs, gather_sides
 from penstock.logical.nodes import Join, JoinKind, Range, Scan
 from penstock.logical.windows import window_length

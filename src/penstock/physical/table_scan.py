@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, NEVER, Clock, Delta, Lineage
+from penstock.arrays import I64, NEVER
+from penstock.delta import Clock, Delta, Lineage
 from penstock.kernels.rows import select_columns
 from penstock.logical.nodes import TableScan
 from penstock.patterns.edge import Edge, Pattern

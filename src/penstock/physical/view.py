@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.arrays import I64
 from penstock.changes import Changes
-from penstock.delta import I64, Clock, Delta, Lineage
+from penstock.delta import Clock, Delta, Lineage
 from penstock.kernels.changes import (
     kinds_of_signs,
     mend_pairs,

@@ -10,8 +10,9 @@ from typing import cast
 
 import numpy as np
 
+from penstock.arrays import I64, NEVER, Bool
 from penstock.changes import Changes
-from penstock.delta import I64, NEVER, Bool, Clock, Delta, Lineage
+from penstock.delta import Clock, Delta, Lineage
 from penstock.kernels.changes import INSERT, POSTIMAGE
 from penstock.logical.nodes import ViewScan
 from penstock.patterns.edge import Edge, Pattern

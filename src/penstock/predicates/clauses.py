@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import Compiled, compile_expr
 from penstock.expressions.hidden import Hidden

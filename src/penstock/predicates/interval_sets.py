@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context
 from penstock.logical.expr import Call, Expr, columns_of, params_of, walk
 from penstock.predicates.leaves import Leaf, fixed_leaf, is_logic, value_leaf

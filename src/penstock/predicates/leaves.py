@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError, Frame, compile_expr
 from penstock.expressions.vec import Vec, constant

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.kernels.match import EQ, GE, GT, LE, LT, NE
 
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max

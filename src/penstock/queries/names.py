@@ -11,7 +11,7 @@ from typing import overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import I64
+from penstock.arrays import I64
 
 _PREFIX = "q"
 

@@ -15,7 +15,8 @@ from weakref import ref
 
 import numpy as np
 
-from penstock.delta import I64, Lineage
+from penstock.arrays import I64
+from penstock.delta import Lineage
 from penstock.kernels.rows import gather_rows
 from penstock.state.arena import Scope
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.delta import I64, Bool, Emission
+from penstock.arrays import I64, Bool
+from penstock.delta import Emission
 from penstock.frozen import record
 from penstock.logical.nodes import Node
 from penstock.logical.windows import Length

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
 

@@ -14,8 +14,9 @@ from typing import cast
 
 import numpy as np
 
+from penstock.arrays import I64
 from penstock.changes import Changes
-from penstock.delta import I64, Sets, start_offsets
+from penstock.delta import Sets, start_offsets
 from penstock.kernels.subscribers import (
     link_queries,
     link_to_fresh,

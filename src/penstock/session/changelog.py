@@ -10,8 +10,9 @@ from weakref import WeakSet
 import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import BEGINNING, I64
 from penstock.changes import Changes
-from penstock.delta import BEGINNING, I64, Sets, concat_sets, start_offsets
+from penstock.delta import Sets, concat_sets, start_offsets
 from penstock.schema import Schema
 from penstock.shards.changes import CHANGE_TYPES, META, NAMES, name_lists
 from penstock.state.convert import to_arrow

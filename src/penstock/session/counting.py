@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.delta import BEGINNING
+from penstock.arrays import BEGINNING
 from penstock.shards import wire
 from penstock.shards.messages import Counts
 from penstock.spark.manifest import Mark

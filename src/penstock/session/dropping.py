@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.engine import blocks as b
 from penstock.errors import NameError_
 from penstock.kernels.changes import DELETE

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import I64, Emission, Lineage
+from penstock.arrays import I64
+from penstock.delta import Emission, Lineage
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template

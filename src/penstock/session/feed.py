@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.delta import BEGINNING
+from penstock.arrays import BEGINNING
 from penstock.engine import blocks as b
 from penstock.engine.admission import admit, merged
 from penstock.errors import DataError, PenstockError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64
+from penstock.arrays import BEGINNING, I64
 from penstock.engine import blocks as b
 from penstock.errors import HistoryError
 from penstock.queries.registry import QueryInfo

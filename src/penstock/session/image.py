@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import __version__
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.eddy.eddy import Routing
 from penstock.errors import StateError
 from penstock.queries.registry import Group

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.errors import PenstockError
 from penstock.expressions.hidden import Totals
 from penstock.session import delivery, progress

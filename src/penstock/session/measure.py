@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.engine.admission import QUARANTINE, Admitted
 from penstock.engine.engine import Engine
 from penstock.logical.nodes import Node

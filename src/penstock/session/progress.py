@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.delta import BEGINNING
+from penstock.arrays import BEGINNING
 from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
 from penstock.errors import PenstockError

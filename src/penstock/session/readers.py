@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import BEGINNING, I64, NEVER, Bool, Sets, start_offsets
+from penstock.arrays import BEGINNING, I64, NEVER, Bool
+from penstock.delta import Sets, start_offsets
 from penstock.errors import DataError
 from penstock.queries.names import Names
 from penstock.queries.registry import Group

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.engine.engine import Engine
 from penstock.errors import NameError_, PenstockError, QueryFailed, UnsupportedError
 from penstock.queries.registry import Group, QueryInfo, TemplateInfo

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I64, Emission
+from penstock.arrays import BEGINNING, I64
+from penstock.delta import Emission
 from penstock.engine import blocks as b
 from penstock.engine.admission import convert, read_stream
 from penstock.errors import DataError, NameError_, SqlSyntaxError

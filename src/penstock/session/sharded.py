@@ -17,7 +17,8 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64, Emission
+from penstock.arrays import I64
+from penstock.delta import Emission
 from penstock.eddy.eddy import Routing
 from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING
+from penstock.arrays import BEGINNING
 from penstock.errors import NameError_
 from penstock.expressions.hidden import Totals
 from penstock.queries.registry import Group

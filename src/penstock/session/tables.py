@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.engine.blocks import TableChange
 from penstock.engine.engine import Engine
 from penstock.errors import DataError, NameError_, Place, SqlSyntaxError

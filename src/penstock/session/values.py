@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.engine.admission import FARTHEST, convert
 from penstock.errors import PenstockError, TypeError_
 from penstock.logical.expr import Literal

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.delta import BEGINNING, EVERY_CHANGE, I64, Bool
+from penstock.arrays import BEGINNING, I64, Bool
+from penstock.delta import EVERY_CHANGE
 from penstock.logical.expr import Literal, Param
 from penstock.logical.nodes import Join, Node, Range, Rows, Scan, Unbounded, Windowed, walk
 from penstock.logical.windows import Length

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import BEGINNING, I32, I64, Sets
+from penstock.arrays import BEGINNING, I32, I64
+from penstock.delta import Sets
 from penstock.kernels.sets import list_texts, set_texts
 from penstock.kernels.strings import U8
 from penstock.state.strings import utf8_buffers

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.delta import I64, Emission
+from penstock.arrays import I64
+from penstock.delta import Emission
 from penstock.engine import blocks as b
 from penstock.frozen import record, shared
 from penstock.logical.nodes import Node

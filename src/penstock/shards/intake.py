@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.engine.admission import MALFORMED, Admitted, admit
 from penstock.optimizer.distribution import Route
 from penstock.schema import Schema

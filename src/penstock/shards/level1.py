@@ -8,7 +8,8 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I8, I64, Bool, Delta
+from penstock.arrays import I8, I64, Bool
+from penstock.delta import Delta
 from penstock.engine import blocks as b
 from penstock.optimizer.distribution import Route, Spread
 from penstock.patterns.edge import Edge

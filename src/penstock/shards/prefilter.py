@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.expressions.condition import Condition
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError

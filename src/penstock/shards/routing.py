@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.kernels import routing as k
 from penstock.optimizer.distribution import Spread
 from penstock.schema import Schema

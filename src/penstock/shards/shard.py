@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.arrays import I64
 from penstock.changes import Changes, concat_changes
-from penstock.delta import I64
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.errors import QueryFailed

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import I64
 from penstock.changes import Changes
-from penstock.delta import I64, Delta
+from penstock.delta import Delta
 from penstock.frozen import record
 from penstock.roomy import roomy
 from penstock.schema import Schema

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from penstock.delta import I64, Sets
+from penstock.arrays import I64
+from penstock.delta import Sets
 from penstock.schema import Schema
 from penstock.shards import wire
 from penstock.shards.changes import NAMES, block_table, name_lists, whose

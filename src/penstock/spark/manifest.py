@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from penstock.delta import BEGINNING
+from penstock.arrays import BEGINNING
 from penstock.shards.intake import Intake, Moment
 from penstock.shards.messages import Counts
 from penstock.state.sealed import damaged, read_sealed, staged

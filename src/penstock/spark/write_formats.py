@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from penstock.delta import BEGINNING
+from penstock.arrays import BEGINNING
 from penstock.errors import DataError, PenstockError
 from penstock.inprocess.sinks import Sink
 from penstock.spark.batch_files import MICROSECONDS, in_order

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I64, NEVER
+from penstock.arrays import I64, NEVER
 from penstock.kernels.calendar import (
     BLOCKS,
     COUNT,

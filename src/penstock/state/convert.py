@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.errors import DataError
 from penstock.schema import Schema
 from penstock.state.strings import StringTable, validity

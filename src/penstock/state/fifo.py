@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.state.arena import Scope
 
 _HEAD, _COUNT = 0, 1  # registers: place of the oldest entry, number of entries

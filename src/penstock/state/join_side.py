@@ -12,7 +12,8 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I8, I64, NEVER, Bool, Delta
+from penstock.arrays import BEGINNING, I8, I64, NEVER, Bool
+from penstock.delta import Delta
 from penstock.kernels.jit import kernel
 from penstock.kernels.join import (
     COLUMNS,

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.jit import kernel
 from penstock.kernels.memory import AHEAD, prefetch
 from penstock.kernels.rows import hash_key

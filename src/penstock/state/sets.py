@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.delta import I64, Bool, Sets
+from penstock.arrays import I64, Bool
+from penstock.delta import Sets
 from penstock.kernels.strings import U8
 from penstock.state.arena import Scope
 from penstock.state.strings import StringTable

@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64
+from penstock.arrays import BEGINNING, I64
 from penstock.schema import Schema
 from penstock.state.arena import Scope
 

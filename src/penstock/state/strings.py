@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.errors import StateError
 from penstock.kernels import strings as k
 from penstock.kernels.strings import U8

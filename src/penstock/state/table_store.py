@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.schema import Schema
 from penstock.state.arena import Scope
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels.lineage import positions_among
 from penstock.state.source_log import SourceLog
 

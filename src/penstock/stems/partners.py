@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import I64, NEVER
+from penstock.arrays import I64, NEVER
 from penstock.kernels.band_join import Bounds, Sorted, find_all, find_in_band
 from penstock.kernels.join import FLOAT_BAND, I32, Test
 from penstock.kernels.window_join import Hashed, Lined, Moves, Side, find_partners

@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from penstock.delta import I32, I64, Bool
+from penstock.arrays import I32, I64, Bool
 from penstock.kernels.stem import link_rows, merge_runs, search_runs, walk_chains
 from penstock.predicates.terms import ordered
 from penstock.state.arena import Scope

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import BEGINNING, I64, NEVER
+from penstock.arrays import BEGINNING, I64, NEVER
 from penstock.kernels.window_join import Pairs, Side, in_band, line_up, merge_pairs
 from penstock.logical.nodes import Band
 from penstock.state.source_log import SourceLog

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.delta import BEGINNING
+from penstock.arrays import BEGINNING
 from penstock.engine.admission import admit
 from penstock.errors import PenstockError
 from penstock.inprocess.files import FileFormat

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from penstock.delta import BEGINNING
+from penstock.arrays import BEGINNING
 from penstock.engine.admission import admit
 from penstock.errors import DataError
 from penstock.schema import Field, Schema

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import types as t
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.errors import PlanError
 from penstock.expressions import numbers
 from penstock.expressions.context import Context, Failures

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.delta import I64, Lineage
+from penstock.arrays import I64
+from penstock.delta import Lineage
 from penstock.eddy import flow
 from penstock.engine.blocks import AddQueries, DropQueries
 from penstock.indexes.template_index import TemplateIndex

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.expressions.context import Context, Failures
 from penstock.indexes.bitmap_index import CONJUNCT, BitmapIndex
 from penstock.indexes.call_index import CallIndex

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels import exact_spread, exact_sums, wides
 
 TINY, LARGEST = 5e-324, 1.7976931348623157e308

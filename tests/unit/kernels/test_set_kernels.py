@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import penstock.shards.changes as block_changes
-from penstock.delta import I8, Sets, concat_sets, start_offsets
+from penstock.arrays import I8
+from penstock.delta import Sets, concat_sets, start_offsets
 from penstock.kernels.sets import count_before, first_equal, split_pairs
 from penstock.shards.changes import NAMES, name_lists
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.kernels import sums
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

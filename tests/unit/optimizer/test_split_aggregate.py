@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.delta import BEGINNING, NEVER, Clock, Delta, Lineage, merge
+from penstock.arrays import BEGINNING, NEVER
+from penstock.delta import Clock, Delta, Lineage, merge
 from penstock.expressions.context import Context, Failures
 from penstock.logical.expr import Agg, Column
 from penstock.logical.nodes import GroupBy, Node, Project, Range, Received, Scan

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.delta import NEVER, Clock, Delta, Lineage
+from penstock.arrays import NEVER
+from penstock.delta import Clock, Delta, Lineage
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator
 from penstock.schema import Field, Schema

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stream, to_delta
 
-from penstock.delta import NEVER, Clock
+from penstock.arrays import NEVER
+from penstock.delta import Clock
 from penstock.errors import PlanError
 from penstock.expressions.context import Context
 from penstock.patterns.edge import Pattern

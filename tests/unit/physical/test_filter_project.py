@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.delta import I64, NEVER, Clock, Delta, Lineage
+from penstock.arrays import I64, NEVER
+from penstock.delta import Clock, Delta, Lineage
 from penstock.errors import PlanError
 from penstock.expressions.context import Context, Failures
 from penstock.logical.expr import Call, Column, Expr, Literal, Param

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.delta import BEGINNING, NEVER, Clock, Delta, Lineage, concat
+from penstock.arrays import BEGINNING, NEVER
+from penstock.delta import Clock, Delta, Lineage, concat
 from penstock.errors import PlanError
 from penstock.expressions.context import Context, Failures
 from penstock.kernels.sums import NAN_BITS

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from penstock.delta import BEGINNING, NEVER, Clock, Delta, Lineage
+from penstock.arrays import BEGINNING, NEVER
+from penstock.delta import Clock, Delta, Lineage
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
 from penstock.logical.nodes import Band

@@ -10,7 +10,8 @@ import pytest
 from test_join import CONDITIONS, SINCE, Residual, Run, Side, Source, Twin, from_delta, to_delta
 from test_join import make_stream as plain_stream
 
-from penstock.delta import BEGINNING, NEVER, Clock, Lineage
+from penstock.arrays import BEGINNING, NEVER
+from penstock.delta import Clock, Lineage
 from penstock.expressions.context import Context, Failures
 from penstock.kernels.join import DISORDERED
 from penstock.physical.join import JoinOp

@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stream, to_delta
 
-from penstock.delta import NEVER, Clock, Lineage
+from penstock.arrays import NEVER
+from penstock.delta import Clock, Lineage
 from penstock.expressions.context import Context
 from penstock.patterns.edge import Pattern
 from penstock.physical.semi_join import SemiJoinOp

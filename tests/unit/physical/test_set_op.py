@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stream, to_delta
 
-from penstock.delta import NEVER, Clock
+from penstock.arrays import NEVER
+from penstock.delta import Clock
 from penstock.errors import PlanError
 from penstock.expressions.context import Context
 from penstock.logical.nodes import SetKind

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.queries.names import Names, number_of
 from penstock.queries.registry import Group, Registry
 

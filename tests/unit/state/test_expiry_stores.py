@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.delta import NEVER
+from penstock.arrays import NEVER
 from penstock.kernels.calendar import BLOCKS
 from penstock.state.arena import Arena
 from penstock.state.calendar import Calendar

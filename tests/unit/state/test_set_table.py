@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from penstock.delta import I64
+from penstock.arrays import I64
 from penstock.state.arena import Arena
 from penstock.state.sets import SetTable
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from penstock.delta import I64, Bool
+from penstock.arrays import I64, Bool
 from penstock.predicates.terms import ordered
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
