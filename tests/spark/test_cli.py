@@ -161,6 +161,6 @@ def test_a_source_that_cannot_be_read_is_told_without_a_trace(
     assert run_here("--available-now") == 1
     said = capsys.readouterr().err
     assert "PS-SRC-004" in said
-    assert "remedy: make the directory first" in said
+    assert "remedy: create the directory first" in said
     for trace in ("Traceback", "\tat ", "py4j", "SQLSTATE"):
         assert trace not in said

@@ -29,18 +29,18 @@ HELP = r"""Statements end with a semicolon and may span lines:
   SELECT … FROM view           the answer now, also with ORDER BY and LIMIT
   SHOW STREAMS | TABLES | QUERIES | SINKS, DESCRIBE name, EXPLAIN SELECT …, DROP …
   SHOW LATE stream | QUARANTINE stream     rows that were kept out, and why
-Commands are a line each, with or without \ before and ; behind:
-  watch NAME …                 show views as they change: redrawn until Ctrl-C while streams
-                               with FROM bring rows, else after each line; unwatch NAME ends it
+Each command is one line; a \ before it and a ; after it are optional:
+  watch NAME …                 show views as they change: until Ctrl-C while streams with
+                               FROM deliver rows, else after each line; unwatch NAME stops it
   view NAME                    the answer now
-  changes NAME                 what changed since last asked
+  changes NAME                 changes since the last call
   push STREAM {"k": 1, …}      push a row, or a JSON list of rows
-  advance STREAM TIME          event time of the stream has reached TIME (* is all streams)
+  advance STREAM TIME          move the stream's event time to TIME (* for all streams)
   feed STREAM=FILE [ROWS/S]    push a file (.parquet .csv .jsonl) while watched views show live
   stats                        rows and bytes of state
   help, quit                   also \?, exit, \q, Ctrl-D
-A stream's FROM is read from the first view, changes or watch on. Tab completes names and words;
-Ctrl-C drops the line."""
+The first view, changes or watch starts to read FROM sources. Tab completes names and words;
+Ctrl-C discards the line."""
 ROWS_SHOWN = 15
 QUIT = ("quit", "exit", "q")
 WORDS = ("push", "advance", "feed", "view", "changes", "watch", "unwatch", "stats", "help", *QUIT)
@@ -118,9 +118,9 @@ class Commands:
             rows = json.loads(text)
         except ValueError as error:
             raise PenstockError(
-                f"that is not JSON: {error}",
+                f"the row is not valid JSON: {error}",
                 code="PS-CLI-004",
-                remedy='push STREAM {"column": value, …}',
+                remedy='write push STREAM {"column": value, …}',
             ) from error
         before = self._kept_out(stream)
         self.session.push(stream, rows if isinstance(rows, list) else [rows])
@@ -143,7 +143,7 @@ class Commands:
             raise PenstockError(
                 "advance needs a stream and a time",
                 code="PS-CLI-004",
-                remedy="advance STREAM 2024-01-01 12:00:00, or advance * 100",
+                remedy="write advance STREAM 2024-01-01 12:00:00, or advance * 100",
             )
         time_ = int(when) if when.lstrip("-").isdigit() else when
         self.session.advance(None if stream == "*" else stream, time_)
@@ -243,7 +243,7 @@ def _named(command: str, name: str) -> str:
         raise PenstockError(
             f"{command} needs the name of a view or query",
             code="PS-CLI-004",
-            remedy=f"{command} NAME; SHOW QUERIES lists them",
+            remedy=f"write {command} NAME; SHOW QUERIES lists the names",
         )
     return name
 
@@ -256,5 +256,5 @@ def _rate(text: str) -> float:
         raise PenstockError(
             f"{text!r} is not a number of rows per second",
             code="PS-CLI-004",
-            remedy="feed STREAM=FILE 100",
+            remedy="write feed STREAM=FILE 100",
         ) from error

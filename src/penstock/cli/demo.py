@@ -33,7 +33,7 @@ from penstock.session.outline import runs_on
 if TYPE_CHECKING:
     from penstock.session import Session
 
-NEXT = """Look further:
+NEXT = """Next steps:
   penstock sql                 try it by hand (help inside)
   penstock run --help          your own script over your own files
   docs/getting-started.md      the Python interface, step by step"""

@@ -23,7 +23,7 @@ from penstock.sql.statements import (
 @click.argument("script")
 @click.option(
     "--shards", type=click.IntRange(1),
-    help="Also say where each plan runs on so many shards, as on Spark.",
+    help="Also show where each plan runs on N shards, as on Spark.",
 )  # fmt: skip
 def explain(script: str, shards: int | None) -> None:
     """Print the plan of every view and query in SCRIPT.

@@ -99,5 +99,5 @@ def _internal(error: Exception) -> PenstockError:
     return PenstockError(
         f"{type(error).__name__}: {error}",
         code="PS-INTERNAL",
-        remedy=f"this is a defect in Penstock; set {TRACE}=1 to see where, and please report it",
+        remedy=f"this is a bug in Penstock; set {TRACE}=1 for a traceback, and please report it",
     )

@@ -88,7 +88,7 @@ def open_writer(format: str, out: str | None, append: bool = False) -> Writer:
     if format == "parquet":
         if out is None:
             raise PenstockError(
-                "Parquet needs a place to go",
+                "Parquet output needs a directory",
                 code="PS-CLI-006",
                 remedy="add --out DIR",
             )

@@ -34,28 +34,32 @@ from penstock.session.feed import read_sources
 )  # fmt: skip
 @click.option(
     "--output", type=click.Choice(["view", "changes"]), default="view", show_default=True,
-    help="The answers when input has ended, or every change as it happens.",
+    help="Print the answers when the input ends, or every change as it happens.",
 )  # fmt: skip
 @click.option(
     "--format", "format_", type=click.Choice(["table", "json", "parquet"]), default="table",
-    show_default=True, help="Tables to read, JSON lines, or Parquet files.",
+    show_default=True, help="Print tables or JSON lines, or write Parquet files.",
 )  # fmt: skip
-@click.option("--out", metavar="PATH", help="Write there: a file, or for Parquet a directory.")
+@click.option(
+    "--out", metavar="PATH", help="Write the output to this file, or for Parquet to this directory."
+)
 @click.option(
     "--batch-rows", type=click.IntRange(1), default=10_000, show_default=True,
-    help="How many rows of --input are pushed at a time.",
+    help="Rows of --input in a batch.",
 )  # fmt: skip
-@click.option("--checkpoint", metavar="DIR", help="Keep everything here and continue from it.")
+@click.option(
+    "--checkpoint", metavar="DIR", help="Save all state in this directory, and continue from it."
+)
 @click.option(
     "--available-now", is_flag=True,
-    help="On Spark: end when all input is processed. In process it always ends then.",
+    help="On Spark: stop when all input is processed. In process, run always stops then.",
 )  # fmt: skip
 @runner_options("spark")
 @click.option(
     "--progress", metavar="PATH",
-    help="Append one line of JSON per batch: rows in and kept out, clocks, lag, state, seconds.",
+    help="Append a JSON line per batch: rows, rows kept out, clocks, lag, state, seconds.",
 )  # fmt: skip
-@click.option("--quiet", is_flag=True, help="No progress bar and no summary.")
+@click.option("--quiet", is_flag=True, help="Show no progress bar and no summary.")
 def run(
     script: str,
     inputs: tuple[str, ...],

@@ -20,17 +20,17 @@ def runner_options(default: str) -> Callable[[F], F]:
         click.option(
             "--runner", type=click.Choice(["spark", "inprocess"]), default=default,
             show_default=True,
-            help="On Spark, or the same engine in this process on one core, without Java.",
+            help="Run on Spark, or run the same engine in this process on one core, without Java.",
         ),
         click.option(
             "--master", metavar="URL",
-            help="Spark's master: local[2,4], spark://host:7077, …; all cores of this machine "
-            "unless given.",
+            help="Spark's master: local[2,4], spark://host:7077, …; by default all cores of this "
+            "machine.",
         ),
         click.option(
             "--shards", type=click.IntRange(1),
-            help="Into how many parts state and work are cut; fixed for the life of a "
-            "checkpoint. Unless given: on Spark as many as cores, in process one.",
+            help="Number of shards that state and work are split into; a checkpoint keeps "
+            "its number. By default one per core on Spark, and one in process.",
         ),
     )  # fmt: skip
 

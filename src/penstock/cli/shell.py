@@ -38,7 +38,9 @@ PROMPT, MORE = "penstock> ", "     ...> "
 
 
 @click.command()
-@click.option("--checkpoint", metavar="DIR", help="Keep streams, tables, queries and state here.")
+@click.option(
+    "--checkpoint", metavar="DIR", help="Save streams, tables, queries and state in this directory."
+)
 @runner_options("inprocess")
 def sql(checkpoint: str | None, runner: str, master: str | None, shards: int | None) -> None:
     """Type statements, push rows and watch views change.
@@ -123,7 +125,7 @@ class Shell:
         """Prompt for lines; an error is shown and the next line asked for."""
         words = partial(typed_words, self.session)
         editor = LineEditor(Completer(words, sorted(WORDS)))
-        self.console.print(f"penstock {penstock.__version__}; help for help, quit to leave")
+        self.console.print(f"penstock {penstock.__version__}; type help for help, quit to leave")
         gatherer = Gatherer()
         try:
             while self._take(editor, gatherer):
@@ -184,7 +186,7 @@ class Shell:
         if isinstance(result, Query):
             kind = "view" if isinstance(statement, CreateView) else "query"
             name = result.name
-            self.console.print(f"{kind} [bold]{name}[/] is standing; watch {name} shows it")
+            self.console.print(f"{kind} [bold]{name}[/] is registered; watch {name} shows it")
         elif isinstance(result, str):
             self.console.print(result, markup=False, highlight=False, soft_wrap=True)
         elif isinstance(result, pa.Table):

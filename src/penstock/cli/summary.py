@@ -45,7 +45,7 @@ class Summary:
             console.print(masked(text), style=style, highlight=False, soft_wrap=True, markup=False)
 
         if stopped:
-            say("stopped: rows that were not read are not in the answers")
+            say("stopped early: the answers do not include the rows that were not read")
         for stream, row in app.session.stats()["streams"].items():
             why = _reason(app, stream) if row["quarantined"] else ""
             say(f"{stream}: {plural(row['received'], 'row')}{_kept_out(row)}{why}{_paused(row)}")

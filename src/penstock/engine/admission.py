@@ -156,8 +156,8 @@ def read_stream(data: Any) -> pa.Table:
         return pa.RecordBatchReader.from_stream(data).read_all()
     except pa.ArrowException as error:
         raise DataError(
-            f"the rows of a {type(data).__name__} cannot be read: {error}",
-            remedy="pass columns and rows, as a DataFrame has them",
+            f"cannot read rows from this {type(data).__name__}: {error}",
+            remedy="pass an object with columns and rows, such as a DataFrame",
         ) from error
 
 
@@ -172,7 +172,9 @@ def _of_series(column: pd.Series[Any]) -> Any:
 def _check_names(names: list[str], schema: Schema) -> None:
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
-        raise DataError(f"column {twice[0]} comes twice", code="PS-DATA-002", remedy="give it once")
+        raise DataError(
+            f"column {twice[0]} is given twice", code="PS-DATA-002", remedy="remove one of them"
+        )
     unknown = [n for n in names if n not in schema.names and n != MALFORMED]
     if unknown:
         raise DataError(

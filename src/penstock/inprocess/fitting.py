@@ -54,7 +54,7 @@ def check_columns(path: str, found: pa.Schema, schema: Schema, stream: str) -> N
                 f"stream {stream} declares {field.name} {field.type}, but in {path} it is "
                 f"{theirs.type}",
                 code="PS-SRC-006",
-                remedy=f"declare {field.name} with a type that its values have",
+                remedy=f"declare {field.name} with the type of its values",
             )
 
 

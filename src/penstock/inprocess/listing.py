@@ -49,7 +49,7 @@ class Listing:
             if options.get(name, "off").lower() != "off":
                 raise DataError(
                     f"{what}: option {name} needs Spark's reader", code=CODE,
-                    remedy="run it on Spark, or leave it out: files stay where they are",
+                    remedy="run on Spark, or remove the option: files are left in place",
                 )  # fmt: skip
         files, size = options.get("maxfilespertrigger"), options.get("maxbytespertrigger")
         return Listing(

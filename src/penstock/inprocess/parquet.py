@@ -69,7 +69,7 @@ def unreadable(path: str, kind: str, error: Exception) -> DataError:
     return DataError(
         f"{path} cannot be read as {kind}: {error}".replace("\n", " "),
         code="PS-SRC-005",
-        remedy="repair the file, put it back or take it away; it is then read again",
+        remedy="repair, restore or remove the file; Penstock then tries again",
     )
 
 

@@ -57,14 +57,14 @@ def open_sink(format: str, options: Mapping[str, str], name: str, writer: str = 
         raise DataError(
             f"unknown sink format {format!r}",
             code="PS-SINK-001",
-            remedy=f"one of {', '.join(FORMATS)}",
+            remedy=f"use one of {', '.join(FORMATS)}",
         )
     allowed = {"rows"} if kind == "console" else {"path", "mode"}
     if unknown := sorted(set(given) - allowed):
         raise DataError(
             f"unknown option {unknown[0]!r} for sink {name}",
             code="PS-SINK-002",
-            remedy=f"options of {kind}: {', '.join(sorted(allowed))}",
+            remedy=f"the options of {kind} are {', '.join(sorted(allowed))}",
         )
     if kind == "console":
         return _console(name, given.get("rows", "20"))
@@ -89,7 +89,7 @@ def _directory(kind: str, options: Mapping[str, str], name: str, writer: str) ->
         raise DataError(
             f"mode {mode!r} of sink {name} is unknown",
             code="PS-SINK-002",
-            remedy="one of append, overwrite, error",
+            remedy="use append, overwrite or error",
         )
     try:
         os.makedirs(path, exist_ok=True)
@@ -134,7 +134,7 @@ class _DirectorySink:
             raise DataError(
                 f"cannot write {final}: {error}",
                 code="PS-SINK-003",
-                remedy="make room, or make the directory writable: the changes wait, and are "
+                remedy="free disk space, or make the directory writable; the changes wait and are "
                 "written with the next batch, flush() or close()",
             ) from error
 

@@ -101,10 +101,10 @@ def format_of(path: str) -> str:
         if part in _EXTENSIONS:
             return _EXTENSIONS[part]
     raise DataError(
-        f"cannot tell the format of {path!r} from its name",
+        f"the name {path!r} does not show the file's format",
         code="PS-SRC-001",
-        remedy=f"use a name ending in {', '.join('.' + e for e in _EXTENSIONS)}, or write the "
-        f"format in front: csv:{path}",
+        remedy=f"use a name that ends in {', '.join('.' + e for e in _EXTENSIONS)}, or write the "
+        f"format before the path: csv:{path}",
     )
 
 
@@ -135,7 +135,7 @@ def _only_on_spark(name: str, value: str, kind: str, what: str) -> DataError:
     return DataError(
         f"{what}: option {name} {value!r} needs Spark's reader",
         code=CODE,
-        remedy=f"run it on Spark, or leave it out; in process {kind} has {', '.join(ours)}",
+        remedy=f"run on Spark, or remove the option; in process {kind} has {', '.join(ours)}",
     )
 
 

@@ -36,7 +36,8 @@ class Range:
         if isinstance(self.length, Param):
             if self.slide:
                 raise PlanError(
-                    "a window whose length is a parameter has no SLIDE", code="PS-PLAN-002"
+                    "a window with a parameter as its length cannot have a SLIDE",
+                    code="PS-PLAN-002",
                 )
         elif self.length <= 0 or self.slide < 0 or self.slide > self.length:
             raise PlanError(
@@ -236,7 +237,7 @@ class Band:
             raise PlanError(
                 "a bound of the join's band is outside BIGINT",
                 code="PS-TYPE-006",
-                remedy="write a nearer bound",
+                remedy="write a bound that fits a BIGINT",
             )
 
 

@@ -91,9 +91,9 @@ def _spread_view(plan: Node) -> PlanError:
     """The complaint about a plan that would need rows of a view on other shards than they are."""
     view = views_of(plan)[0].view
     return PlanError(
-        f"this query would have to move the rows of view {view} to other shards",
+        f"this query needs the rows of view {view} on other shards",
         code="PS-PLAN-008",
-        remedy="register the query before the streams of the view bring rows: both are then "
+        remedy="register the query before the view's streams have rows: both are then "
         f"planned together; or write the definition of {view} into the query, WITH HISTORY",
     )
 

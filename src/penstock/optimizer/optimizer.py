@@ -56,7 +56,7 @@ def optimize(node: Node, stats: Stats, off: frozenset[str] = frozenset()) -> Nod
         raise PlanError(
             f"no optimiser rule is called {', '.join(sorted(unknown))}",
             code="PS-PLAN-005",
-            remedy=f"rules are {', '.join(sorted(RULE_NAMES))}",
+            remedy=f"the rules are {', '.join(sorted(RULE_NAMES))}",
         )
     rules = [rule for rule in RULES if rule.__name__ not in off]
     node = lower(node)

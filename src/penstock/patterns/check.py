@@ -78,7 +78,7 @@ def open_streams(node: Node) -> list[str]:
 def _refuse_open(operator: str, child: Node) -> None:
     for stream in open_streams(child):
         raise PlanError(
-            f"{operator} over stream {stream} without a window would keep every row for ever",
+            f"{operator} over stream {stream} without a window would keep every row forever",
             code="PS-PLAN-001",
             remedy=f"give {stream} a window, such as {stream} [RANGE 10 MINUTES], "
             f"or write {stream} [UNBOUNDED] to keep all of it",

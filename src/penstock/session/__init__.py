@@ -38,7 +38,7 @@ def _routing(name: str) -> Routing:
         if name == known:
             return known
     raise UnsupportedError(
-        f"there is no routing {name!r}",
+        f"unknown routing {name!r}",
         code="PS-ROUTING-001",
         remedy=f"use one of {', '.join(ROUTINGS)}",
     )
@@ -48,7 +48,7 @@ def _shards(count: Any) -> int:
     if isinstance(count, int) and not isinstance(count, bool) and count > 0:
         return count
     raise UnsupportedError(
-        f"there cannot be {count!r} shards", code="PS-RUNNER-004", remedy="give a number from 1 on"
+        f"shards={count!r} is not a number of shards", code="PS-RUNNER-004", remedy="give 1 or more"
     )
 
 
@@ -62,7 +62,7 @@ def _rules(given: str | Collection[str]) -> frozenset[str]:
         raise UnsupportedError(
             f"the optimizer has no rule {unknown[0]!r}",
             code="PS-PLAN-005",
-            remedy=f'name some of {", ".join(sorted(names))}, or "all"',
+            remedy=f'use any of {", ".join(sorted(names))}, or "all"',
         )
     return chosen
 
@@ -110,9 +110,9 @@ def connect(
     )  # fmt: skip
     if checkpoint == "":
         raise StateError(
-            "the checkpoint has no name",
+            "the path of the checkpoint is empty",
             code="PS-STATE-001",
-            remedy="name a directory, or leave it out",
+            remedy="name a directory, or leave checkpoint= out",
         )
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
@@ -126,7 +126,7 @@ def connect(
         return session
     if runner != "inprocess":
         raise UnsupportedError(
-            f"there is no runner {runner!r}",
+            f"unknown runner {runner!r}",
             code="PS-RUNNER-001",
             remedy='use "spark" or "inprocess"',
         )

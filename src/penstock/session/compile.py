@@ -123,9 +123,9 @@ def time_unit(template: Node, catalog: MemoryCatalog) -> bool:
         units.add(stream.unit_time)
     if len(units) > 1:
         raise PlanError(
-            "streams with TIMESTAMP time and with BIGINT time in one query",
+            "one query cannot read streams with TIMESTAMP time and streams with BIGINT time",
             code="PS-PLAN-006",
-            remedy="declare the time columns with one type",
+            remedy="declare all time columns with the same type",
         )
     if not units:  # tables alone: the time of the session's streams
         streams = [r for r in catalog.relations.values() if isinstance(r, StreamDef)]

@@ -64,7 +64,9 @@ def check_view(session: Session, statement: st.CreateView) -> str:
     catalog = as_in(session, known.node)
     bound = bind(select.query, catalog, select.on_error or "fail")
     if there != (bound.node, select.emission, select.history):
-        raise _differs("view", statement, f"it is {text}, the statement is {statement.source}")
+        raise _differs(
+            "view", statement, f"it is defined as {text}, the statement as {statement.source}"
+        )
     return known.name
 
 
@@ -92,7 +94,7 @@ def _differs(kind: str, statement: _Named, how: str) -> NameError_:
         f"{kind} {statement.name} exists with another definition: {how}",
         code="PS-NAME-012",
         place=statement.place,
-        remedy="write the definition that it has, DROP it first, or choose another name",
+        remedy="repeat the existing definition, DROP it first, or choose another name",
     )
 
 

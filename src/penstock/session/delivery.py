@@ -152,9 +152,9 @@ def drop_sink(session: Session, name: str) -> None:
         sink.close()
     except PenstockError as error:
         raise DataError(
-            f"sink {name} is dropped, and the changes that waited there are lost: {error.message}",
+            f"sink {name} was dropped with unwritten changes, which are lost: {error.message}",
             code=error.code,
-            remedy="the view has its answer still; a new sink gets the changes from now on",
+            remedy="the view is unaffected; a new sink gets the changes from now on",
         ) from error
 
 
@@ -213,7 +213,7 @@ def call(callback: Callback, table: pa.Table, name: str) -> list[PenstockError]:
         if isinstance(error, SystemExit) and _in_main_thread():
             raise  # elsewhere it would end a thread of Spark's, not the program
         said = PenstockError(
-            f"a subscriber of {name} raised {error!r}; the rows were applied",
+            f"a subscriber of {name} raised {error!r}; the batch was applied",
             code="PS-RUN-002",
             remedy="correct the function given to subscribe()",
         )

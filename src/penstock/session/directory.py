@@ -45,7 +45,7 @@ def open_directory(path: Path) -> SessionDirectory:
             raise StateError(
                 f"{path} is a checkpoint of the Spark runner",
                 code="PS-STATE-013",
-                remedy='connect() without runner="inprocess", or another directory',
+                remedy='connect() without runner="inprocess", or use another directory',
             )
         lock = DirectoryLock(path)
         try:
@@ -76,5 +76,5 @@ def writing(directory: Path) -> Iterator[None]:
         raise StateError(
             f"{directory} cannot hold a checkpoint: {error.strerror}",
             code="PS-STATE-001",
-            remedy="name a directory that can be made and written",
+            remedy="name a directory that you can create and write",
         ) from error

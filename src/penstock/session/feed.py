@@ -37,9 +37,9 @@ def check_source(session: Session, stream: StreamDef) -> None:
     source = _source(session, stream)
     if not source.is_stdin and not source.listing.exists():
         raise DataError(
-            f"stream {stream.name}: there is no {source.listing.path!r}",
+            f"stream {stream.name}: path {source.listing.path!r} does not exist",
             code="PS-SRC-004",
-            remedy="make the directory first, files may come later; paths are relative to the "
+            remedy="create the directory first (files may come later); paths are relative to the "
             "working directory",
         )
     if not source.is_stdin:

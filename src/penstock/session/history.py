@@ -99,10 +99,10 @@ def _not_retained(session: Session, stream: str, need: int | None, behind: int) 
         length = str(need + behind) if unit else written(need + behind)
         remedy = (
             f"declare {stream} with RETAIN {length}, or ALTER STREAM {stream} SET RETAIN {length} "
-            "and register the query when that much history has come"
+            "and register the query when the stream has that much history"
         )
     return HistoryError(
-        f"stream {stream} does not retain the history this query asks for", remedy=remedy
+        f"stream {stream} does not retain enough history for this query", remedy=remedy
     )
 
 
@@ -110,12 +110,12 @@ def _not_yet(session: Session, stream: str, ready: int | None) -> HistoryError:
     """What was discarded before RETAIN was changed is asked for."""
     unit = names.find_stream(session, stream).unit_time
     remedy = (
-        "register it after the next batch, when RETAIN is in force and enough history has come"
+        "register it after the next batch, when RETAIN is in force and there is enough history"
         if ready is None
-        else f"register it when the event time of {stream} is at {shown_time(ready, unit)}"
+        else f"register the query when the event time of {stream} reaches {shown_time(ready, unit)}"
     )
     return HistoryError(
-        f"stream {stream} has not retained the history this query asks for yet", remedy=remedy
+        f"stream {stream} has not yet retained enough history for this query", remedy=remedy
     )
 
 

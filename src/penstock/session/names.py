@@ -29,13 +29,13 @@ def find_table(session: Session, name: str) -> TableDef:
     found = session._catalog.relation(name)
     if isinstance(found, StreamDef):
         raise NameError_(
-            f"{found.name} is a stream: its rows come in order of time and are never changed",
+            f"{found.name} is a stream: INSERT, UPDATE and DELETE change tables only",
             code="PS-NAME-011",
-            remedy=f"bring rows with push('{found.name}', rows), or from files: "
+            remedy=f"add rows with push('{found.name}', rows), or from files: "
             f"CREATE STREAM … FROM parquet OPTIONS (path …)",
         )
     if not isinstance(found, TableDef):
-        raise NameError_(f"no table called {name}", remedy="SHOW TABLES lists them")
+        raise NameError_(f"there is no table {name}", remedy="SHOW TABLES lists them")
     return found
 
 
@@ -43,5 +43,5 @@ def find_stream(session: Session, name: str) -> StreamDef:
     """The stream called `name`."""
     found = session._catalog.relation(name) if isinstance(name, str) else None
     if not isinstance(found, StreamDef):
-        raise NameError_(f"no stream called {name}", remedy="SHOW STREAMS lists them")
+        raise NameError_(f"there is no stream {name}", remedy="SHOW STREAMS lists them")
     return found

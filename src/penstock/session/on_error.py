@@ -14,7 +14,7 @@ def check_setting(on_error: OnError | None) -> None:
     """Refuse what a caller gives if it is none of the settings."""
     if on_error is not None and on_error not in get_args(OnError):
         raise SqlSyntaxError(
-            f"on_error={on_error!r} is not a setting",
+            f"on_error={on_error!r} is not a valid setting",
             code="PS-SQL-027",
             remedy='give on_error="null", "skip" or "fail"',
         )
@@ -27,7 +27,7 @@ def with_setting(select: Select, on_error: OnError | None) -> Select:
         return select
     if select.on_error not in (None, on_error):
         raise SqlSyntaxError(
-            f"the text and on_error={on_error!r} give two settings of ON ERROR",
+            f"the text has an ON ERROR clause that differs from on_error={on_error!r}",
             code="PS-SQL-027",
             place=select.place,
             remedy="keep one of them",

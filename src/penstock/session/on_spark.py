@@ -157,7 +157,7 @@ class OnSpark(ShardedSession):
         found = names.find_stream(self, stream)
         if found.format is not None:
             raise DataError(
-                f"rows of {stream} come from {found.format}",
+                f"stream {stream} reads its rows from {found.format}: push() cannot add any",
                 code="PS-DATA-010",
                 remedy="declare the stream without FROM to push its rows",
             )

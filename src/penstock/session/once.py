@@ -75,8 +75,8 @@ def answer(session: Session, select: st.Statement) -> pa.Table:
     with session._open(), session._look():
         if not is_once(session, select):  # another thread has been here since
             raise NameError_(
-                "a view or table of this SELECT has just been dropped",
-                remedy="SHOW QUERIES and SHOW TABLES list what is",
+                "a view or table of this SELECT was dropped while it ran",
+                remedy="SHOW QUERIES and SHOW TABLES list the names",
             )
         names = {session._catalog.relations[n.lower()].name for n in _relations(query)}
         catalog, tables = _as_tables(session, names)

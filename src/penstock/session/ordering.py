@@ -17,7 +17,7 @@ from penstock.errors import UnsupportedError
 from penstock.sql.complain import misnamed, only, unsupported
 
 _CLAUSES = ("order", "limit", "offset")
-_REMEDY = "order by a column of the answer: its name, or its position from 1 on"
+_REMEDY = "order by the name of a column of the answer, or by its position, counted from 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _count(clause: exp.Expr | None) -> int | None:
         return int(number.name)
     raise unsupported(
         clause, "PS-SQL-026", "LIMIT and OFFSET take a number",
-        "write it as digits: LIMIT 10 OFFSET 20",
+        "write digits: LIMIT 10 OFFSET 20",
     )  # fmt: skip
 
 
@@ -130,5 +130,5 @@ def _place(key: exp.Expr, names: list[str]) -> int:
 def _computed(key: exp.Expr) -> UnsupportedError:
     return unsupported(
         key, "PS-SQL-026", "ORDER BY takes columns of the answer",
-        "select the expression under a name, and order by the name",
+        "give the expression a name in the select list, and order by that name",
     )  # fmt: skip

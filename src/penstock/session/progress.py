@@ -74,9 +74,9 @@ def tell(listeners: list[Listener], record: dict[str, Any]) -> PenstockError | N
             listen(record)
         except Exception as error:  # one must not starve the others, nor stop the job
             said = said or PenstockError(
-                f"a function that listens to progress raised {error!r}; the batch was applied",
+                f"a function given to on_progress() raised {error!r}; the batch was applied",
                 code="PS-RUN-002",
-                remedy="correct the function given to on_progress()",
+                remedy="correct the function",
             )
             said.__cause__ = said.__cause__ or error
     return said

@@ -70,7 +70,7 @@ def check_keeps(template: TemplateInfo, name: str) -> None:
     """Refuse to show the view of a query that keeps nothing."""
     if template.monotonic:
         raise UnsupportedError(
-            f"query {name} keeps nothing: it has changes but no view",
+            f"query {name} keeps no rows, so it has changes but no view",
             code="PS-VIEW-005",
             remedy="read changes(), or put a window on its stream",
         )
@@ -88,5 +88,5 @@ def dropped(name: str) -> PenstockError:
     return NameError_(
         f"query {name} was dropped",
         code="PS-NAME-010",
-        remedy="register it again; changes() still returns those that were not read",
+        remedy="register it again; changes() still returns the changes that were not read",
     )

@@ -81,7 +81,7 @@ def _check_once(names: list[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
             raise DataError(
-                f"column {name} of params comes twice", code="PS-DATA-002", remedy="give it once"
+                f"column {name} of params is given twice", code="PS-DATA-002", remedy="remove one"
             )
 
 
@@ -114,7 +114,7 @@ def _measure(rows: I64, compiled: Compiled) -> None:
         if bad.shape[0]:
             value = "NULL" if null[bad[0]] else rows[1 + at, bad[0]]
             raise DataError(
-                f"parameter ${compiled.params[at].name} is the length of a window: {value} is none",
+                f"parameter ${compiled.params[at].name} is {value}: not a valid window length",
                 code="PS-DATA-011",
                 remedy=f"give a number from 1 to {LONGEST // unit}",
             )
@@ -127,7 +127,7 @@ def _typed(table: pa.Table, schema: Schema) -> pa.RecordBatch:
     for field in schema:
         if field.name not in table.column_names:
             raise DataError(
-                f"no column for parameter ${field.name}",
+                f"params has no column for parameter ${field.name}",
                 code="PS-DATA-012",
                 remedy=f"params needs the columns {', '.join(schema.names)}",
             )
@@ -136,7 +136,7 @@ def _typed(table: pa.Table, schema: Schema) -> pa.RecordBatch:
         if bad is not None and bad.any():
             value = given[int(np.flatnonzero(bad)[0])].as_py()
             raise DataError(
-                f"parameter ${field.name} is of the wrong type: {value!r} is no {field.type}",
+                f"parameter ${field.name} has the wrong type: {value!r} is not a {field.type}",
                 code="PS-DATA-013",
                 remedy=f"give a {field.type}, or write CAST(${field.name} AS type) in the query",
             )
@@ -148,7 +148,7 @@ def _given_names(column: pa.ChunkedArray) -> list[str]:
     """The names in column `qid`: none is missing."""
     if column.null_count:
         raise DataError(
-            "a query without a name: qid is NULL",
+            "a row of params has NULL as its qid",
             code="PS-DATA-007",
             remedy="give every row a qid, or leave the column out",
         )
@@ -168,7 +168,7 @@ def register(
         raise SqlSyntaxError(
             f"parameter ${compiled.params[0].name} has no value",
             code="PS-SQL-025",
-            remedy="register it with query_many(text, params)",
+            remedy="write the value, or register the query with query_many(text, params)",
         )
     rows = literal_rows(compiled.literals, session._engine.strings)
     names = _fresh_names(session, 1) if name is None else Names([name])
@@ -210,7 +210,7 @@ def _check_names(session: Session, names: Names) -> None:
     if len(set(names.given or ())) < len(names.given or ()):
         twice = next(name for name, n in Counter(names).items() if n > 1)
         raise NameError_(
-            f"two queries called {twice} in params",
+            f"params has the qid {twice} twice",
             code="PS-NAME-005",
             remedy="give every row its own qid",
         )

@@ -282,7 +282,7 @@ class Session:
     def _query_info(self, name: str) -> QueryInfo:
         info = self._registry.find(name)
         if info is None:
-            raise NameError_(f"no query called {name}", remedy="SHOW QUERIES lists them")
+            raise NameError_(f"there is no query {name}", remedy="SHOW QUERIES lists them")
         return info
 
     # ---- reading ---------------------------------------------------------------------
@@ -442,7 +442,7 @@ class Session:
         with self._open():
             if not callable(function) or not isinstance(name, str):
                 raise TypeError_(
-                    f"{function!r} cannot be the function {name!r}",
+                    f"register_udf() cannot register {function!r} as {name!r}",
                     code="PS-TYPE-014",
                     remedy="give a name and a function over Arrow arrays",
                 )

@@ -397,7 +397,7 @@ class ShardedSession(Session):
     def snapshot(self) -> Snapshot:
         """Refused: the state is on the shards."""
         raise UnsupportedError(
-            "a session on shards has no snapshot: its state is on the shards",
+            "a session on shards cannot write a snapshot: its state is on the shards",
             code="PS-RUNNER-002",
             remedy="connect() on Spark with checkpoint=, or in process without shards=",
         )

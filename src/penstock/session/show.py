@@ -132,7 +132,10 @@ def describe(name: str, session: Session) -> pa.Table:
     elif (info := session._registry.find(name)) is not None:
         schema = session._registry.templates[info.template].plan.schema
     else:
-        raise NameError_(f"nothing is called {name}", remedy="SHOW STREAMS, TABLES or QUERIES")
+        raise NameError_(
+            f"there is no stream, table or query {name}",
+            remedy="SHOW STREAMS, TABLES or QUERIES lists them",
+        )
     return pa.table({"column": list(schema.names), "type": [str(f.type) for f in schema]})
 
 

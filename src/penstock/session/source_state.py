@@ -34,7 +34,7 @@ def alter(session: Session, statement: PauseSource) -> None:
     stream = names.find_stream(session, statement.name)
     if stream.format is None:
         raise DataError(
-            f"stream {stream.name} has no source: its rows are pushed",
+            f"stream {stream.name} has no source to pause or resume: its rows are pushed",
             code="PS-SRC-008",
             place=statement.place,
             remedy="do not push rows while the stream should wait",

@@ -123,7 +123,7 @@ def _do_createsink(session: Session, statement: st.CreateSink) -> None:
     per_row = session._registry.templates[info.template].emission.per_row
     if per_row and statement.format.lower() == "csv":
         raise DataError(
-            f"{statement.view} emits per row, and CSV has no lists for the names of its queries",
+            f"{statement.view} emits lists of query names (PER ROW), which CSV cannot hold",
             code="PS-SINK-005",
             remedy="write parquet or json, or EMIT CHANGES without PER ROW",
         )
@@ -147,7 +147,7 @@ def _do_drop(session: Session, statement: st.Drop) -> None:
         return
     if not statement.if_exists:
         raise NameError_(
-            f"no {statement.kind.lower()} called {name}",
+            f"there is no {statement.kind.lower()} {name}",
             remedy="check the name, or write IF EXISTS",
         )
 

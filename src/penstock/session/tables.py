@@ -65,7 +65,10 @@ def _places(names: Iterable[str], table: TableDef, place: Place | None) -> list[
         places.append(known.index(name.lower()))
         if places.count(places[-1]) > 1:
             raise NameError_(
-                f"column {name} comes twice", code="PS-NAME-005", place=place, remedy="name it once"
+                f"column {name} is named twice",
+                code="PS-NAME-005",
+                place=place,
+                remedy="name it once",
             )
     return places
 
@@ -135,7 +138,7 @@ def _computed(compute: Callable[[], T], place: Place | None) -> T:
             f"the statement fails for {int(error.bad.sum())} rows: {error.reason}",
             code="PS-DATA-006",
             place=place,
-            remedy="nothing was changed; correct the expression, or leave these rows out by WHERE",
+            remedy="nothing was changed; correct the expression, or exclude these rows with WHERE",
         ) from error
 
 

@@ -45,7 +45,7 @@ def cast_scalar(value: Any, type_: SqlType, what: str) -> Any:
     array, bad = convert(pa.array([value.as_py()], value.type), Field(what, type_), 1)
     if bad is not None and bad.any():
         raise TypeError_(
-            f"{value.as_py()!r} does not fit {what}, a {type_}",
+            f"{value.as_py()!r} does not fit {what}, which is a {type_}",
             code="PS-DATA-013",
             remedy=f"give a {type_}",
         )
@@ -102,7 +102,7 @@ def event_time(ts: Any, stream: StreamDef) -> int:
         raise PenstockError(
             f"{ts!r} is not an event time of {stream.name}",
             code="PS-DATA-005",
-            remedy="pass an integer for BIGINT time; a datetime, text or µs for TIMESTAMP time",
+            remedy="pass an integer for BIGINT time, and a datetime, text or µs for TIMESTAMP time",
         )
     return number
 

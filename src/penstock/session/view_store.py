@@ -78,7 +78,7 @@ class ViewStore:
                 raise StateError(
                     f"the answer of {name} is of batch {batch}, but batch {self._batch} is done",
                     code="PS-VIEW-002",
-                    remedy="ask for the view again",
+                    remedy="call view() again",
                 )
             self.close(name)
             table = self._free_table(name)
@@ -231,10 +231,10 @@ def _explained(path: Path | None = None) -> Iterator[None]:
         raise StateError(
             f"the views{where} cannot be used: {str(error).splitlines()[0]}",
             code="PS-VIEW-001",
-            remedy="make room if the disk is full, or end the process that has the file open; "
-            "delete a damaged file: views are then computed again"
+            remedy="free space if the disk is full, or end the process that has the file open; "
+            "delete the file if it is damaged: Penstock computes the views again"
             if path
-            else "see whether there is room on the disk",
+            else "check whether the disk is full",
         ) from error
 
 

@@ -110,7 +110,7 @@ class LocalJob:
             data = wire.dumps(LogEntry(self._entries + 1, blocks))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise UnsupportedError(
-                f"this cannot be sent to the shards: {error}",
+                f"the call cannot be sent to the shards: {error}",
                 code="PS-RUNNER-003",
                 remedy="define user-defined functions at the top level of a module",
             ) from error
@@ -129,7 +129,7 @@ class LocalJob:
         """Run what waits; a subscriber is told before that, and would be told half."""
         if self._running and entry > self._delivered:
             raise UnsupportedError(
-                "a subscriber cannot wait for the next batch",
+                "a subscriber cannot wait for the next batch: the batch waits for the subscriber",
                 code="PS-RUN-004",
                 remedy="read views after the call; push() and sql() do not wait",
             )

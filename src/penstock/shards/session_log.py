@@ -269,8 +269,8 @@ class SessionLog:
         return StateError(
             f"the log in {self.directory} cannot be written: {error}",
             code="PS-STATE-007",
-            remedy="make room, close the session and connect() again: all calls before this "
-            "one are kept",
+            remedy="free disk space, close the session and connect() again: all calls before this "
+            "one are saved",
         )
 
     def _new_segment(self, first: int) -> None:

@@ -83,7 +83,7 @@ class Checkpoint:
                 raise StateError(
                     f"{self.path} is a checkpoint of the in-process runner",
                     code="PS-STATE-013",
-                    remedy='connect(runner="inprocess"), or another directory',
+                    remedy='connect(runner="inprocess"), or use another directory',
                 )
             made = Identity(FORMAT, __version__, uuid.uuid4().hex, shards, None)
             self._write(made)
@@ -91,8 +91,8 @@ class Checkpoint:
         found, checksum = _read_identity(path)
         if (found.format, found.penstock) != (FORMAT, __version__):
             raise StateError(
-                f"the checkpoint {self.path} is of version {found.penstock} (format "
-                f"{found.format}), this is {__version__} (format {FORMAT})",
+                f"version {found.penstock} wrote the checkpoint {self.path} (format "
+                f"{found.format}); this is {__version__} (format {FORMAT})",
                 code="PS-STATE-002",
                 remedy="install that version, or start from an empty checkpoint",
             )
@@ -113,7 +113,7 @@ class Checkpoint:
         return StateError(
             f"{self.path} cannot hold a checkpoint: {error.strerror}",
             code="PS-STATE-001",
-            remedy="name a directory that can be made and written",
+            remedy="name a directory that you can create and write",
         )
 
     def note_sources(self, sources: tuple[str, ...], named: bool) -> None:

@@ -169,7 +169,7 @@ def log_remedy() -> str:
     if _log is None or not _log.exists():
         return ""
     atexit.unregister(_log.unlink)
-    return f"; what else Spark said is in {_log}"
+    return f"; Spark's own output is in {_log}"
 
 
 def _retrying(master: str | None) -> str:
@@ -203,8 +203,8 @@ def _check_java() -> None:
     if java.find_java() is None:
         raise SparkError(
             f"there is no Java in JAVA_HOME ({home})" if home else "Spark needs Java",
-            remedy=f"{'correct or unset JAVA_HOME' if home else 'install Java 17 or 21'}, or do "
-            'without: connect(runner="inprocess"), penstock run --runner inprocess',
+            remedy=f"{'correct or unset JAVA_HOME' if home else 'install Java 17 or 21'}, or run "
+            'without Spark: connect(runner="inprocess"), penstock run --runner inprocess',
         )
 
 

@@ -34,7 +34,7 @@ _GONE = re.compile(
     r"Error while obtaining a new communication channel|trying to connect to the Java server"
 )
 """What py4j says when there is no Java to talk to."""
-_START_AGAIN = "remove the cause and start again: the checkpoint is good"
+_START_AGAIN = "remove the cause and start again: the checkpoint is intact"
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ")
 """Spark's name of an error: the message after it was written for users."""
 
@@ -82,7 +82,7 @@ def _gone() -> SparkError:
     return SparkError(
         "Spark has ended: its Java process is gone",
         code="PS-SPARK-002",
-        remedy=f"start again, in a new process: the checkpoint is good{log_remedy()}",
+        remedy=f"start again in a new process: the checkpoint is intact{log_remedy()}",
     )
 
 

@@ -296,7 +296,7 @@ class SparkJob:
         """Return when the batch that holds an entry has been delivered."""
         if threading.get_ident() == self._thread and not self._streaming.has_reached(entry):
             raise SparkError(
-                "a subscriber cannot wait for the next batch",
+                "a subscriber cannot wait for the next batch: the batch waits for the subscriber",
                 code="PS-RUN-004",
                 remedy="read views and flush() in another thread; push() and sql() do not wait",
             )

@@ -46,7 +46,7 @@ def check_sink(spark: SparkSession, options: Mapping[str, str], what: str, code:
 def _no_topic(what: str, topic: str, code: str) -> DataError:
     return DataError(
         f"{what}: there is no topic {topic}", code=code,
-        remedy="make the topic first, or correct its name",
+        remedy="create the topic first, or correct its name",
     )  # fmt: skip
 
 

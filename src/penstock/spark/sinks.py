@@ -151,12 +151,12 @@ class SparkSinks:
         wrong, remedy = "", ""
         if given:
             wrong = f"unknown option {sorted(given)[0]!r} for sink {name}"
-            remedy = f"options of {kind}: mode, path"
+            remedy = f"the options of {kind} are mode and path"
         elif not path:
             wrong, remedy = f"sink {name} needs a path", "add OPTIONS (path 'out')"
         elif mode not in ("append", "overwrite", "error"):
             wrong = f"mode {mode!r} of sink {name} is unknown"
-            remedy = "one of append, overwrite, error"
+            remedy = "use append, overwrite or error"
         if wrong:
             raise DataError(wrong, code="PS-SINK-002", remedy=remedy)
         writer = files.Writer(self.checkpoint, name)
@@ -205,5 +205,5 @@ def _failed(spec: SinkSpec, error: PenstockError) -> PenstockError:
     return PenstockError(
         f"sink {spec.name} of {spec.query}: {cause(error)}",
         code="PS-SINK-004" if error.code.startswith("PS-SPARK") else error.code,
-        remedy=error.remedy or "the batch comes again when the job is started again",
+        remedy=error.remedy or "Penstock repeats the batch when you start the job again",
     )

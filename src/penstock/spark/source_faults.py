@@ -66,7 +66,7 @@ class SourceFaults:
             return slots
         if not self._take_back():
             raise SparkError(
-                f"the last batch must be run again, and stream {found[0]} is paused: {found[1]}",
+                f"the last batch must be repeated, but stream {found[0]} is paused: {found[1]}",
                 code="PS-SRC-007",
                 remedy=f"repair its source, then ALTER STREAM {found[0]} RESUME",
             )

@@ -68,7 +68,7 @@ class SourceSet:
         why = self._why_not(stream, source, entry)
         if why:
             raise StateError(
-                f"stream {stream} cannot join a job that was started without it: {why}",
+                f"stream {stream} cannot be added to a job that was started without it: {why}",
                 code="PS-STATE-008",
                 remedy=_REMEDY,
             )
@@ -215,10 +215,10 @@ class SourceSet:
                 self.fail((stream,), error)
         elif source is not None and not self._can_pause(stream):
             raise StateError(
-                f"stream {stream} is paused, but was never read, and the job has a DataFrame "
+                f"stream {stream} is paused and was never read, and the job has a DataFrame "
                 "whose sources have no names",
                 code="PS-STATE-008",
-                remedy=f"ALTER STREAM {stream} RESUME; pause it when it has brought rows",
+                remedy=f"ALTER STREAM {stream} RESUME; pause it only after it has delivered rows",
             )
         return Slot(stream, names if self.by_name else (None,) * len(names), None, None)
 

@@ -197,7 +197,7 @@ def _chosen(frame: DataFrame, stream: str, schema: Schema) -> DataFrame:
     if missing:
         told = ", ".join(f"{c.name} {c.dataType.simpleString().upper()}" for c in frame.schema)
         raise DataError(
-            f"stream {stream} has a column {missing[0]}, its source has none",
+            f"stream {stream} declares column {missing[0]}, but its source has no such column",
             code="PS-SRC-009",
             remedy=f"the source has {told}",
         )
@@ -226,7 +226,7 @@ def _fault(kind: str, said: str) -> tuple[str, str]:
             "Spark has loaded (spark.jars.packages)"
         )
     if said.startswith("[PATH_NOT_FOUND]"):
-        return "PS-SRC-004", "make the directory first; files may come later"
+        return "PS-SRC-004", "create the directory first; files may come later"
     return "PS-DATA-008", "check FROM and its OPTIONS"
 
 

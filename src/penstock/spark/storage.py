@@ -35,7 +35,7 @@ class Directory:
 
     def _make(self, path: Any) -> None:
         if not self._fs.mkdirs(path):
-            raise DataError(f"{path.toString()} cannot be made", code="PS-SINK-003")
+            raise DataError(f"cannot create {path.toString()}", code="PS-SINK-003")
 
     def at(self, name: str) -> str:
         """The full path of something in the directory."""
@@ -68,7 +68,7 @@ class Directory:
         """Move a file to a name that is free."""
         with _explained(self.at(new)):
             if not self._fs.rename(self._path(old), self._path(new)):
-                raise DataError(f"cannot make {self.at(new)}", code="PS-SINK-003")
+                raise DataError(f"cannot create {self.at(new)}", code="PS-SINK-003")
 
     def read(self, name: str) -> bytes:
         """The contents of a file."""

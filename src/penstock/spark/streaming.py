@@ -263,5 +263,5 @@ def _stopped(how: str) -> SparkError:
     return SparkError(
         f"the job was stopped {how}",
         code="PS-RUN-005",
-        remedy="call start(), which goes on where it was, and try again",
+        remedy="call start(), which continues where the job stopped, and try again",
     )

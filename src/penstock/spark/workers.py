@@ -76,6 +76,6 @@ def unfit_workers(text: str) -> PenstockError | None:
 def _unfit(message: str) -> WorkerPythonError:
     return WorkerPythonError(
         message,
-        remedy=f"set PYSPARK_PYTHON to {sys.executable} before the Spark session is made, or let "
-        "connect() make it; on a cluster install penstock for that Python on every machine",
+        remedy=f"set PYSPARK_PYTHON to {sys.executable} before creating the Spark session, or let "
+        "connect() create it; on a cluster, install penstock for that Python on every machine",
     )

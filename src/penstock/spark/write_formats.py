@@ -124,7 +124,7 @@ def kafka_writer(given: Mapping[str, str], name: str, columns: Collection[str]) 
             remedy = f"add OPTIONS ({SERVERS} 'host:9092', topic 'changes')"
     if not wrong and key not in columns:
         wrong = f"sink {name} has no column {key} for the key"
-        remedy = f"one of {', '.join(columns)}"
+        remedy = f"use one of {', '.join(columns)}"
     if wrong:
         raise DataError(wrong, code="PS-SINK-002", remedy=remedy)
     return KafkaWriter(options, key)
@@ -137,7 +137,7 @@ def check_format(spark: SparkSession, format: str) -> None:
     try:
         source.lookupDataSource(format, spark._jsparkSession.sessionState().conf())
     except (PySparkException, Py4JError):
-        remedy = "parquet, json, csv, console, kafka or a format whose package Spark has loaded"
+        remedy = "use parquet, json, csv, console, kafka or a format whose package Spark has loaded"
         if format == "kafka":
             remedy = KAFKA_REMEDY
         raise DataError(

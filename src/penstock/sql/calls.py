@@ -51,7 +51,10 @@ def bind_call(
         return _aggregate(binder, name, arguments, node, condition)
     if condition is not None:
         raise unsupported(
-            node, OTHER, f"FILTER needs an aggregate, {written} is none", "use CASE instead"
+            node,
+            OTHER,
+            f"FILTER follows aggregates only, and {written} is not one",
+            "use CASE instead",
         )
     if name in VOLATILE:
         raise unsupported(
@@ -73,7 +76,7 @@ def _aggregate(
     if binder.aggregates is None:
         raise unsupported(
             node, "PS-SQL-021", f"the aggregate {name} is not allowed here",
-            "aggregates stand in the select list or in HAVING, and not inside each other",
+            "use aggregates in the select list or in HAVING, and not inside each other",
         )  # fmt: skip
     return binder.aggregates.add(binder.inner(), name, arguments, node, condition)
 

@@ -59,7 +59,7 @@ class Params:
 
 def _two_meanings(name: str, place: Place | None) -> TypeError_:
     return TypeError_(
-        f"${name} is the length of a window, a number of one unit, and also something else",
+        f"${name} is the length of a window in a unit, and is also used elsewhere",
         code="PS-TYPE-015",
         place=place,
         remedy="use two parameters",
@@ -210,7 +210,7 @@ def boolean(expr: Expr, node: Where) -> Expr:
         return coerce(expr, BOOLEAN)
     if expr.type != BOOLEAN:
         raise TypeError_(
-            f"a condition is needed, this is {expr.type}", place=place_of(node),
+            f"expected a condition, found {expr.type}", place=place_of(node),
             remedy="compare it with something",
         )  # fmt: skip
     return expr

@@ -21,7 +21,7 @@ def _check_unicode(sql: str) -> None:
     except UnicodeEncodeError as error:
         line = sql.count("\n", 0, error.start) + 1
         raise SqlSyntaxError(
-            f"{sql[error.start]!r} is half a character",
+            f"{sql[error.start]!r} is half of a surrogate pair, not a character",
             place=Place(line, error.start - sql.rfind("\n", 0, error.start)),
             remedy="remove it, or write both halves",
         ) from error
@@ -33,7 +33,8 @@ class Text:
     def __init__(self, sql: str) -> None:
         if not isinstance(sql, str):
             raise SqlSyntaxError(
-                f"a {type(sql).__name__} is no SQL text", remedy="pass the text of a statement"
+                f"expected SQL text, got a {type(sql).__name__}",
+                remedy="pass the text of a statement",
             )
         if not sql.isascii():
             _check_unicode(sql)
@@ -177,7 +178,7 @@ class Cursor:
             return Duration(amount, unit, place, name)
         if unit in CALENDAR:
             self.fail(
-                "a unit of fixed length", "calendar units are not lengths: count in DAYS or WEEKS"
+                "a unit of fixed length", "months and years vary in length: use DAYS or WEEKS"
             )
         return Duration(amount, None, place, name)
 
@@ -209,4 +210,4 @@ class Cursor:
     def end(self) -> None:
         """Refuse anything that is left."""
         if not self.done:
-            self.fail("the end of the statement", "remove what follows, or put a ; before it")
+            self.fail("the end of the statement", "remove the rest, or put a ; before it")

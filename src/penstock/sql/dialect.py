@@ -32,7 +32,7 @@ from penstock.sql.windows import (
 _KEPT = ("CAST", "TRY_CAST", "EXTRACT")
 _CLAUSE_REMEDY = (
     "end the query with ON ERROR NULL, ON ERROR SKIP ROW or ON ERROR FAIL, and with EMIT CHANGES "
-    "or EMIT ON COMMIT; ORDER BY and LIMIT stand before"
+    "or EMIT ON COMMIT; write ORDER BY and LIMIT before these clauses"
 )
 _AFTER = ("order", "limit", "offset")
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
@@ -109,7 +109,7 @@ class Penstock(Dialect):
             self._advance(cursor.at)
             if self._window() is not None:
                 raise SqlSyntaxError(
-                    "a relation has two windows",
+                    "one relation has two windows",
                     code="PS-SQL-020",
                     place=spec.place,
                     remedy="keep one of them",
@@ -196,9 +196,9 @@ def _without_parentheses(node: exp.Subquery, place: Place) -> Any:
     cut = any(inner.args.get(clause) for clause in _AFTER)
     if "window" in node.meta or any(k not in _AFTER or cut for k in after):
         raise SqlSyntaxError(
-            "a query in parentheses is followed by clauses that it cannot have",
+            "clauses follow a query in parentheses that cannot have them",
             place=place,
-            remedy="leave the parentheses out, or SELECT … FROM (…) AS name",
+            remedy="remove the parentheses, or write SELECT … FROM (…) AS name",
         )
     for clause, value in after.items():
         inner.set(clause, value)
@@ -276,7 +276,7 @@ def _keyword_remedy(parser: Penstock.Parser) -> str:
     if last is None or last.token_type is not TokenType.VAR or last.text.upper() in _KEYWORDS:
         return ""
     close = get_close_matches(last.text.upper(), _KEYWORDS, n=1, cutoff=0.75)
-    return f"write {close[0]} instead of {last.text}, if that is meant" if close else ""
+    return f"did you mean {close[0]} instead of {last.text}?" if close else ""
 
 
 def _in_words(complaint: str) -> str:

@@ -106,7 +106,9 @@ class Binder:
                 node, OTHER, "* can only be an item of the select list", "name the columns"
             )
         if not isinstance(node.this, exp.Identifier):
-            raise unsupported(node, OTHER, "no column name follows the dot", "write one")
+            raise unsupported(
+                node, OTHER, "no column name follows the dot", "write the column's name"
+            )
         expr = self.scope.find(node)
         if expr is not None:
             return expr
@@ -135,7 +137,7 @@ def _refuse_null(node: exp.Expr, *sides: exp.Expr) -> None:
         if isinstance(side, exp.Null):
             raise mistyped(
                 node, "a comparison with NULL is never true",
-                "write IS NULL or IS NOT NULL; for two values of which any may be NULL, "
+                "write IS NULL or IS NOT NULL; to compare values that may be NULL, write "
                 "IS [NOT] DISTINCT FROM", "PS-TYPE-012",
             )  # fmt: skip
 
@@ -145,7 +147,7 @@ def _outer(expr: Expr, node: exp.Column) -> Expr:
     if index is None:
         raise misnamed(
             node, "PS-NAME-003", f"column {node.name} is merged by USING in the outer query",
-            "write the relation in front of it",
+            "write the relation before it: relation.column",
         )  # fmt: skip
     return Outer(expr.type, index, node.name)
 

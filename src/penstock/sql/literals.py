@@ -54,7 +54,7 @@ def type_named(name: str, numbers: tuple[int, ...], place: Place | None) -> SqlT
     if upper in ("DECIMAL", "NUMERIC"):
         if not numbers:
             raise TypeError_(
-                f"{upper} does not say how many digits it has", code="PS-TYPE-013", place=place,
+                f"{upper} does not give its number of digits", code="PS-TYPE-013", place=place,
                 remedy=f"write {upper}(18, 2) for two digits after the point, or DOUBLE",
             )  # fmt: skip
         precision, scale = (*numbers, 0)[:2]

@@ -48,7 +48,7 @@ def window_of(node: exp.Expr) -> WindowSpec | None:
     alias = node.args.get("alias")
     specs = [n.meta["window"] for n in (node, alias) if n is not None and "window" in n.meta]
     if len(specs) > 1:
-        raise unsupported(node, WINDOW, "a relation has two windows", "keep one of them")
+        raise unsupported(node, WINDOW, "one relation has two windows", "keep one of them")
     return specs[0] if specs else None
 
 
@@ -93,7 +93,9 @@ def _view(view: ViewDef, node: exp.Table) -> Node:
 
 def _unknown(node: exp.Table, catalog: Catalog, ctes: dict[str, Node]) -> Exception:
     close = get_close_matches(node.name.lower(), [*ctes, *catalog.names], n=1)
-    remedy = f"did you mean {close[0]}?" if close else "CREATE it first; SHOW STREAMS lists what is"
+    remedy = (
+        f"did you mean {close[0]}?" if close else "CREATE it first; SHOW STREAMS lists the streams"
+    )
     return misnamed(node, "PS-NAME-001", f"there is no stream, table or view {node.name}", remedy)
 
 

@@ -81,7 +81,7 @@ class Scope:
             owners = ", ".join(f"{n.relation or '?'}.{n.column}" for n in found)
             raise misnamed(
                 node, "PS-NAME-003", f"column {node.name} is ambiguous",
-                f"write the relation in front: {owners}",
+                f"write the relation before it: {owners}",
             )  # fmt: skip
         return found[0].expr if found else None
 
@@ -100,7 +100,7 @@ class Scope:
             remedy = f"the relations here are {', '.join(sorted(self.relations)) or 'none'}"
         elif node.this.quoted and not close:
             text = node.name.replace("'", "''")
-            remedy = f"a string stands in single quotes: '{text}'; double quotes are for names"
+            remedy = f"write strings in single quotes: '{text}'; double quotes are for names"
         elif close:
             remedy = f"did you mean {close[0]}?"
         else:

@@ -27,7 +27,7 @@ from penstock.sql.subqueries import (
     refuse_correlation,
 )
 
-_READ = "make a view of the rest, and read it: SELECT … FROM view ORDER BY … LIMIT …"
+_READ = "make a view of the query without it, then SELECT … FROM view ORDER BY … LIMIT …"
 _REFUSED = {
     "order": ("PS-SQL-010", "ORDER BY in a standing query or subquery is not supported", _READ),
     "limit": ("PS-SQL-011", "LIMIT in a standing query or subquery is not supported", _READ),
@@ -117,7 +117,9 @@ class QueryBinder:
         only(node, *_CLAUSES)
         if not node.expressions:
             raise SqlSyntaxError(
-                "a SELECT without a select list", place=place_of(node), remedy="name columns, or *"
+                "a SELECT without a select list",
+                place=place_of(node),
+                remedy="name columns, or write *",
             )
         if node.args.get("from_") is None:
             raise unsupported(

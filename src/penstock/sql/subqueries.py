@@ -82,8 +82,8 @@ class SubqueryBinder:
         items = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         if len(items) != len(bound.outputs):
             raise mistyped(
-                node, f"IN compares {len(items)} with {len(bound.outputs)} columns",
-                "select as many columns as stand to the left of IN", "PS-TYPE-005",
+                node, f"IN has {len(items)} columns left and {len(bound.outputs)} right of it",
+                "select the same number of columns on both sides", "PS-TYPE-005",
             )  # fmt: skip
         binder = Binder(self.scope, self.queries.context)
         return [binder.partial(item) for item in items]

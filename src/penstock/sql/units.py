@@ -85,7 +85,7 @@ class Duration:
         length = self.amount if unit_time else self.micros
         if length > LONGEST:
             raise TypeError_(
-                f"{what} is longer than any time can be",
+                f"{what} is longer than the range of event time",
                 code="PS-TYPE-011",
                 place=self.place,
                 remedy="write [UNBOUNDED]"

@@ -17,7 +17,7 @@ STARTS = [["RANGE"], ["ROWS"], ["PARTITION"], ["NOW"], ["UNBOUNDED"]]
 WINDOW_CALLS = frozenset({"window", "tumble", "hop", "session", "session_window", "cumulate"})
 """Functions that make windows in other dialects."""
 WINDOW_REMEDY = (
-    "write the window behind the stream: s [RANGE 10 MINUTES SLIDE 10 MINUTES] for a tumbling "
+    "write the window after the stream: s [RANGE 10 MINUTES SLIDE 10 MINUTES] for a tumbling "
     "window, s [RANGE 10 MINUTES SLIDE 1 MINUTE] for a hopping one"
 )
 
@@ -52,10 +52,10 @@ def _body(cursor: Cursor, place: Place) -> WindowSpec:
         slide = _positive(cursor.span()) if cursor.accept("SLIDE") else None
         if slide and length.name:
             raise SqlSyntaxError(
-                "a window whose length is a parameter cannot have a SLIDE",
+                "a window with a parameter as its length cannot have a SLIDE",
                 code="PS-PLAN-002",
                 place=slide.place,
-                remedy=f"write its length instead of ${length.name}, or leave SLIDE out",
+                remedy=f"write a number instead of ${length.name}, or remove SLIDE",
             )
         return WindowSpec("range", place, length=length, slide=slide)
     if cursor.accept("NOW"):

@@ -92,7 +92,7 @@ def _plain(array: pa.Array, type_: SqlType) -> pa.Array:
         raise DataError(
             f"a column of {have} does not fit {type_}: {error}",
             code="PS-DATA-013",
-            remedy=f"give a column that can be cast to {type_}",
+            remedy=f"give a column with values that can be cast to {type_}",
         ) from None
 
 

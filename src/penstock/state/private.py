@@ -37,7 +37,7 @@ def make_private(directory: Path, contents: tuple[str, ...] = ()) -> None:
 
 def _refused(why: str) -> StateError:
     return StateError(
-        f"{why}, and opening a checkpoint runs code that is in it",
+        f"{why}, and opening a checkpoint runs code stored in it",
         code="PS-STATE-009",
-        remedy="if you trust its contents, make it yours alone: chown -R and chmod 700",
+        remedy="if you trust its contents, make it yours and private: chown -R and chmod 700",
     )

@@ -29,16 +29,16 @@ def unsealed(whole: bytes, path: Path) -> bytes:
     """The data of a sealed file."""
     if whole[:1] == pickle.PROTO:
         raise StateError(
-            f"{path} was written by an earlier version, whose files have no checksums",
+            f"an earlier version wrote {path}, without a checksum",
             code="PS-STATE-002",
             remedy="open it with that version, or start from an empty checkpoint",
         )
     if len(whole) < _SEAL.size or whole[:4] != _MAGIC:
-        raise damaged(path, "it does not begin as a file of this version does")
+        raise damaged(path, "it does not start like a file of this version")
     _, size, crc = _SEAL.unpack_from(whole)
     data = whole[_SEAL.size :]
     if len(data) != size:
-        raise damaged(path, f"it has {len(data)} bytes where {size} were written")
+        raise damaged(path, f"it has {len(data)} bytes instead of {size}")
     if crc != _crc(data):
         raise damaged(path, "its checksum is wrong")
     return data

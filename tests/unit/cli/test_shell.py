@@ -82,7 +82,7 @@ def test_a_session_with_slips(terminal: Terminal, tmp_path: Path) -> None:
     hint = terminal.type(f"{STREAM}\n", "...> ")
     assert "runs when it ends with ;" in hint
     assert "ok" in terminal.type(";\n", "penstock> ")
-    assert "is standing" in terminal.type(VIEW + ";\n")
+    assert "is registered" in terminal.type(VIEW + ";\n")
     assert "PS-" in terminal.type("SELEC 1;\n")
     assert "there is no command nonsense" in terminal.type("\\nonsense\n")
     assert "did you mean watch?" in terminal.type("wach counts\n")

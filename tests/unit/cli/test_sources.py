@@ -173,7 +173,7 @@ def test_format_of(path: str, format: str) -> None:
 
 
 def test_format_of_an_unknown_name() -> None:
-    with pytest.raises(PenstockError, match="cannot tell the format"):
+    with pytest.raises(PenstockError, match="does not show the file's format"):
         format_of("a.txt")
 
 

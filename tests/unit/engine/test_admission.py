@@ -118,7 +118,7 @@ def test_whole_batches_that_do_not_fit_are_refused():
         run([{"nope": 1, "ts": 1}])
     assert error.value.code == "PS-DATA-003"
     doubled = pa.Table.from_arrays([pa.array([1]), pa.array([1])], names=["k", "k"])
-    with pytest.raises(DataError, match="comes twice"):
+    with pytest.raises(DataError, match="is given twice"):
         run(doubled)
     with pytest.raises(DataError, match="cannot read rows"):
         run(42)
@@ -194,5 +194,5 @@ def test_times_in_dicts_may_have_a_zone():
 def test_a_frame_is_judged_row_by_row():
     got = run(pd.DataFrame({"k": [1, "x", None], "s": ["a", 5, None], "ts": [1, 2, 3]}))
     assert got.ts.tolist() == [1, 3]
-    with pytest.raises(DataError, match="k comes twice"):
+    with pytest.raises(DataError, match="k is given twice"):
         run(pd.DataFrame([[1, 2, 3]], columns=["k", "k", "ts"]))

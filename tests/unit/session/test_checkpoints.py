@@ -61,7 +61,7 @@ def test_a_sink_that_is_dropped_while_changes_wait_says_that_they_are_lost(tmp_p
         out.write_text("in the way")
         with pytest.raises(PenstockError, match="the changes wait"):
             ps.push("r", [{"k": 1, "ts": 1}])
-        with pytest.raises(PenstockError, match="waited there are lost") as error:
+        with pytest.raises(PenstockError, match="unwritten changes, which are lost") as error:
             ps.sql("DROP SINK files")
         assert "wait" not in error.value.remedy
         assert ps.sql("SHOW SINKS").num_rows == 0

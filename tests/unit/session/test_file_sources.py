@@ -170,7 +170,7 @@ def test_options_are_judged_at_create(
 
 
 def test_paths_are_judged_at_create(session: Any, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"(?s)PS-SRC-004.*make the directory first"):
+    with pytest.raises(DataError, match=r"(?s)PS-SRC-004.*create the directory first"):
         session.sql(create("s", tmp_path / "none"))
     session.sql(create("s", tmp_path / "*.json"))  # files may come later
     session.flush()

@@ -179,7 +179,7 @@ def test_parameters_come_from_a_polars_frame(ps: Session) -> None:
 
 
 def test_a_series_is_not_rows(ps: Session) -> None:
-    with pytest.raises(PenstockError, match="cannot be read"):
+    with pytest.raises(PenstockError, match="cannot read rows"):
         ps.push("r", pl.Series([1, 2]))
 
 

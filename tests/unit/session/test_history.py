@@ -34,7 +34,7 @@ def test_history_is_given_once_enough_is_retained(ps):
     push(ps, 20, 25)
     with pytest.raises(HistoryError, match="yet") as error:
         ps.query(COUNT, history=True)
-    assert "is at 30" in error.value.remedy
+    assert "reaches 30" in error.value.remedy
     push(ps, 26, 30)
     assert count(ps.query(COUNT, history=True)) == 3
     with pytest.raises(HistoryError, match="does not retain"):

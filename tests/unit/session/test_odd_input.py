@@ -79,7 +79,7 @@ def test_lengths_in_parameters_have_the_same_bounds(ps, w):
 
 @pytest.mark.parametrize("clause", ["DELAY", "MAX AHEAD", "IDLE AFTER", "TICK", "RETAIN"])
 def test_clauses_of_a_stream_have_the_same_bounds(ps, clause):
-    with pytest.raises(PenstockError, match=r"PS-TYPE-011.*longer than any time"):
+    with pytest.raises(PenstockError, match=r"PS-TYPE-011.*longer than the range of event time"):
         ps.sql(f"CREATE STREAM z (at TIMESTAMP) TIMESTAMP BY at {clause} {HUGE} DAYS")
 
 

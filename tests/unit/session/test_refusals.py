@@ -68,7 +68,7 @@ def test_names_of_query_many_are_there_and_differ(ps):
     text = "SELECT k FROM r [RANGE 5] WHERE a > $x"
     with pytest.raises(DataError, match="NULL"):
         ps.query_many(text, pa.table({"qid": ["a", None], "x": [1, 2]}))
-    with pytest.raises(NameError_, match="two queries called a"):
+    with pytest.raises(NameError_, match="the qid a twice"):
         ps.query_many(text, pa.table({"qid": ["a", "a"], "x": [1, 2]}))
     assert ps.stats()["templates"] == 0
 
@@ -128,7 +128,7 @@ def test_casts_of_constants_round_like_those_of_columns(ps):
 
 
 def test_a_checkpoint_needs_a_name():
-    with pytest.raises(StateError, match="no name"):
+    with pytest.raises(StateError, match="is empty"):
         penstock.connect(runner="inprocess", checkpoint="")
 
 
@@ -199,13 +199,13 @@ def test_parameters_come_as_any_table(ps):
     ):
         assert len(ps.query_many(text, params)) == 3
     assert len(ps.query_many(text, [])) == 0
-    with pytest.raises(DataError, match="x of params comes twice"):
+    with pytest.raises(DataError, match="x of params is given twice"):
         ps.query_many(text, pa.Table.from_arrays([pa.array([1])] * 2, names=["x", "x"]))
 
 
 @pytest.mark.parametrize("call", ["query", "sql"])
 def test_what_is_no_text_is_refused(ps, call):
-    with pytest.raises(SqlSyntaxError, match="NoneType is no SQL text"):
+    with pytest.raises(SqlSyntaxError, match="expected SQL text, got a NoneType"):
         getattr(ps, call)(None)
 
 
@@ -222,7 +222,7 @@ def test_what_is_no_number_of_shards_is_refused(shards):
 
 
 def test_functions_can_be_called(ps):
-    with pytest.raises(PenstockError, match="cannot be the function"):
+    with pytest.raises(PenstockError, match="cannot register"):
         ps.register_udf("f", None, ["INT"], "INT")
 
 
@@ -280,14 +280,14 @@ def test_columns_of_a_table_are_named_in_any_case_and_once(ps):
     ps.sql("UPDATE t SET B = b + 1 WHERE K = 1")
     assert ps.query("SELECT k, b FROM t").view().to_pylist() == [{"k": 1, "b": 3}]
     for sql in ("INSERT INTO t (k, K) VALUES (1, 2)", "UPDATE t SET b = 1, B = 2"):
-        with pytest.raises(NameError_, match="comes twice"):
+        with pytest.raises(NameError_, match="is named twice"):
             ps.sql(sql)
     with pytest.raises(NameError_, match="its columns are k, b"):
         ps.sql("UPDATE t SET c = 1")
 
 
 def test_half_a_character_is_refused_where_it_stands(ps):
-    with pytest.raises(SqlSyntaxError, match="half a character") as caught:
+    with pytest.raises(SqlSyntaxError, match="half of a surrogate pair") as caught:
         ps.query("SELECT k FROM r [RANGE 5]\nWHERE 'ä' = '\ud800'")
     assert (caught.value.place.line, caught.value.place.column) == (2, 14)
 

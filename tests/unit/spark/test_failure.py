@@ -101,7 +101,7 @@ def test_damage_of_the_checkpoint_is_no_fault_of_the_job(text: str, named: str) 
     assert error.code == "PS-STATE-003"
     assert named in error.message
     assert "backup" in error.remedy
-    assert "the checkpoint is good" not in str(error)
+    assert "the checkpoint is intact" not in str(error)
 
 
 @pytest.mark.parametrize(
@@ -111,4 +111,4 @@ def test_a_java_process_that_is_gone(text: str) -> None:
     error = essential(text)
     assert error.code == "PS-SPARK-002"
     assert "its Java process is gone" in error.message
-    assert "the checkpoint is good" in error.remedy
+    assert "the checkpoint is intact" in error.remedy

@@ -272,7 +272,7 @@ def test_a_frame_given_again_is_the_same_stream(checkpoint: Checkpoint) -> None:
 def test_a_stand_in_needs_an_offset_where_sources_have_numbers(checkpoint: Checkpoint) -> None:
     sources = SourceSet(checkpoint, {"a": NAMED, "f": Unnamed(cast(Any, object()))})
     sources.pause("a", Paused("x"))
-    with pytest.raises(StateError, match=r"PS-STATE-008.*a is paused, but was never read"):
+    with pytest.raises(StateError, match=r"PS-STATE-008.*a is paused and was never read"):
         start(sources, last=0)
     note_offsets(checkpoint, "v1", "{}", '{"entry": 1}', '{"logOffset":3}', "-")
     assert start(sources, last=0) == ["f"]

@@ -247,9 +247,9 @@ def test_column_names_of_our_own_are_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
-        ("SELECT a FORM r", "write FROM instead of FORM"),
-        ("SELECT a FROM r WHER a > 1", "write WHERE instead of WHER"),
-        ("SELECT a FROM r [NOW] GRUOP BY a", "write GROUP instead of GRUOP"),
+        ("SELECT a FORM r", "did you mean FROM instead of FORM"),
+        ("SELECT a FROM r WHER a > 1", "did you mean WHERE instead of WHER"),
+        ("SELECT a FROM r [NOW] GRUOP BY a", "did you mean GROUP instead of GRUOP"),
         ("SELECT a FROM r x 5", "check the text"),
     ],
 )
