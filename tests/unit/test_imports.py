@@ -12,7 +12,18 @@ import penstock
 
 ROOT = Path(penstock.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("secret", "errors", "frozen", "types", "schema", "arrays", "delta", "changes", "roomy"),
+    (
+        "secret",
+        "errors",
+        "dispatch",
+        "frozen",
+        "types",
+        "schema",
+        "arrays",
+        "delta",
+        "changes",
+        "roomy",
+    ),
     ("kernels",),
     ("state",),
     ("logical",),
