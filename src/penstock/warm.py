@@ -17,7 +17,7 @@ from rich.console import Console
 
 import penstock
 from penstock.cli import demo
-from penstock.inprocess.demo_traffic import LINKS, Traffic
+from penstock.cli.demo_traffic import LINKS, Traffic
 from penstock.session import Queries, Query, Session
 from penstock.spark import java
 

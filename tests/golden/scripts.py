@@ -18,7 +18,7 @@ from typing import Any
 
 import penstock
 from golden.runner import sections, table, value
-from penstock.inprocess.sinks import json_lines
+from penstock.files.sinks import json_lines
 from spark.goldens import Calls, renamed
 
 META = ("_query", "_change_type", "_time", "_batch", "_seq")

@@ -23,11 +23,11 @@ import penstock
 from penstock.cli.demo_board import Story, Tally, board
 from penstock.cli.demo_files import SOURCE, batch_rows, write_files
 from penstock.cli.demo_queries import ALERTS, QUERIES, STREAM
+from penstock.cli.demo_traffic import LINKS, Traffic
 from penstock.cli.feed import Interrupt
 from penstock.cli.follow import Follower
 from penstock.cli.progress import Tracker
 from penstock.cli.runner import open_session, runner_options
-from penstock.inprocess.demo_traffic import LINKS, Traffic
 from penstock.session.outline import runs_on
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from penstock.inprocess.demo_traffic import LINKS, START_US, Traffic
+from penstock.cli.demo_traffic import LINKS, START_US, Traffic
 
 SOURCE = " FROM parquet OPTIONS (path '{path}', maxFilesPerTrigger 1)"
 _BATCHES = 5

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.inprocess.demo_traffic import HOSTS, PROTOCOLS
+from penstock.cli.demo_traffic import HOSTS, PROTOCOLS
 
 Columns = dict[str, object]
 

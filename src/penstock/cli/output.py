@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.errors import PenstockError
-from penstock.inprocess.sinks import PipedConsole, Sink, file_name, json_lines, open_sink
+from penstock.files.sinks import PipedConsole, Sink, file_name, json_lines, open_sink
 from penstock.session.history import NOTE
 
 STYLES = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import cast
 
 from penstock.arrays import I64
+from penstock.dispatch import case
 from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
 from penstock.engine.build import build, outline
@@ -21,6 +22,8 @@ from penstock.state.arena import Arena, Scope
 
 class ControlEngine(Engine):
     """Everything but rows, operators and steps."""
+
+    TAKE = {**Engine.TAKE}  # noqa: RUF012
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +68,8 @@ class ControlEngine(Engine):
                 drawn.close()
                 drawn.scope.free()
 
-    def _take_dropqueries(self, block: b.DropQueries, output: b.Output) -> set[int]:
+    @case(TAKE, b.DropQueries)
+    def _take_drop_queries(self, block: b.DropQueries, output: b.Output) -> set[int]:
         template = self.templates[block.template]
         template.queries.drop(block.qids)
         template.queries.hold(block.qids)  # until the shards have said their last of them

@@ -7,12 +7,14 @@ watermark of its streams) and collects the changes. Nothing here looks at a wall
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar, get_args
 
 import numpy as np
 
 from penstock.arrays import BEGINNING, I64, NEVER
 from penstock.changes import Changes
 from penstock.delta import Lineage
+from penstock.dispatch import case, complete
 from penstock.eddy.eddy import Routing
 from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
@@ -36,6 +38,9 @@ class Engine:
     A `standalone` engine drops a query that fails. One shard of many only reports it: the
     query must be dropped at the same step everywhere, or shards number queries differently.
     """
+
+    TAKE: ClassVar[dict[type, Callable[..., set[int]]]] = {}
+    """What each kind of block does to the state."""
 
     def __init__(
         self, arena: Arena | None = None, standalone: bool = True, routing: Routing = "tickets"
@@ -86,11 +91,9 @@ class Engine:
     # ---- blocks ----------------------------------------------------------------------
     def _take(self, block: b.Block, output: b.Output) -> set[int]:
         """Put a block into state; the templates that have something to do."""
-        handler: Callable[[b.Block, b.Output], set[int]] = getattr(
-            self, f"_take_{type(block).__name__.lower()}"
-        )
-        return handler(block, output)
+        return self.TAKE[type(block)](self, block, output)
 
+    @case(TAKE, b.Rows)
     def _take_rows(self, block: b.Rows, output: b.Output) -> set[int]:
         source = self.sources[block.stream]
         source.add(block.rows, block.ts, self.epoch if block.epoch is None else block.epoch)
@@ -98,6 +101,7 @@ class Engine:
         self._moved.add(block.stream)
         return self._readers.get(block.stream, set())
 
+    @case(TAKE, b.Heartbeat)
     def _take_heartbeat(self, block: b.Heartbeat, output: b.Output) -> set[int]:
         source = self.sources[block.stream]
         if block.watermark <= source.watermark:
@@ -106,35 +110,42 @@ class Engine:
         self._moved.add(block.stream)
         return self._readers.get(block.stream, set())
 
-    def _take_tablechange(self, block: b.TableChange, output: b.Output) -> set[int]:
+    @case(TAKE, b.TableChange)
+    def _take_table_change(self, block: b.TableChange, output: b.Output) -> set[int]:
         self.tables[block.table].replace(block.remove, block.insert)
         return self._readers.get(block.table, set())
 
-    def _take_setrouting(self, block: b.SetRouting, output: b.Output) -> set[int]:
+    @case(TAKE, b.SetRouting)
+    def _take_set_routing(self, block: b.SetRouting, output: b.Output) -> set[int]:
         self.flows.routing = block.routing
         return set()
 
-    def _take_addstream(self, block: b.AddStream, output: b.Output) -> set[int]:
+    @case(TAKE, b.AddStream)
+    def _take_add_stream(self, block: b.AddStream, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"streams/{block.name}")
         self.sources[block.name] = SourceLog(scope, block.schema, block.retain)
         self._moved.add(block.name)  # it may be there already, in the arena
         return set()
 
-    def _take_setretain(self, block: b.SetRetain, output: b.Output) -> set[int]:
+    @case(TAKE, b.SetRetain)
+    def _take_set_retain(self, block: b.SetRetain, output: b.Output) -> set[int]:
         self.sources[block.stream].retain = block.retain
         self._moved.add(block.stream)
         return set()
 
-    def _take_addtable(self, block: b.AddTable, output: b.Output) -> set[int]:
+    @case(TAKE, b.AddTable)
+    def _take_add_table(self, block: b.AddTable, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"tables/{block.name}")
         self.tables[block.name] = TableStore(scope, block.schema)
         return set()
 
-    def _take_addudf(self, block: b.AddUdf, output: b.Output) -> set[int]:
+    @case(TAKE, b.AddUdf)
+    def _take_add_udf(self, block: b.AddUdf, output: b.Output) -> set[int]:
         self.ctx.udfs[block.udf.name] = block.udf
         return set()
 
-    def _take_addtemplate(self, block: b.AddTemplate, output: b.Output) -> set[int]:
+    @case(TAKE, b.AddTemplate)
+    def _take_add_template(self, block: b.AddTemplate, output: b.Output) -> set[int]:
         try:
             template = self._build(block, self.arena.scope(f"templates/{block.key}"))
         except Exception as error:
@@ -152,7 +163,8 @@ class Engine:
     def _build(self, block: b.AddTemplate, scope: Scope) -> Template:
         return build(block, self.sources, self.tables, self.ctx, scope, self.flows)
 
-    def _take_addqueries(self, block: b.AddQueries, output: b.Output) -> set[int]:
+    @case(TAKE, b.AddQueries)
+    def _take_add_queries(self, block: b.AddQueries, output: b.Output) -> set[int]:
         if block.template not in self.templates:  # it could not be built, in this step
             assert block.qids is not None
             qids, reason = block.qids.tolist(), self._unbuilt[block.template]
@@ -164,7 +176,8 @@ class Engine:
         output.added.append(added)
         return {block.template}
 
-    def _take_dropqueries(self, block: b.DropQueries, output: b.Output) -> set[int]:
+    @case(TAKE, b.DropQueries)
+    def _take_drop_queries(self, block: b.DropQueries, output: b.Output) -> set[int]:
         template = self.templates.get(block.template)
         if template is not None:
             gone = template.drop(block.qids, self.clock_of(template))
@@ -172,6 +185,7 @@ class Engine:
             self._free_if_unused(template)
         return set()
 
+    @case(TAKE, b.Received)
     def _take_received(self, block: b.Received, output: b.Output) -> set[int]:
         template = self.templates.get(block.template)
         if template is None:
@@ -189,6 +203,7 @@ class Engine:
             for name in (*template.streams, *template.tables):
                 self._readers[name].discard(template.key)
 
+    @case(TAKE, b.Drop)
     def _take_drop(self, block: b.Drop, output: b.Output) -> set[int]:
         self._readers.pop(block.name, None)
         for found in (self.sources.pop(block.name, None), self.tables.pop(block.name, None)):
@@ -337,3 +352,6 @@ class Engine:
         for _, _, reason in self.ctx.failures.drain():
             raise QueryFailed(f"the answer cannot be read: {reason}")
         return held
+
+
+complete(Engine.TAKE, get_args(b.Block), "way to take a block")

@@ -1,1 +1,1 @@
-"""The in-process runner: one engine shard, file sources and sinks. Imports engine and below."""
+"""The in-process runner: file sources of one process, and sinks whose batches wait for room."""

@@ -1,6 +1,6 @@
 """File sources: Parquet, CSV and JSON lines as a stream of Arrow tables.
 
-A source never judges values (`inprocess/files.py`): admission quarantines what does not fit, with
+A source never judges values (`files/formats.py`): admission quarantines what does not fit, with
 a reason, and nothing is lost. Files of a glob are read in the order of their names; `-` is
 standard input, handed on as it arrives.
 """
@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError
-from penstock.inprocess.files import (
+from penstock.files.formats import (
     FORMATS,
     LISTING,
     FileFormat,
     check_delimiter,
     file_format,
 )
-from penstock.inprocess.listing import Listing
-from penstock.inprocess.text import MALFORMED
+from penstock.files.listing import Listing
+from penstock.files.text import MALFORMED
 from penstock.schema import Schema
 from penstock.sql.source_options import CODE, SOURCES, check_options, unknown
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from penstock.inprocess.sinks import Sink
+from penstock.files.sinks import Sink
 
 Waiting = list[tuple[int, pa.Table]]
 """Batches that are not written yet: their numbers and changes, in order."""

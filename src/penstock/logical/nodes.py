@@ -158,16 +158,6 @@ class ViewScan(Node):
 
 
 @frozen
-class OneRow(Node):
-    """The relation of one row without columns (SELECT without FROM is refused; internal use)."""
-
-    @derived
-    def schema(self) -> Schema:
-        """No columns."""
-        return Schema(())
-
-
-@frozen
 class Filter(Node):
     """Rows of `input` for which `predicate` is true."""
 

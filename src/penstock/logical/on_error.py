@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Literal
 
+from penstock.dispatch import case, complete, subclasses
+from penstock.logical import nodes
 from penstock.logical.expr import (
     COMPARISONS,
     Agg,
@@ -27,13 +29,29 @@ from penstock.logical.expr import (
 )
 from penstock.logical.expr import Literal as Constant
 from penstock.logical.failing import COMPUTES, OR_NULL, OR_SKIP, QUIET, can_fail, fails_itself
-from penstock.logical.nodes import Filter, GroupBy, Join, JoinKind, Node, Project
+from penstock.logical.nodes import (
+    Distinct,
+    Filter,
+    GroupBy,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Received,
+    Scan,
+    SetOp,
+    TableScan,
+    ViewScan,
+    Windowed,
+)
 from penstock.types import BIGINT, BOOLEAN, Kind
 
 OnError = Literal["fail", "null", "skip"]
 KEY = "_key"
 """How the columns are named that the binder adds for computed keys of a join."""
 _STRICT = (*COMPARISONS, "in", "like", "ilike", "starts_with")
+_NULL: dict[type[Node], Callable[..., Node]] = {}
+_SKIP: dict[type[Node], Callable[..., Node]] = {}
 _KEEP_UNMATCHED = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL, JoinKind.ANTI)
 
 
@@ -64,20 +82,36 @@ def _over(node: Node, rewrite: Callable[[Node], Node], visit: Callable[[Node], N
 
 # ---- ON ERROR NULL -------------------------------------------------------------------
 def _null(node: Node) -> Node:
-    match node:
-        case Filter():
-            predicate = or_null(node.predicate)
-            return node if predicate is node.predicate else replace(node, predicate=predicate)
-        case Project():
-            exprs = tuple(or_null(e) for e in node.exprs)
-            return node if exprs == node.exprs else replace(node, exprs=exprs)
-        case Join(residual=Expr() as residual):
-            return replace(node, residual=or_null(residual))
-        case GroupBy():
-            aggs = tuple(_settled(agg, "null") for agg in node.aggs)
-            return node if aggs == node.aggs else replace(node, aggs=aggs)
-        case _:
-            return node
+    return _NULL[type(node)](node)
+
+
+@case(_NULL, Scan, TableScan, ViewScan, Received, Windowed, Distinct, SetOp)
+@case(_SKIP, Scan, TableScan, ViewScan, Received, Windowed, Distinct, SetOp)
+def _unchanged(node: Node) -> Node:
+    return node  # it computes nothing
+
+
+@case(_NULL, Filter)
+def _null_filter(node: Filter) -> Node:
+    predicate = or_null(node.predicate)
+    return node if predicate is node.predicate else replace(node, predicate=predicate)
+
+
+@case(_NULL, Project)
+def _null_project(node: Project) -> Node:
+    exprs = tuple(or_null(e) for e in node.exprs)
+    return node if exprs == node.exprs else replace(node, exprs=exprs)
+
+
+@case(_NULL, Join)
+def _null_join(node: Join) -> Node:
+    return node if node.residual is None else replace(node, residual=or_null(node.residual))
+
+
+@case(_NULL, GroupBy)
+def _null_group_by(node: GroupBy) -> Node:
+    aggs = tuple(_settled(agg, "null") for agg in node.aggs)
+    return node if aggs == node.aggs else replace(node, aggs=aggs)
 
 
 def or_null(expr: Expr) -> Expr:
@@ -94,18 +128,18 @@ def or_null(expr: Expr) -> Expr:
 
 # ---- ON ERROR SKIP ROW ---------------------------------------------------------------
 def _skip(node: Node) -> Node:
-    match node:
-        case Filter():
-            predicate = _skipping(node.predicate)
-            return node if predicate is node.predicate else replace(node, predicate=predicate)
-        case Project():
-            return _computed(node)
-        case Join(residual=Expr() as residual):
-            return replace(node, residual=_skipping(residual))
-        case GroupBy():
-            return _shown(node)
-        case _:
-            return node
+    return _SKIP[type(node)](node)
+
+
+@case(_SKIP, Filter)
+def _skip_filter(node: Filter) -> Node:
+    predicate = _skipping(node.predicate)
+    return node if predicate is node.predicate else replace(node, predicate=predicate)
+
+
+@case(_SKIP, Join)
+def _skip_join(node: Join) -> Node:
+    return node if node.residual is None else replace(node, residual=_skipping(node.residual))
 
 
 def _skipping(condition: Expr) -> Expr:
@@ -128,6 +162,7 @@ def _or_skip(part: Expr) -> Expr:
     return Call(BOOLEAN, OR_SKIP, (part,))
 
 
+@case(_SKIP, Project)
 def _computed(node: Project) -> Node:
     """The projection of the rows on which all of its expressions have a value."""
     risky = tuple(e for e in node.exprs if can_fail(e))
@@ -138,6 +173,7 @@ def _computed(node: Project) -> Node:
     return replace(node, input=fine, exprs=exprs)
 
 
+@case(_SKIP, GroupBy)
 def _shown(node: GroupBy) -> Node:
     """The groups all of whose sums can be shown: those that are not NULL, or of nothing."""
     aggs = tuple(_settled(agg, "skip") for agg in node.aggs)
@@ -181,3 +217,7 @@ def _keys_or_null(side: Node) -> Node:
         for e, name in pairs
     )
     return side if made == side.exprs else replace(side, exprs=made)
+
+
+complete(_NULL, subclasses(nodes, Node), "ON ERROR NULL")
+complete(_SKIP, subclasses(nodes, Node), "ON ERROR SKIP ROW")

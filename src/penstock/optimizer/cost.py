@@ -9,17 +9,21 @@ but group-by costs twice as much when its input brings negative rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log2
 
+from penstock.dispatch import case, complete, subclasses
+from penstock.logical import nodes
 from penstock.logical.nodes import (
     Distinct,
+    Filter,
     GroupBy,
     Join,
     JoinKind,
     Node,
-    OneRow,
+    Project,
+    Received,
     Scan,
     SetKind,
     SetOp,
@@ -31,6 +35,8 @@ from penstock.optimizer.estimate import Estimate, Estimator
 from penstock.optimizer.stats import Stats
 from penstock.patterns.edge import Pattern
 from penstock.patterns.rules import nrr_stream_side, pattern_of
+
+_OWN: dict[type[Node], Callable[..., float]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ def cost(node: Node, stats: Stats) -> Cost:
 
     def visit(part: Node) -> None:
         if part not in per_node:
-            per_node[part] = _own(part, estimator) * _negative_factor(part)
+            per_node[part] = _OWN[type(part)](part, estimator) * _negative_factor(part)
             for child in part.inputs:
                 visit(child)
 
@@ -63,31 +69,44 @@ def _negative_factor(node: Node) -> float:
     return 2.0 if any(pattern_of(child) is Pattern.STR for child in inputs) else 1.0
 
 
-def _own(node: Node, estimator: Estimator) -> float:
-    inputs = [estimator.of(child) for child in node.inputs]
-    match node:
-        case Scan() | TableScan() | ViewScan() | OneRow() | Windowed():
-            return estimator.of(node).rate
-        case GroupBy():
-            return 2 * inputs[0].rate * max(1, len(node.aggs))
-        case Join(kind=JoinKind.ANTI) | SetOp(kind=SetKind.EXCEPT):
-            return _negation(node, inputs[0], inputs[1], estimator)
-        case Join():
-            return _join(node, inputs[0], inputs[1])
-        case SetOp(kind=SetKind.INTERSECT):
-            return inputs[0].rate * _fan(inputs[1]) + inputs[1].rate * _fan(inputs[0])
-        case Distinct():
-            return inputs[0].rate
-        case _:
-            return sum(i.rate for i in inputs)
+# ---- the work of an operator itself --------------------------------------------------
+@case(_OWN, Scan, TableScan, ViewScan, Received)
+def _leaf(node: Node, estimator: Estimator) -> float:
+    return estimator.of(node).rate
 
 
-def _join(node: Join, left: Estimate, right: Estimate) -> float:
+@case(_OWN, Filter, Project, Windowed, Distinct)
+def _per_row(node: Node, estimator: Estimator) -> float:
+    return estimator.of(node.inputs[0]).rate
+
+
+@case(_OWN, GroupBy)
+def _group_by(node: GroupBy, estimator: Estimator) -> float:
+    return 2 * estimator.of(node.input).rate * max(1, len(node.aggs))
+
+
+@case(_OWN, Join)
+def _join(node: Join, estimator: Estimator) -> float:
+    left, right = estimator.of(node.left), estimator.of(node.right)
+    if node.kind is JoinKind.ANTI:
+        return _negation(node, left, right, estimator)
     left_keys, right_keys = zip(*node.equi, strict=True) if node.equi else ((), ())
     work = left.rate * right.per_key(right_keys)
     if nrr_stream_side(node) is not None:
         return work  # updates of the table probe nothing
     return work + right.rate * left.per_key(left_keys)
+
+
+@case(_OWN, SetOp)
+def _set_op(node: SetOp, estimator: Estimator) -> float:
+    left, right = estimator.of(node.left), estimator.of(node.right)
+    match node.kind:
+        case SetKind.EXCEPT:
+            return _negation(node, left, right, estimator)
+        case SetKind.INTERSECT:
+            return left.rate * _fan(right) + right.rate * _fan(left)
+        case SetKind.UNION:
+            return left.rate + right.rate
 
 
 def _negation(node: Node, left: Estimate, right: Estimate, estimator: Estimator) -> float:
@@ -106,3 +125,6 @@ def _fan(side: Estimate) -> float:
 
 def _log(values: float) -> float:
     return log2(max(2.0, values))
+
+
+complete(_OWN, subclasses(nodes, Node), "cost")

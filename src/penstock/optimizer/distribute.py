@@ -1,55 +1,49 @@
 """Cut a plan into what level 1 and level 2 of a sharded job do (docs/design/0004-spark.md).
 
-Each operator says how its inputs must be spread so that it yields its rows spread as wanted:
-hashed on columns, anywhere (each row on one shard), all on every shard, or all on one. A search
-over these alternatives finds the placement: without moving rows, else with one cut, else on one
-shard. Equal keys always meet: the k-th column of a hash on one side belongs to the k-th of the
-other.
+Each operator says how its inputs must be spread so that it yields its rows spread as wanted
+(`optimizer/input_spreads.py`): hashed on columns, anywhere (each row on one shard), all on every
+shard, or all on one. A search over these alternatives finds the placement: without moving rows,
+else with one cut, else on one shard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
 from typing import Literal
 
 from penstock.errors import PlanError
-from penstock.logical.expr import Column
 from penstock.logical.nodes import (
-    Distinct,
-    Filter,
     GroupBy,
-    Join,
-    JoinKind,
     Node,
     Project,
     Received,
     Rows,
     Scan,
-    SetKind,
-    SetOp,
     ViewScan,
     Windowed,
 )
 from penstock.logical.reads import views_of
 from penstock.optimizer.distribution import Distributed, Route, Send, Spread
+from penstock.optimizer.input_spreads import (
+    ANY,
+    Known,
+    Wants,
+    hash_on,
+    hashes,
+    input_spreads,
+    scan_spread,
+)
 from penstock.optimizer.rewrite import over, width
 from penstock.optimizer.split_aggregate import split
 from penstock.patterns.rules import is_table
 
-Known = Mapping[str, Collection[Spread]]
-"""Spreads of the routes in use, by stream."""
-Wants = tuple[Spread, ...]
-"""How the inputs of a node must be spread; columns are those of the input."""
 Step = Wants | Literal["cut", "split"]
 
-ANY, ALL = Spread("any"), Spread("all")
 _NOTHING: Known = {}
 Views = Mapping[int, Distributed]
 """The plans of templates, whose views others may read."""
 _NO_VIEWS: Views = {}
-_MOST_PAIRINGS = 16  # of wanted columns with equalities that name them more than once
 
 
 def distribute(
@@ -66,7 +60,7 @@ def distribute(
     hashed: dict[str, set[Spread]] = {s: set(spreads) for s, spreads in known.items()}
     for route in made.routes:
         hashed.setdefault(route.stream, set()).add(route.spread)
-    again = any(r.spread == ANY and _hashes(hashed[r.stream]) for r in made.routes)
+    again = any(r.spread == ANY and hashes(hashed[r.stream]) for r in made.routes)
     return _best(search, hashed) if again else made
 
 
@@ -105,124 +99,6 @@ def _is_bare(node: Node) -> bool:
     return isinstance(node, Project) and _is_bare(node.input)
 
 
-# ---- what operators need -------------------------------------------------------------
-def alternatives(node: Node, want: Spread) -> Iterator[Wants]:
-    """Spreads of the inputs that make `node` yield its rows as wanted, the best first.
-
-    Tables are on every shard: there is none for a table whose rows are to be spread.
-    """
-    if want.kind in ("all", "one"):
-        yield (want,) * len(node.inputs)
-        return
-    match node:
-        case Filter():
-            yield (want,)
-        case Project():
-            yield from _of_project(node, want)
-        case Windowed(window=Rows(partition=keys)):
-            yield from ((hashed,) for hashed in _meet(want, keys))
-        case GroupBy():
-            for hashed in _meet(want, range(len(node.keys))):
-                yield (_hash(node.keys[c] for c in hashed.columns),)
-        case Distinct():
-            yield from ((hashed,) for hashed in _meet(want, range(width(node))))
-        case SetOp(kind=SetKind.UNION):
-            yield want, want
-        case SetOp():
-            yield from ((hashed, hashed) for hashed in _meet(want, range(width(node))))
-        case Join():
-            yield from _of_join(node, want)
-
-
-def _hash(columns: Collection[int] | Iterator[int]) -> Spread:
-    return Spread("hash", tuple(columns))
-
-
-def _meet(want: Spread, columns: Sequence[int]) -> Iterator[Spread]:
-    """Hashes, as good as `want`, that bring rows with equal `columns` to one shard."""
-    if want.kind == "hash":
-        if set(want.columns) <= set(columns):
-            yield want
-    elif columns:
-        yield _hash(columns)
-        if len(columns) > 1:
-            yield from (_hash((c,)) for c in columns)
-
-
-def _of_project(node: Project, want: Spread) -> Iterator[Wants]:
-    exprs = [node.exprs[c] for c in want.columns]
-    places = [e.index for e in exprs if isinstance(e, Column)]
-    if len(places) == len(exprs):
-        yield (replace(want, columns=tuple(places)),)
-
-
-def _of_join(node: Join, want: Spread) -> Iterator[Wants]:
-    """Both sides by equal keys, or one side everywhere.
-
-    A stream is copied to all shards only where no equality could bring rows together. Rows of
-    SEMI and ANTI are judged by all of the right side, so their left side is never the copy.
-    """
-    copy_right = not node.equi or is_table(node.right)
-    copy_left = node.kind is JoinKind.INNER and (not node.equi or is_table(node.left))
-    if want.kind == "any":
-        for keys in _meet(want, range(len(node.equi))):
-            yield _by_keys([node.equi[i] for i in keys.columns])
-        if copy_right:
-            yield ANY, ALL
-        if copy_left:
-            yield ALL, ANY
-        return
-    pairs = [_pairs_of(node, c) for c in want.columns]
-    for pairing in islice(product(*pairs), _MOST_PAIRINGS):
-        yield _by_keys(pairing)
-    for side, copied in enumerate((copy_right, copy_left)):
-        columns = [_on_side(node, c, side) for c in want.columns]
-        places = [c for c in columns if c is not None]
-        if copied and len(places) == len(columns):
-            yield (_hash(places), ALL) if side == 0 else (ALL, _hash(places))
-
-
-def _by_keys(pairs: Sequence[tuple[int, int]]) -> Wants:
-    return _hash(i for i, _ in pairs), _hash(j for _, j in pairs)
-
-
-def _pairs_of(node: Join, column: int) -> list[tuple[int, int]]:
-    """The equalities about an output column."""
-    left = width(node.left)
-    return [(i, j) for i, j in node.equi if column in (i, left + j)]
-
-
-def _on_side(node: Join, column: int, side: int) -> int | None:
-    """Where the values of an output column are found on the left (0) or the right."""
-    left = width(node.left)
-    if (column >= left) == bool(side):
-        return column - left if side else column
-    return next((pair[side] for pair in _pairs_of(node, column)), None)
-
-
-def _scan_spread(node: Scan, want: Spread, known: Known) -> Spread | None:
-    """The spread of the stream's rows that gives a scan what is wanted of it, None if none does.
-
-    A count window needs all rows of its partition, in the order of the stream.
-    """
-    if want.kind in ("all", "one"):
-        return want
-    partition = node.window.partition if isinstance(node.window, Rows) else None
-    if want.kind == "hash":
-        columns = tuple(node.columns[c] for c in want.columns)
-        return _hash(columns) if partition is None or set(columns) <= set(partition) else None
-    for used in _hashes(known.get(node.stream, ())):
-        if partition is None or set(used.columns) <= set(partition):
-            return used
-    if partition is None:
-        return ANY
-    return _hash(partition) if partition else None
-
-
-def _hashes(spreads: Collection[Spread]) -> list[Spread]:
-    return sorted((s for s in spreads if s.kind == "hash"), key=lambda s: s.columns)
-
-
 # ---- the search ----------------------------------------------------------------------
 @dataclass(slots=True)
 class _Search:
@@ -248,10 +124,10 @@ class _Search:
 
     def _level1(self, node: Node, want: Spread) -> Wants | None:
         if isinstance(node, Scan):
-            return None if _scan_spread(node, want, _NOTHING) is None else ()
+            return None if scan_spread(node, want, _NOTHING) is None else ()
         if isinstance(node, ViewScan):
             return () if self._has_view(node, want, 1) else None
-        for wants in alternatives(node, want):
+        for wants in input_spreads(node, want):
             pairs = zip(node.inputs, wants, strict=True)
             if all(self.level1(child, w) is not None for child, w in pairs):
                 return wants
@@ -279,7 +155,7 @@ class _Search:
             return None  # rows that were sent have lost their order, which count windows need
         if self._can_split(node, want):
             return "split"
-        for wants in alternatives(node, want):
+        for wants in input_spreads(node, want):
             pairs = zip(node.inputs, wants, strict=True)
             if all(self.level2(child, w) is not None for child, w in pairs):
                 return wants
@@ -338,7 +214,7 @@ class _Builder:
         return made
 
     def _scan(self, node: Scan, want: Spread) -> Node:
-        spread = _scan_spread(node, want, self.known)
+        spread = scan_spread(node, want, self.known)
         assert spread is not None
         route = Route(node.stream, spread)
         self.routes.add(route)
@@ -346,7 +222,7 @@ class _Builder:
 
     def _receive(self, sent: Node, want: Spread) -> Received:
         """What level 2 gets of `sent`, which is sent once however often it is read."""
-        spread = _hash(range(width(sent))) if want.kind == "any" else want
+        spread = hash_on(range(width(sent))) if want.kind == "any" else want
         send = self.sends.setdefault((sent, spread), Send(len(self.sends), sent, spread))
         return Received(send.channel, sent.schema)
 

@@ -6,9 +6,12 @@ comparisons between plans of one query mean anything.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
+from penstock.dispatch import case, complete, subclasses
+from penstock.logical import nodes
 from penstock.logical.expr import Call, Column, Expr, Literal, Param
 from penstock.logical.nodes import (
     Distinct,
@@ -20,6 +23,7 @@ from penstock.logical.nodes import (
     Now,
     Project,
     Range,
+    Received,
     Rows,
     Scan,
     SetKind,
@@ -46,6 +50,7 @@ _SELECTIVITY = {
     "is_null": 0.05, "is_not_null": 0.95, "like": 0.2, "ilike": 0.2,
 }  # fmt: skip
 _LEAST_SHARE = 0.05
+_ESTIMATES: dict[type[Node], Callable[..., Estimate]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,78 +88,8 @@ class Estimator:
     def of(self, node: Node) -> Estimate:
         """The output edge of `node`."""
         if node not in self._done:
-            self._done[node] = self._estimate(node)
+            self._done[node] = _ESTIMATES[type(node)](node, self)
         return self._done[node]
-
-    def _estimate(self, node: Node) -> Estimate:
-        match node:
-            case Scan():
-                return self._scan(node)
-            case TableScan():
-                table = self.stats.table(node.table)
-                known = tuple(table.distinct.get(n, DEFAULT_DISTINCT) for n in node.schema.names)
-                return _capped(table.rate, table.rows, known)
-            case ViewScan():
-                known = (DEFAULT_DISTINCT,) * len(node.schema)
-                return _capped(DEFAULT_RATE, DEFAULT_ROWS, known)
-            case Windowed():
-                child = self.of(node.input)
-                size = _held(node.window, child.rate, 1_000_000.0, child.distinct)
-                return _capped(child.rate, size, child.distinct)
-            case Filter():
-                child = self.of(node.input)
-                return child.scaled(self.selectivity(node.predicate, child))
-            case Project():
-                return self._project(node)
-            case Join():
-                return self._join(node)
-            case GroupBy():
-                return self._group_by(node)
-            case Distinct():
-                return _distinct(self.of(node.input))
-            case SetOp():
-                return self._set_op(node)
-            case _:
-                return Estimate(0.0, 1.0, ())
-
-    def _scan(self, node: Scan) -> Estimate:
-        stream = self.stats.stream(node.stream)
-        every = tuple(stream.distinct.get(n, DEFAULT_DISTINCT) for n in node.stream_schema.names)
-        size = _held(node.window, stream.rate, stream.ticks_per_s, every)
-        return _capped(stream.rate, size, tuple(every[c] for c in node.columns))
-
-    def _project(self, node: Project) -> Estimate:
-        child = self.of(node.input)
-        return _capped(child.rate, child.size, tuple(_values_of(e, child) for e in node.exprs))
-
-    def _join(self, node: Join) -> Estimate:
-        left, right = self.of(node.left), self.of(node.right)
-        if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
-            share = _match_share(left, right, node.equi)
-            return left.scaled(share if node.kind is JoinKind.SEMI else _rest(share))
-        both = Estimate(0.0, left.size * right.size, left.distinct + right.distinct)
-        share = prod(1 / max(left.distinct[a], right.distinct[b]) for a, b in node.equi)
-        share *= BAND_SELECTIVITY if node.band is not None else 1.0
-        share *= prod(self.selectivity(p, both) for p in residual_parts(node))
-        rate = (left.rate * right.size + right.rate * left.size) * share
-        return _capped(rate, both.size * share, both.distinct)
-
-    def _group_by(self, node: GroupBy) -> Estimate:
-        child = self.of(node.input)
-        groups = child.values(node.keys) if node.keys else 1.0
-        keys = tuple(child.distinct[k] for k in node.keys)
-        return _capped(2 * child.rate, groups, keys + (groups,) * len(node.aggs))
-
-    def _set_op(self, node: SetOp) -> Estimate:
-        left, right = self.of(node.left), self.of(node.right)
-        if node.kind is SetKind.UNION:
-            pairs = zip(left.distinct, right.distinct, strict=True)
-            either = tuple(max(a, b) for a, b in pairs)
-            merged = _capped(left.rate + right.rate, left.size + right.size, either)
-            return merged if node.all else _distinct(merged)
-        share = _match_share(left, right, tuple((i, i) for i in range(len(left.distinct))))
-        kept = left.scaled(share if node.kind is SetKind.INTERSECT else _rest(share))
-        return kept if node.all else _distinct(kept)
 
     def selectivity(self, predicate: Expr, rows: Estimate) -> float:
         """The share of `rows` for which `predicate` is true."""
@@ -179,6 +114,90 @@ class Estimator:
                 return _SELECTIVITY.get(fn, 0.5)
 
 
+# ---- the edges of each kind of node --------------------------------------------------
+@case(_ESTIMATES, Scan)
+def _scan(node: Scan, known: Estimator) -> Estimate:
+    stream = known.stats.stream(node.stream)
+    every = tuple(stream.distinct.get(n, DEFAULT_DISTINCT) for n in node.stream_schema.names)
+    size = _held(node.window, stream.rate, stream.ticks_per_s, every)
+    return _capped(stream.rate, size, tuple(every[c] for c in node.columns))
+
+
+@case(_ESTIMATES, TableScan)
+def _table(node: TableScan, known: Estimator) -> Estimate:
+    table = known.stats.table(node.table)
+    distinct = tuple(table.distinct.get(n, DEFAULT_DISTINCT) for n in node.schema.names)
+    return _capped(table.rate, table.rows, distinct)
+
+
+@case(_ESTIMATES, ViewScan, Received)
+def _unmeasured(node: Node, _known: Estimator) -> Estimate:
+    return _capped(DEFAULT_RATE, DEFAULT_ROWS, (DEFAULT_DISTINCT,) * len(node.schema))
+
+
+@case(_ESTIMATES, Windowed)
+def _windowed(node: Windowed, known: Estimator) -> Estimate:
+    child = known.of(node.input)
+    size = _held(node.window, child.rate, 1_000_000.0, child.distinct)
+    return _capped(child.rate, size, child.distinct)
+
+
+@case(_ESTIMATES, Filter)
+def _filter(node: Filter, known: Estimator) -> Estimate:
+    child = known.of(node.input)
+    return child.scaled(known.selectivity(node.predicate, child))
+
+
+@case(_ESTIMATES, Project)
+def _project(node: Project, known: Estimator) -> Estimate:
+    child = known.of(node.input)
+    return _capped(child.rate, child.size, tuple(_values_of(e, child) for e in node.exprs))
+
+
+@case(_ESTIMATES, Join)
+def _join(node: Join, known: Estimator) -> Estimate:
+    left, right = known.of(node.left), known.of(node.right)
+    if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        share = _match_share(left, right, node.equi)
+        return left.scaled(share if node.kind is JoinKind.SEMI else _rest(share))
+    both = Estimate(0.0, left.size * right.size, left.distinct + right.distinct)
+    share = prod(1 / max(left.distinct[a], right.distinct[b]) for a, b in node.equi)
+    share *= BAND_SELECTIVITY if node.band is not None else 1.0
+    share *= prod(known.selectivity(p, both) for p in residual_parts(node))
+    rate = (left.rate * right.size + right.rate * left.size) * share
+    return _capped(rate, both.size * share, both.distinct)
+
+
+@case(_ESTIMATES, GroupBy)
+def _group_by(node: GroupBy, known: Estimator) -> Estimate:
+    child = known.of(node.input)
+    groups = child.values(node.keys) if node.keys else 1.0
+    keys = tuple(child.distinct[k] for k in node.keys)
+    return _capped(2 * child.rate, groups, keys + (groups,) * len(node.aggs))
+
+
+@case(_ESTIMATES, Distinct)
+def _distinct(node: Distinct, known: Estimator) -> Estimate:
+    return _once_each(known.of(node.input))
+
+
+@case(_ESTIMATES, SetOp)
+def _set_op(node: SetOp, known: Estimator) -> Estimate:
+    left, right = known.of(node.left), known.of(node.right)
+    if node.kind is SetKind.UNION:
+        pairs = zip(left.distinct, right.distinct, strict=True)
+        either = tuple(max(a, b) for a, b in pairs)
+        merged = _capped(left.rate + right.rate, left.size + right.size, either)
+        return merged if node.all else _once_each(merged)
+    share = _match_share(left, right, tuple((i, i) for i in range(len(left.distinct))))
+    kept = left.scaled(share if node.kind is SetKind.INTERSECT else _rest(share))
+    return kept if node.all else _once_each(kept)
+
+
+complete(_ESTIMATES, subclasses(nodes, Node), "estimate")
+
+
+# ---- parts ---------------------------------------------------------------------------
 def _held(window: Window, rate: float, ticks_per_s: float, distinct: tuple[float, ...]) -> float:
     """How many rows a window holds."""
     match window:
@@ -204,7 +223,7 @@ def _values_of(expr: Expr, rows: Estimate) -> float:
             return max(1.0, min(rows.size, DEFAULT_DISTINCT))
 
 
-def _distinct(rows: Estimate) -> Estimate:
+def _once_each(rows: Estimate) -> Estimate:
     size = rows.values(tuple(range(len(rows.distinct))))
     return replace(rows, rate=rows.rate * min(1.0, 2 * size / max(1.0, rows.size)), size=size)
 

@@ -11,9 +11,11 @@ retracted: a change in a column that nobody reads is an arrival, which meets the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from penstock.dispatch import case, complete, subclasses
+from penstock.logical import nodes
 from penstock.logical.expr import Agg, columns_of, remap
 from penstock.logical.nodes import (
     Distinct,
@@ -23,11 +25,13 @@ from penstock.logical.nodes import (
     JoinKind,
     Node,
     Project,
+    Received,
     Rows,
     Scan,
     SetKind,
     SetOp,
     TableScan,
+    ViewScan,
     Windowed,
     walk,
 )
@@ -39,6 +43,9 @@ from penstock.patterns.rules import is_nrr, nrr_stream_side, pattern_of
 Columns = frozenset[int]
 Kept = tuple[int, ...]
 """Which old columns a narrowed node yields, in order."""
+_KEYED: dict[type[Node], Callable[..., bool]] = {}
+_READS: dict[type[Node], Callable[..., tuple[Columns, ...]]] = {}
+_NARROW: dict[type[Node], Callable[..., tuple[Node, Kept]]] = {}
 
 
 def prune_projection(node: Node, stats: Stats) -> Node:
@@ -63,13 +70,32 @@ def _remakes_rows(node: Node) -> bool:
 
 
 def _is_keyed(node: Node) -> bool:
-    match node:
-        case GroupBy() | Distinct() | Join(kind=JoinKind.SEMI | JoinKind.ANTI):
-            return True
-        case SetOp():
-            return node.kind is not SetKind.UNION or not node.all
-        case _:
-            return False
+    """Whether `node` replaces or retracts rows of its own, by value or key."""
+    return _KEYED[type(node)](node)
+
+
+@case(_KEYED, GroupBy, Distinct)
+def _always(_node: Node) -> bool:
+    return True
+
+
+@case(_KEYED, Scan, TableScan, ViewScan, Received, Windowed, Filter, Project)
+def _never(_node: Node) -> bool:
+    return False
+
+
+@case(_KEYED, Join)
+def _is_exists(node: Join) -> bool:
+    return node.kind in (JoinKind.SEMI, JoinKind.ANTI)
+
+
+@case(_KEYED, SetOp)
+def _is_set(node: SetOp) -> bool:
+    return not _is_union_all(node)
+
+
+def _is_union_all(node: SetOp) -> bool:
+    return node.kind is SetKind.UNION and node.all
 
 
 def _require(
@@ -95,23 +121,45 @@ def _at_least_one(node: Node, needed: Columns) -> Columns:
 
 def _reads(node: Node, needed: Columns) -> tuple[Columns, ...]:
     """The columns `node` reads of each input to yield `needed`."""
-    match node:
-        case Filter():
-            return (needed | columns_of(node.predicate),)
-        case Project():
-            return (frozenset().union(*(columns_of(node.exprs[i]) for i in needed)),)
-        case GroupBy():
-            return (frozenset(node.keys).union(*map(_agg_columns, _kept_aggs(node, needed))),)
-        case Windowed():
-            return (needed,)
-        case Join():
-            return _join_reads(node, needed)
-        case SetOp(kind=SetKind.UNION, all=True):
-            return needed, needed
-        case _:
-            return tuple(frozenset(range(width(child))) for child in node.inputs)
+    return _READS[type(node)](node, needed)
 
 
+@case(_READS, Scan, TableScan, ViewScan, Received)
+def _leaf_reads(_node: Node, _needed: Columns) -> tuple[Columns, ...]:
+    return ()
+
+
+@case(_READS, Filter)
+def _filter_reads(node: Filter, needed: Columns) -> tuple[Columns, ...]:
+    return (needed | columns_of(node.predicate),)
+
+
+@case(_READS, Project)
+def _project_reads(node: Project, needed: Columns) -> tuple[Columns, ...]:
+    return (frozenset().union(*(columns_of(node.exprs[i]) for i in needed)),)
+
+
+@case(_READS, GroupBy)
+def _group_by_reads(node: GroupBy, needed: Columns) -> tuple[Columns, ...]:
+    return (frozenset(node.keys).union(*map(_agg_columns, _kept_aggs(node, needed))),)
+
+
+@case(_READS, Windowed)
+def _windowed_reads(_node: Windowed, needed: Columns) -> tuple[Columns, ...]:
+    return (needed,)
+
+
+@case(_READS, Distinct)
+def _whole_reads(node: Node, _needed: Columns) -> tuple[Columns, ...]:
+    return tuple(frozenset(range(width(child))) for child in node.inputs)
+
+
+@case(_READS, SetOp)
+def _set_op_reads(node: SetOp, needed: Columns) -> tuple[Columns, ...]:
+    return (needed, needed) if _is_union_all(node) else _whole_reads(node, needed)
+
+
+@case(_READS, Join)
 def _join_reads(node: Join, needed: Columns) -> tuple[Columns, ...]:
     split = width(node.left)
     read = needed | condition_columns(node)
@@ -153,7 +201,7 @@ class _Narrowing:
     def of(self, node: Node) -> tuple[Node, Kept]:
         """`node` narrowed, and what it kept: at least what is needed."""
         if node not in self.done:
-            self.done[node] = self._narrow(node)
+            self.done[node] = _NARROW[type(node)](node, self)
         return self.done[node]
 
     def exactly(self, node: Node, wanted: Columns) -> Node:
@@ -161,83 +209,103 @@ class _Narrowing:
         plan, kept = self.of(node)
         return select(plan, [kept.index(i) for i in sorted(wanted)])
 
-    def _narrow(self, node: Node) -> tuple[Node, Kept]:
-        needed = tuple(sorted(self.needs[node]))
-        match node:
-            case Scan() | TableScan():
-                if len(needed) == len(node.columns):
-                    return node, needed
-                return replace(node, columns=tuple(node.columns[i] for i in needed)), needed
-            case Filter():
-                source, kept = self.of(node.input)
-                if source is node.input:
-                    return node, kept
-                return Filter(source, remap(node.predicate, kept.index)), kept
-            case Project():
-                source, kept = self.of(node.input)
-                if source is node.input and len(needed) == len(node.exprs):
-                    return node, needed
-                exprs = tuple(remap(node.exprs[i], kept.index) for i in needed)
-                return Project(source, exprs, tuple(node.names[i] for i in needed)), needed
-            case GroupBy():
-                return self._group_by(node)
-            case Windowed():
-                return self._windowed(node)
-            case Join():
-                return self._join(node)
-            case SetOp(kind=SetKind.UNION, all=True):
-                sides = [self.exactly(side, self.needs[node]) for side in node.inputs]
-                return over(node, sides), needed
-            case _:
-                whole = tuple(range(width(node)))
-                children = [self.exactly(c, frozenset(range(width(c)))) for c in node.inputs]
-                return over(node, children), whole
+    def needed(self, node: Node) -> Kept:
+        """The columns that are needed of `node`, in order."""
+        return tuple(sorted(self.needs[node]))
 
-    def _group_by(self, node: GroupBy) -> tuple[Node, Kept]:
-        source, kept = self.of(node.input)
-        keys = len(node.keys)
-        stay = [i for i in range(len(node.aggs)) if i + keys in self.needs[node]]
-        if source is node.input and len(stay) == len(node.aggs):
-            return node, tuple(range(width(node)))
-        aggs = tuple(_moved_agg(node.aggs[i], kept) for i in stay)
-        plan = GroupBy(
-            source,
-            tuple(kept.index(k) for k in node.keys),
-            aggs,
-            tuple(node.names[i] for i in stay),
-        )
-        return plan, (*range(keys), *(i + keys for i in stay))
 
-    def _windowed(self, node: Windowed) -> tuple[Node, Kept]:
-        source, kept = self.of(node.input)
-        if source is node.input:
-            return node, kept
-        window = node.window
-        if isinstance(window, Rows):
-            window = replace(window, partition=tuple(kept.index(p) for p in window.partition))
-        return Windowed(source, window), kept
+@case(_NARROW, Scan, TableScan)
+def _narrow_scan(node: Scan | TableScan, plan: _Narrowing) -> tuple[Node, Kept]:
+    needed = plan.needed(node)
+    if len(needed) == len(node.columns):
+        return node, needed
+    return replace(node, columns=tuple(node.columns[i] for i in needed)), needed
 
-    def _join(self, node: Join) -> tuple[Node, Kept]:
-        """Each side yields just what is read of it, unless it must stay whole: it is stored."""
-        reads = _join_reads(node, self.needs[node])
-        wanted = [
-            self.needs[side]
-            if is_nrr(side) or side in self.whole
-            else read or frozenset({min(self.needs[side])})
-            for side, read in zip(node.inputs, reads, strict=True)
-        ]
-        left, right = (self.exactly(s, w) for s, w in zip(node.inputs, wanted, strict=True))
-        if left is node.left and right is node.right:
-            return node, tuple(range(width(node)))
-        at = [{old: new for new, old in enumerate(sorted(w))} for w in wanted]
-        plan = rebase_join(node, left, right, at[0], at[1])
-        if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
-            return plan, tuple(sorted(wanted[0]))
-        split = width(node.left)
-        return plan, (*sorted(wanted[0]), *(i + split for i in sorted(wanted[1])))
+
+@case(_NARROW, ViewScan, Received, Distinct)
+def _narrow_inputs(node: Node, plan: _Narrowing) -> tuple[Node, Kept]:
+    """`node` stays whole; what is below its inputs may be narrowed."""
+    children = [plan.exactly(c, frozenset(range(width(c)))) for c in node.inputs]
+    return over(node, children), tuple(range(width(node)))
+
+
+@case(_NARROW, Filter)
+def _narrow_filter(node: Filter, plan: _Narrowing) -> tuple[Node, Kept]:
+    source, kept = plan.of(node.input)
+    if source is node.input:
+        return node, kept
+    return Filter(source, remap(node.predicate, kept.index)), kept
+
+
+@case(_NARROW, Project)
+def _narrow_project(node: Project, plan: _Narrowing) -> tuple[Node, Kept]:
+    source, kept = plan.of(node.input)
+    needed = plan.needed(node)
+    if source is node.input and len(needed) == len(node.exprs):
+        return node, needed
+    exprs = tuple(remap(node.exprs[i], kept.index) for i in needed)
+    return Project(source, exprs, tuple(node.names[i] for i in needed)), needed
+
+
+@case(_NARROW, SetOp)
+def _narrow_set_op(node: SetOp, plan: _Narrowing) -> tuple[Node, Kept]:
+    if not _is_union_all(node):
+        return _narrow_inputs(node, plan)
+    sides = [plan.exactly(side, plan.needs[node]) for side in node.inputs]
+    return over(node, sides), plan.needed(node)
+
+
+@case(_NARROW, GroupBy)
+def _narrow_group_by(node: GroupBy, plan: _Narrowing) -> tuple[Node, Kept]:
+    source, kept = plan.of(node.input)
+    first = len(node.keys)
+    stay = [i for i in range(len(node.aggs)) if i + first in plan.needs[node]]
+    if source is node.input and len(stay) == len(node.aggs):
+        return node, tuple(range(width(node)))
+    keys = tuple(kept.index(k) for k in node.keys)
+    aggs = tuple(_moved_agg(node.aggs[i], kept) for i in stay)
+    names = tuple(node.names[i] for i in stay)
+    return GroupBy(source, keys, aggs, names), (*range(first), *(i + first for i in stay))
+
+
+@case(_NARROW, Windowed)
+def _narrow_windowed(node: Windowed, plan: _Narrowing) -> tuple[Node, Kept]:
+    source, kept = plan.of(node.input)
+    if source is node.input:
+        return node, kept
+    window = node.window
+    if isinstance(window, Rows):
+        window = replace(window, partition=tuple(kept.index(p) for p in window.partition))
+    return Windowed(source, window), kept
+
+
+@case(_NARROW, Join)
+def _narrow_join(node: Join, plan: _Narrowing) -> tuple[Node, Kept]:
+    """Each side yields just what is read of it, unless it must stay whole: it is stored."""
+    reads = _join_reads(node, plan.needs[node])
+    wanted = [
+        plan.needs[side]
+        if is_nrr(side) or side in plan.whole
+        else read or frozenset({min(plan.needs[side])})
+        for side, read in zip(node.inputs, reads, strict=True)
+    ]
+    left, right = (plan.exactly(s, w) for s, w in zip(node.inputs, wanted, strict=True))
+    if left is node.left and right is node.right:
+        return node, tuple(range(width(node)))
+    at = [{old: new for new, old in enumerate(sorted(w))} for w in wanted]
+    made = rebase_join(node, left, right, at[0], at[1])
+    if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        return made, tuple(sorted(wanted[0]))
+    split = width(node.left)
+    return made, (*sorted(wanted[0]), *(i + split for i in sorted(wanted[1])))
 
 
 def _moved_agg(agg: Agg, kept: Kept) -> Agg:
     arg = None if agg.arg is None else remap(agg.arg, kept.index)
     condition = None if agg.filter is None else remap(agg.filter, kept.index)
     return replace(agg, arg=arg, filter=condition)
+
+
+complete(_KEYED, subclasses(nodes, Node), "answer whether its rows are keyed")
+complete(_READS, subclasses(nodes, Node), "required columns")
+complete(_NARROW, subclasses(nodes, Node), "narrowing")

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from typing import TypeVar
 
-from penstock.errors import PlanError
+from penstock.dispatch import case, complete, subclasses
 from penstock.logical import nodes
 from penstock.logical.expr import Param
 from penstock.logical.nodes import (
@@ -23,7 +22,6 @@ from penstock.logical.nodes import (
     JoinKind,
     Node,
     Now,
-    OneRow,
     Project,
     Range,
     Received,
@@ -38,8 +36,6 @@ from penstock.logical.nodes import (
     Windowed,
 )
 from penstock.patterns.edge import Pattern
-
-N = TypeVar("N", bound=Node)
 
 _RULES: dict[type[Node], Callable[..., Pattern]] = {}
 _REMEMBERED = 4096  # nodes: every node above asks those below it
@@ -74,21 +70,13 @@ def nrr_stream_side(join: Join) -> Node | None:
     return None
 
 
-def _rule(kind: type[N]) -> Callable[[Callable[[N], Pattern]], Callable[[N], Pattern]]:
-    def register(rule: Callable[[N], Pattern]) -> Callable[[N], Pattern]:
-        _RULES[kind] = rule
-        return rule
-
-    return register
-
-
 # ---- leaves --------------------------------------------------------------------------
-@_rule(Scan)
+@case(_RULES, Scan)
 def _scan(node: Scan) -> Pattern:
     return _of_window(node.window, Pattern.MON)
 
 
-@_rule(Windowed)
+@case(_RULES, Windowed)
 def _windowed(node: Windowed) -> Pattern:
     return _of_window(node.window, pattern_of(node.input))
 
@@ -109,39 +97,34 @@ def _of_window(window: Window, unwindowed: Pattern) -> Pattern:
             return unwindowed
 
 
-@_rule(TableScan)
+@case(_RULES, TableScan)
 def _table(_node: TableScan) -> Pattern:
     """Rows of a table leave when a statement says so; a join with an NRR does not look at this."""
     return Pattern.STR
 
 
-@_rule(ViewScan)
+@case(_RULES, ViewScan)
 def _view(_node: ViewScan) -> Pattern:
     return Pattern.STR  # rows leave when the view says so
 
 
-@_rule(Received)
+@case(_RULES, Received)
 def _received(_node: Received) -> Pattern:
     return Pattern.STR  # what level 1 sends is on the edge; here nothing better is known
 
 
-@_rule(OneRow)
-def _one_row(_node: OneRow) -> Pattern:
-    return Pattern.MON
-
-
 # ---- operators -----------------------------------------------------------------------
-@_rule(Filter)
+@case(_RULES, Filter)
 def _filter(node: Filter) -> Pattern:
     return pattern_of(node.input)  # rule 1
 
 
-@_rule(Project)
+@case(_RULES, Project)
 def _project(node: Project) -> Pattern:
     return pattern_of(node.input)  # rule 1
 
 
-@_rule(Join)
+@case(_RULES, Join)
 def _join(node: Join) -> Pattern:
     stream = nrr_stream_side(node)
     if stream is not None:
@@ -151,17 +134,17 @@ def _join(node: Join) -> Pattern:
     return Pattern.STR  # rule 5: outer joins hold an anti join
 
 
-@_rule(Distinct)
+@case(_RULES, Distinct)
 def _distinct(node: Distinct) -> Pattern:
     return _weak(node)
 
 
-@_rule(GroupBy)
+@case(_RULES, GroupBy)
 def _group_by(_node: GroupBy) -> Pattern:
     return Pattern.WK  # rule 4: new values replace old ones by key, whatever came in
 
 
-@_rule(SetOp)
+@case(_RULES, SetOp)
 def _set_op(node: SetOp) -> Pattern:
     if node.kind is SetKind.EXCEPT:
         return Pattern.STR  # rule 5
@@ -204,11 +187,4 @@ def _span(node: Node) -> Window | None:
     return spans.pop() if len(spans) == 1 else None
 
 
-def _check_complete() -> None:
-    known = [c for c in vars(nodes).values() if isinstance(c, type) and issubclass(c, Node)]
-    missing = [c.__name__ for c in known if c is not Node and c not in _RULES]
-    if missing:
-        raise PlanError(f"no update pattern rule for {', '.join(missing)}")
-
-
-_check_complete()
+complete(_RULES, subclasses(nodes, Node), "update pattern rule")

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.changes import Changes, concat_changes
 from penstock.engine import blocks as b
 from penstock.errors import DataError, PenstockError
-from penstock.inprocess.sinks import Sink
+from penstock.files.sinks import Sink
 from penstock.session.changelog import ChangeBatch, Changelog, label
 from penstock.session.query import Callback
 from penstock.session.readers import Readers, all_of_batch

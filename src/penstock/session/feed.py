@@ -12,7 +12,7 @@ from penstock.arrays import BEGINNING
 from penstock.engine import blocks as b
 from penstock.engine.admission import admit, merged
 from penstock.errors import DataError, PenstockError
-from penstock.inprocess.fitting import check_files
+from penstock.files.fitting import check_files
 from penstock.inprocess.sources import STDIN, FileSource
 from penstock.inprocess.sources import check_source as open_files
 from penstock.session import names

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.delta import Lineage
 from penstock.errors import DataError
-from penstock.inprocess.sinks import Sink
+from penstock.files.sinks import Sink
 from penstock.logical.nodes import Scan, walk
 from penstock.queries.registry import Chosen, QueryInfo
 from penstock.session import (

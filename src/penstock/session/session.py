@@ -31,7 +31,7 @@ from penstock.errors import (
     TypeError_,
     UnsupportedError,
 )
-from penstock.inprocess.sinks import Sink, open_sink
+from penstock.files.sinks import Sink, open_sink
 from penstock.inprocess.waiting_sink import WaitingSink
 from penstock.logical.on_error import OnError
 from penstock.logical.udf import Udf

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.inprocess.sinks import Sink
+from penstock.files.sinks import Sink
 from penstock.session.changelog import label
 from penstock.session.delivery import is_whole
 from penstock.sql.statements import CreateSink

@@ -1,4 +1,4 @@
-"""Files by name: Spark finds the new files of a batch, and pack reads them (`inprocess/files.py`).
+"""Files by name: Spark finds the new files of a batch, and pack reads them (`files/formats.py`).
 
 Spark would turn columns into rows and back into columns to hand them to Python, and reads CSV and
 JSON in ways of its own. So a source of local files gives their names, and each task reads its
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from penstock.inprocess.files import FORMATS, LISTING, FileFormat, file_format
+from penstock.files.formats import FORMATS, LISTING, FileFormat, file_format
 from penstock.schema import Schema
 from penstock.shards.intake import Part
 

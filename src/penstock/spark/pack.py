@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
-from penstock.inprocess.files import FileFormat
+from penstock.files.formats import FileFormat
 from penstock.shards import wire
 from penstock.shards.intake import Given, Intake, Part, take_in
 from penstock.spark.cells import block_batch, parts

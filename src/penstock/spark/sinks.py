@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import DataError, NameError_, PenstockError
-from penstock.inprocess.sinks import open_sink
+from penstock.files.sinks import open_sink
 from penstock.schema import Schema
 from penstock.shards.wire import Result
 from penstock.spark import batch_files as files

@@ -20,8 +20,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.engine.admission import MALFORMED
 from penstock.errors import DataError, PenstockError
-from penstock.inprocess.files import FileFormat, check_delimiter
-from penstock.inprocess.fitting import check_files
+from penstock.files.fitting import check_files
+from penstock.files.formats import FileFormat, check_delimiter
 from penstock.schema import Schema
 from penstock.spark.config import KAFKA_REMEDY, SETTINGS, SparkError
 from penstock.spark.failure import cause, translated

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.arrays import BEGINNING
 from penstock.errors import DataError, PenstockError
-from penstock.inprocess.sinks import Sink
+from penstock.files.sinks import Sink
 from penstock.spark.batch_files import MICROSECONDS, in_order
 from penstock.spark.config import KAFKA_REMEDY
 from penstock.spark.kafka import SERVERS, check_sink

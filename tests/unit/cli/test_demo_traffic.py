@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cli.demo_queries import ALERTS
-from penstock.inprocess.demo_traffic import DELAY_US, LINKS, Traffic
+from penstock.cli.demo_traffic import DELAY_US, LINKS, Traffic
 
 SMALL = Traffic(rows=8_000)
 

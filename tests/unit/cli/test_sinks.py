@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.inprocess.sinks import json_lines, open_sink
+from penstock.files.sinks import json_lines, open_sink
 
 CHANGES = pa.table(
     {

@@ -16,7 +16,7 @@ import pytest
 from penstock.arrays import BEGINNING
 from penstock.engine.admission import admit
 from penstock.errors import PenstockError
-from penstock.inprocess.files import FileFormat
+from penstock.files.formats import FileFormat
 from penstock.inprocess.sources import (
     MALFORMED,
     check_source,

@@ -11,7 +11,6 @@ from penstock.logical.nodes import (
     JoinKind,
     Node,
     Now,
-    OneRow,
     Project,
     Range,
     Rows,
@@ -23,7 +22,6 @@ from penstock.logical.nodes import (
     Window,
     Windowed,
 )
-from penstock.patterns import rules
 from penstock.patterns.edge import Pattern
 from penstock.patterns.rules import pattern_of
 from penstock.schema import Field, Schema
@@ -68,7 +66,6 @@ def test_leaves(window: Window, pattern: Pattern) -> None:
 
 
 def test_constants_and_tables() -> None:
-    assert pattern_of(OneRow()) is MON
     assert pattern_of(table(nrr=False)) is STR
 
 
@@ -130,12 +127,3 @@ def test_rule_5_negation_outer_and_relation_joins_are_strict(pattern: Pattern) -
         assert pattern_of(set_op(edge, EDGES[WKS], SetKind.EXCEPT, all=all_)) is STR
     assert pattern_of(join(edge, table(nrr=False))) is STR
     assert pattern_of(join(table(nrr=False), edge)) is STR
-
-
-def test_a_node_class_without_a_rule_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Novel(Node):
-        pass
-
-    monkeypatch.setattr(rules.nodes, "Novel", Novel, raising=False)
-    with pytest.raises(rules.PlanError, match="Novel"):
-        rules._check_complete()

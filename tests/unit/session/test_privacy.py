@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.cli.output import ParquetWriter
 from penstock.errors import DataError, PenstockError
-from penstock.inprocess.sinks import file_name
+from penstock.files.sinks import file_name
 from penstock.secret import is_secret
 from penstock.session.vault import Vault
 from penstock.sql.parser import parse_statement

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import DataError
-from penstock.inprocess.files import FileFormat
-from penstock.inprocess.parquet import FilePart
+from penstock.files.formats import FileFormat
+from penstock.files.parquet import FilePart
 from penstock.optimizer.distribution import Route, Spread
 from penstock.schema import Field, Schema
 from penstock.shards import wire

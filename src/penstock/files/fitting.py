@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from penstock.engine.admission import convert
 from penstock.errors import DataError
-from penstock.inprocess.files import FileFormat
-from penstock.inprocess.listing import Listing
-from penstock.inprocess.parquet import names_in
+from penstock.files.formats import FileFormat
+from penstock.files.listing import Listing
+from penstock.files.parquet import names_in
 from penstock.schema import Field, Schema
 from penstock.sql.catalog import StreamDef
 

@@ -14,8 +14,8 @@ from typing import IO
 import pyarrow as pa
 
 from penstock.errors import DataError
-from penstock.inprocess.parquet import FilePart, folder_value, names_in, unreadable
-from penstock.inprocess.text import csv_header, csv_tables, json_tables, record_chunks
+from penstock.files.parquet import FilePart, folder_value, names_in, unreadable
+from penstock.files.text import csv_header, csv_tables, json_tables, record_chunks
 from penstock.schema import Schema
 from penstock.shards.intake import Given, Part
 from penstock.sql.source_options import CODE

@@ -1,0 +1,47 @@
+"""A class that a table forgets is an error when the module of the table is imported."""
+
+from __future__ import annotations
+
+import runpy
+
+import pytest
+
+from penstock.dispatch import case, complete
+from penstock.errors import PlanError
+from penstock.logical import nodes
+
+TABLES = {
+    "penstock.patterns.rules": "update pattern rule",
+    "penstock.logical.on_error": "ON ERROR NULL",
+    "penstock.optimizer.cost": "cost",
+    "penstock.optimizer.estimate": "estimate",
+    "penstock.optimizer.input_spreads": "distribution",
+    "penstock.optimizer.prune_projection": "answer whether its rows are keyed",
+}
+"""Modules that say something of every kind of node, and what is missing first for a new one."""
+
+
+class Novel(nodes.Node):
+    """A kind of node that no table knows."""
+
+
+@pytest.mark.parametrize(("module", "what"), TABLES.items())
+def test_a_new_kind_of_node_fails_every_import(
+    module: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "Novel", Novel, raising=False)
+    with pytest.raises(PlanError, match=f"no {what} for Novel"):
+        runpy.run_module(module)
+
+
+def test_a_complete_table_passes_and_the_missing_classes_are_named() -> None:
+    table: dict[type, object] = {}
+
+    @case(table, int, str)
+    def plain(value: object) -> str:
+        return f"{value}"
+
+    complete(table, [int, str], "text")
+    assert table == {int: plain, str: plain}
+    with pytest.raises(PlanError, match="no text for float, bytes"):
+        complete(table, [int, float, bytes], "text")
