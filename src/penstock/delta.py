@@ -100,6 +100,12 @@ class Delta:
             self.lin[index],
         )
 
+    def alive(self, now: int) -> Delta:
+        """The rows that have not expired at `now`, as rows of this instant."""
+        lives = self.exp > now
+        some = self if lives.all() else self.take(lives)
+        return some.with_(ts=np.full(len(some), now))
+
     def with_(self, **changes: Any) -> Delta:
         """A copy with some arrays replaced."""
         return replace(self, **changes)

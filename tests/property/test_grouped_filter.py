@@ -14,7 +14,7 @@ import pytest
 from oracle.check import check, compare
 from penstock.arrays import I8, I64, Bool
 from penstock.delta import Lineage
-from penstock.eddy import flow
+from penstock.eddy import index_policy
 from penstock.indexes.template_index import TemplateIndex
 from penstock.indexes.template_predicates import TemplatePredicates
 from penstock.kernels.match import match_queries
@@ -179,7 +179,7 @@ def _compare_terms(rng: Random) -> None:
 @pytest.fixture
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine asks the grouped filter however little there is to compare."""
-    monkeypatch.setattr(flow, "_MOST_IN_POOLS", 0)
+    monkeypatch.setattr(index_policy, "MOST_IN_GROUPS", 0)
     monkeypatch.setattr(TemplateIndex, "pays", staticmethod(lambda rows, queries: True))
 
 

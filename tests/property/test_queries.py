@@ -64,7 +64,7 @@ ROWS = (
 @pytest.fixture
 def _indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Selections leave the pools of their flow and ask the grouped filter, however few they are."""
-    monkeypatch.setattr("penstock.eddy.flow._MOST_IN_POOLS", 0)
+    monkeypatch.setattr("penstock.eddy.index_policy.MOST_IN_GROUPS", 0)
     monkeypatch.setattr(TemplateIndex, "pays", staticmethod(lambda rows, queries: True))
 
 

@@ -19,7 +19,7 @@ from penstock.stems.window_join import WindowJoins
 class Flows:
     """Flows by span and clock, joins of two windows, and the SteMs they share.
 
-    The streams of a plan tell its clock; members of a flow have the same one.
+    The streams of a plan tell its clock; those of one flow have the same.
     """
 
     def __init__(self, arena: Arena, ctx: Context, routing: Routing = "tickets") -> None:
@@ -40,7 +40,7 @@ class Flows:
         return self._flows[name]
 
     def leave(self, flow: Flow, key: int) -> None:
-        """A member leaves its flow; the flow goes with the last one."""
+        """A template leaves its flow; the flow goes with the last one."""
         flow.remove(key)
         if not flow.members:
             del self._flows[flow.scope.prefix]
@@ -54,7 +54,7 @@ class Flows:
     def report(self) -> dict[str, list[dict[str, object]]]:
         """What is shared: flows, joins of two windows, and the SteMs with their readers."""
         return {
-            "flows": [flow.report() for flow in self],
+            "flows": [flow.report.numbers() for flow in self],
             "joins": [join.report() for join in self.joins],
             "stems": [
                 {

@@ -15,6 +15,7 @@ import numpy as np
 from penstock.arrays import I64, Bool
 from penstock.eddy.lineage_batch import LineageBatch
 from penstock.eddy.lineage_group import LineageGroup
+from penstock.eddy.results import Faults
 from penstock.expressions.condition import verdict
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import Compiled, Frame, compile_expr
@@ -23,10 +24,7 @@ from penstock.logical.expr import columns_of
 from penstock.predicates.clauses import Conjunct
 
 if TYPE_CHECKING:
-    from penstock.eddy.flow import FlowTemplate
-
-Faults = dict[int, dict[int, str]]
-"""By member, the queries that failed, and why."""
+    from penstock.eddy.membership import FlowTemplate
 
 
 @dataclass(frozen=True, slots=True)

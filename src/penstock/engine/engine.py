@@ -16,6 +16,7 @@ from penstock.changes import Changes
 from penstock.delta import Lineage
 from penstock.dispatch import case, complete
 from penstock.eddy.eddy import Routing
+from penstock.eddy.flow import Flow
 from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
 from penstock.engine.build import build
@@ -82,7 +83,9 @@ class Engine:
         due: set[int] = set()
         for block in blocks:
             due |= self._take(block, output)
-        for key in sorted(due | self.views.all_of(due)):
+        due = {key for key in due | self.views.all_of(due) if key in self.templates}
+        self._step_flows(due)
+        for key in sorted(due):
             if key in self.templates:
                 self._run(self.templates[key], output)
         self._tidy(blocks)
@@ -216,6 +219,16 @@ class Engine:
         """The least watermark of the streams below; for tables alone, of all streams."""
         names = template.streams or tuple(self.sources)
         return min((self.sources[s].watermark for s in names), default=BEGINNING)
+
+    def _step_flows(self, due: set[int]) -> None:
+        """Each flow that these templates read routes its rows, once for all of them."""
+        clocks: dict[Flow, int] = {}
+        for template in (self.templates[key] for key in sorted(due)):
+            for flow in template.flows:
+                if flow not in clocks:  # templates of a flow have one clock
+                    clocks[flow] = max(self.clock_of(template), template.clock)
+        for flow, now in clocks.items():
+            flow.step(now)
 
     def _run(self, template: Template, output: b.Output) -> None:
         self._forget_reading()

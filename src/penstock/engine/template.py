@@ -11,9 +11,11 @@ import numpy as np
 from penstock.arrays import BEGINNING, I64
 from penstock.changes import Changes
 from penstock.delta import Clock, Delta, Lineage
+from penstock.eddy.flow import Flow
 from penstock.expressions.hidden import Totals
 from penstock.kernels.changes import DELETE
 from penstock.optimizer.distribution import Send
+from penstock.physical.flow import FlowOp
 from penstock.physical.operator import Operator
 from penstock.physical.planner import Plan
 from penstock.queries.query_table import QueryTable
@@ -71,6 +73,11 @@ class Template:
             self.scope.array("why", _LONGEST, np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
         self.scope.array("hidden", (shard + 1, 2))
         return cast(I64, self.scope.reserve("hidden", shard + 1))
+
+    @property
+    def flows(self) -> list[Flow]:
+        """The flows whose results its plan reads; the engine steps them before it."""
+        return [leaf.flow for leaf in self.plan.flows if isinstance(leaf, FlowOp)]
 
     def step(self, now: int) -> Step:
         """Take all input up to `now`; the changes of the answers, and what goes to level 2."""

@@ -49,7 +49,8 @@ from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.distinct import DistinctOp
 from penstock.physical.explode import ExplodeOp
 from penstock.physical.filter import FilterOp
-from penstock.physical.flow import FlowOp, MakeIndex
+from penstock.physical.flow import FlowOp
+from penstock.physical.flow_matches import MakeIndex
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.join import JoinOp
 from penstock.physical.keep import KeepOp

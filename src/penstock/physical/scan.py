@@ -57,11 +57,7 @@ class ScanOp(Operator):
         if start == end:
             return Delta.empty(len(self.edge.schema))
         delta = self.rows_at(start, end)
-        if first or self.at_commit:
-            alive = delta.exp > clock.now
-            delta = delta if alive.all() else delta.take(alive)
-            delta = delta.with_(ts=np.full(len(delta), clock.now))
-        return delta
+        return delta.alive(clock.now) if first or self.at_commit else delta
 
     def _end(self, now: int) -> int:
         window = self.node.window
@@ -102,10 +98,7 @@ class ScanOp(Operator):
         position = int(self.scope["position"][0])
         if position < 0 or clock.now == BEGINNING:
             return Delta.empty(len(self.edge.schema))
-        delta = self.rows_at(self.log.discarded, position)
-        return delta.take(delta.exp > clock.now).with_(
-            ts=np.full(int((delta.exp > clock.now).sum()), clock.now)
-        )
+        return self.rows_at(self.log.discarded, position).alive(clock.now)
 
     def has_input(self, now: int) -> bool:
         """Whether rows wait whose life has started by `now`."""

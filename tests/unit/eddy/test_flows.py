@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.eddy import flow
+from penstock.eddy import router
 from penstock.errors import PenstockError
 
 
@@ -244,7 +244,7 @@ def test_a_stem_is_built_when_it_is_probed(ps: Any) -> None:
 def test_a_stem_that_nobody_probes_does_not_fall_behind_for_ever(
     ps: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow, "_MOST_WAITING", 5)
+    monkeypatch.setattr(router, "_MOST_WAITING", 5)
     ps.query("SELECT a, b FROM r [RANGE 99], s [NOW] WHERE r.k = s.k AND a > 0")
     waiting = []
     for ts in range(12):

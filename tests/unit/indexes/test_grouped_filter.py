@@ -9,7 +9,7 @@ import pytest
 import penstock
 from penstock.arrays import I64
 from penstock.delta import Lineage
-from penstock.eddy import flow
+from penstock.eddy import index_policy
 from penstock.engine.blocks import AddQueries, DropQueries
 from penstock.indexes.template_index import TemplateIndex
 from penstock.kernels.grouped_filter_bits import transpose
@@ -174,7 +174,7 @@ def test_the_method_follows_how_many_queries_a_row_meets() -> None:
 @pytest.fixture
 def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A template matches its queries by its own filter, however few there are."""
-    monkeypatch.setattr(flow, "_MOST_IN_POOLS", 7)
+    monkeypatch.setattr(index_policy, "MOST_IN_GROUPS", 7)
 
 
 @pytest.mark.usefixtures("_by_itself")

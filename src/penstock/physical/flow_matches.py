@@ -1,0 +1,181 @@
+"""Where the leaf of a flow gets its rows from: the flow's lineage groups, or the template's index.
+
+Both give the rows of the template's queries for the rows that a step took (`arrived`) and for
+those that are there (`held`), in one form: output columns, expiry and lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from penstock.arrays import I64, NEVER
+from penstock.delta import Clock, Delta, Lineage
+from penstock.eddy.flow import Flow
+from penstock.eddy.membership import FlowTemplate
+from penstock.eddy.results import Matches
+from penstock.kernels.lineage import join_rows
+from penstock.kernels.rows import select_columns
+from penstock.optimizer.flow_block import Block
+from penstock.optimizer.span import AliasColumn
+from penstock.physical.operator import counted
+
+if TYPE_CHECKING:
+    from penstock.physical.match import MatchOp
+    from penstock.physical.scan import ScanOp
+    from penstock.state.sets import SetTable
+    from penstock.stems.log_view import LogView
+
+MakeIndex = Callable[[], "tuple[ScanOp, MatchOp]"]
+
+
+class FlowMatches(Protocol):
+    """The rows that queries of one template take."""
+
+    def has_input(self) -> bool:
+        """Whether the flow's step has brought something."""
+
+    def arrived(self, clock: Clock) -> Delta:
+        """Results that the flow's step brings."""
+
+    def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
+        """Results at `now` of rows before `until` (by alias), for some queries or for all."""
+
+    def notes(self) -> list[str]:
+        """For EXPLAIN: what is shared, and what was learnt."""
+
+
+class GroupMatches:
+    """Matches of the flow's groups, which it shares with other templates."""
+
+    def __init__(
+        self, flow: Flow, key: int, template: FlowTemplate, block: Block, sets: SetTable | None
+    ) -> None:
+        self._flow, self._key, self._template, self._block = flow, key, template, block
+        self._sets = sets
+        self._width, self._runs = len(block.output), _runs(block.output)
+
+    def has_input(self) -> bool:
+        """Whether groups have found something for the template."""
+        return self._flow.has_results(self._key)
+
+    def arrived(self, clock: Clock) -> Delta:
+        """The matches of the step; at commit only what is alive then."""
+        delta = self._delta(self._flow.matches(self._key))
+        return delta.alive(clock.now) if clock.at_commit else delta
+
+    def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
+        """Route the rows of the logs once more, for these queries alone."""
+        if qids is None:
+            qids = self._template.queries.live(Lineage.QUERY)
+        return self._delta(self._flow.held(self._key, now, qids, until))
+
+    def _delta(self, found: Matches) -> Delta:
+        if not len(found):
+            return Delta.empty(self._width)
+        views = self._flow.views()
+        exp = self._expiry(found, views)
+        if self._sets is None:
+            return self._rows(found, exp, found.qids, views)
+        if self._block.own_windows:
+            order = np.lexsort((found.qids, exp, *found.positions[::-1], found.instants))
+            found, exp = found.take(order), exp[order]
+        heads = found.heads(exp)
+        codes = self._sets.intern(np.append(heads, len(found)), found.qids)
+        return self._rows(found.take(heads), exp[heads], codes, views)
+
+    def _expiry(self, found: Matches, views: list[LogView]) -> I64:
+        """When each result leaves: with the first of its rows."""
+        exp = np.full(len(found), NEVER)
+        for alias, length in enumerate(self._template.lengths(found.qids)):
+            if self._block.windows[alias] != NEVER:
+                lives = views[alias].ts[found.positions[alias] - views[alias].base] + length
+                np.minimum(exp, lives, out=exp)
+        return exp
+
+    def _rows(self, found: Matches, exp: I64, lin: I64, views: list[LogView]) -> Delta:
+        n = len(found)
+        rows = np.empty((1 + self._width, n), np.int64)
+        rows[0] = 0
+        for alias, columns, first in self._runs:
+            view = views[alias]
+            join_rows(rows, view.rows, found.positions[alias], view.base, columns, first)
+        return Delta(rows, found.instants, exp, np.ones(n, np.int8), lin)
+
+    def notes(self) -> list[str]:
+        """Which templates and readers share the flow and its SteMs, and what its eddies know."""
+        flow, members = self._flow, self._flow.members
+        queries = sum(len(member.queries) for member in members.values())
+        shared = f"flow of {counted(len(members), 'template')}, {counted(queries, 'query')}"
+        keys = [f"{s.name} {s.key} ({counted(s.readers, 'reader')})" for s in flow.stems()]
+        return ["; ".join([shared, *keys]), *flow.report.learnt()]
+
+
+class IndexMatches:
+    """Matches of the template's own index: rows of one stream, against very many queries."""
+
+    def __init__(
+        self, flow: Flow, template: FlowTemplate, block: Block, make_index: MakeIndex
+    ) -> None:
+        self._flow, self._template, self._block = flow, template, block
+        self._make_index = make_index
+        columns = block.scans[0].columns
+        chosen = tuple(columns.index(column) for _, column in block.output)
+        self._chosen = None if chosen == tuple(range(len(columns))) else chosen
+
+    @cached_property
+    def _index(self) -> tuple[ScanOp, MatchOp]:
+        """Made when it is first asked: most templates never have so many queries."""
+        return self._make_index()
+
+    def has_input(self) -> bool:
+        """Whether the step took rows."""
+        start, end = self._flow.arrived()
+        return start < end
+
+    def arrived(self, clock: Clock) -> Delta:
+        """The rows that the step took, matched; at commit only those alive then."""
+        scan, match = self._index
+        rows = scan.rows_at(*self._flow.arrived())
+        with match.counting():
+            return self._matched(rows, match.match_live, clock.now if clock.at_commit else None)
+
+    def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
+        """The rows of the log, matched."""
+        scan, match = self._index
+        rows = scan.rows_at(scan.log.discarded, int(until[0]))
+        if qids is None:
+            return self._matched(rows, match.match_live, now)
+        return self._matched(rows, lambda delta: match.match(delta, qids), now)
+
+    def _matched(self, delta: Delta, match: Callable[[Delta], Delta], at: int | None) -> Delta:
+        """The output columns of rows that queries take, at an instant only of those alive."""
+        if self._block.own_windows:
+            delta = match(delta)
+            (length,) = self._template.lengths(delta.lin)
+            delta = delta.with_(exp=delta.ts + length)
+            delta = delta if at is None else delta.alive(at)
+        else:
+            delta = match(delta if at is None else delta.alive(at))
+        if self._chosen is None:
+            return delta
+        return delta.with_(rows=select_columns(delta.rows, self._chosen))
+
+    def notes(self) -> list[str]:
+        """How queries are matched."""
+        return [f"by itself: {self._index[1].how()}"]
+
+
+def _runs(output: tuple[AliasColumn, ...]) -> list[tuple[int, I64, int]]:
+    """Neighbours in the output that are of one alias: alias, columns, and where they begin."""
+    runs, first = [], 0
+    for alias, places in groupby(output, key=itemgetter(0)):
+        columns = np.array([column for _, column in places], np.int64)
+        runs.append((alias, columns, first))
+        first += columns.shape[0]
+    return runs
