@@ -16,7 +16,18 @@ SOURCE = ROOT / "src" / "penstock"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PERSONS = re.compile(r"\b(who|whose|whom|nobody|somebody|anyone)\b", re.IGNORECASE)
 LATER = frozenset(
-    "eddy indexes kernels optimizer patterns physical predicates queries session stems".split()
+    [
+        "eddy",
+        "indexes",
+        "kernels",
+        "optimizer",
+        "patterns",
+        "physical",
+        "predicates",
+        "queries",
+        "session",
+        "stems",
+    ]
 )
 """Packages that still describe objects as persons. Remove a package when it is done."""
 
