@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_ENCODED = {pa.run_end_encoded(pa.int32(), pa.int64()).id, pa.string_view().id, pa.binary_view().id}
+
 
 def decoded(values: Any) -> Any:
     """An Arrow array or chunked array without run ends, views or extension types."""
@@ -31,11 +33,7 @@ def decoded(values: Any) -> Any:
 def _is_encoded(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_encoded(kind.value_type)
-    return (
-        isinstance(kind, pa.BaseExtensionType)
-        or pa.types.is_run_end_encoded(kind)
-        or kind in (pa.string_view(), pa.binary_view())
-    )
+    return kind.id in _ENCODED or isinstance(kind, pa.BaseExtensionType)
 
 
 def _without_runs(values: pa.RunEndEncodedArray) -> pa.Array:

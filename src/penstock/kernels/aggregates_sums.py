@@ -144,10 +144,12 @@ def _pairs_pass(ev: Events, place: AggSlots, state: I64, average: bool, cursor: 
             ask_group(words, e, state, at)
             if (words[e, VALID] >> agg) & 1 and steps[e] != 0:
                 g, value = words[e, GROUP], to_float(words[e, slot])
-                word = odd_word(value)
-                if word == 0 and not add_pair(state, g, at + 4, steps[e] * value):
-                    stop = AT_EVENT
-                    break
+                word = 0
+                if not add_pair(state, g, at + 4, steps[e] * value):
+                    word = odd_word(value)
+                    if word == 0:
+                        stop = AT_EVENT
+                        break
                 state[g, at + word] += steps[e]
             e += 1
         while stop == DONE and t < touch_ends[m]:

@@ -30,15 +30,16 @@ PAIR_BITS = 106
 
 @inlined
 def add_pair(state: I64, g: int, at: int, value: float) -> bool:
-    """Add a finite value to the pair at state[g, at : at + 2].
+    """Add a value to the pair at state[g, at : at + 2].
 
-    False, and nothing: a bit would be lost, or the sum is a row of digits.
+    False, and nothing: a bit would be lost, the value is not finite, or the sum is a row of digits.
     """
     head, tail = to_float(state[g, at]), to_float(state[g, at + 1])
     total = head + value
     error = sum_error(head, value, total)
     rest = tail + error
-    if sum_error(tail, error, rest) != 0.0:  # also NaN: of a row of digits, of an overflow
+    # The smaller part comes back if no bit is lost; NaN (digits, an overflow) never does.
+    if rest - tail != error or rest - error != tail:
         return False
     result = total + rest
     put_float(state, g, at, result)

@@ -91,6 +91,16 @@ def test_the_order_does_not_matter(values: list[float], rng: random.Random) -> N
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("held", [0.0, 0.1, LARGEST])
+def test_a_pair_takes_no_value_that_is_not_finite(held: float, odd: float) -> None:
+    one = Sum()
+    one.add(held)
+    before = one.state.copy()
+    assert not exact_sums.add_pair(one.state, 0, 0, odd)
+    assert (one.state == before).all()
+
+
 def test_ordinary_numbers_stay_two_doubles() -> None:
     rng = random.Random(3)
     one = Sum()
