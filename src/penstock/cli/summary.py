@@ -12,13 +12,14 @@ from rich.console import Console
 
 from penstock.cli.output import plural
 from penstock.errors import PenstockError
+from penstock.session import Query
 from penstock.secret import masked
 from penstock.sql.statements import CreateSink
 
 if TYPE_CHECKING:
     from penstock.cli.app import App
 
-_MOST = 20  # sinks that are told of
+_MOST = 20  # sinks and failed queries that are told of
 
 
 @dataclass(slots=True)
@@ -57,9 +58,11 @@ class Summary:
             say(f"sink {sink.name}: {self._written(sink)}")
         if len(app.sinks) > _MOST:
             say(f"and {plural(len(app.sinks) - _MOST, 'sink')} more")
-        for query in app.queries:
-            if query.status == "failed":
-                say(f"{query.name}: failed", "red")
+        failed = [query for query in app.queries if query.status == "failed"]
+        for query in failed[:_MOST]:
+            say(_why_failed(query), "red")
+        if len(failed) > _MOST:
+            say(f"and {len(failed) - _MOST:,} more queries failed", "red")
 
     def _written(self, sink: CreateSink) -> str:
         path = _path(sink)
@@ -79,6 +82,14 @@ def _reason(app: App, stream: str) -> str:
     """Why the last row that is kept apart was quarantined."""
     reasons = app.session.quarantine(stream)["_reason"]
     return f"; the last one: {reasons[-1].as_py()}" if len(reasons) else ""
+
+
+def _why_failed(query: Query) -> str:
+    try:
+        query.view()
+    except PenstockError as error:
+        return f"[{error.code}] {error.message}; {error.remedy}"
+    return f"{query.name}: failed"
 
 
 def _paused(row: dict[str, Any]) -> str:

@@ -249,7 +249,7 @@ class OnSpark(ShardedSession):
         if kept:
             self._wait(self._job.next_entry - 1)
             with self._look():
-                reading.check_runs(info)
+                reading.check_runs(self, info)
                 if info.name in self._views:
                     return self._views.read(info.name)
         return super()._read_rows(info)

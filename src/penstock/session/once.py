@@ -136,7 +136,10 @@ def _evaluate(compiled: Compiled, catalog: MemoryCatalog, contents: Contents) ->
         ]
     )
     for failure in output.failures:
-        raise QueryFailed(f"the query failed: {failure.reason}", remedy="correct the expression")
+        raise QueryFailed(
+            f"the query failed: {failure.reason}",
+            remedy="correct the expression, or add ON ERROR NULL or SKIP ROW",
+        )
     held = engine.answers(_KEY, output.added[0])
     schema = plan.schema
     return pa.Table.from_arrays(to_arrow(held.rows, schema, engine.strings), schema=schema.arrow())

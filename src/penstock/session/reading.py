@@ -14,7 +14,9 @@ import pyarrow as pa
 from penstock.arrays import I64
 from penstock.engine.engine import Engine
 from penstock.errors import NameError_, PenstockError, QueryFailed, UnsupportedError
+from penstock.logical.on_error import apply
 from penstock.queries.registry import Group, QueryInfo, TemplateInfo
+from penstock.roomy import roomy
 from penstock.session.changelog import ChangeBatch
 from penstock.session.readers import Readers
 from penstock.state.convert import to_arrow
@@ -34,36 +36,36 @@ def held(engine: Engine, template: TemplateInfo, qids: I64) -> ChangeBatch:
 def view_all(session: Session, readers: Readers) -> pa.Table:
     """The answers of those that run, of queries registered together."""
     with session._look():
-        running = _running(readers)
+        running = _running(session, readers)
         template = session._registry.templates.get(readers.template)
         if template is None or not running.shape[0]:
             return readers.label_rows([])
         check_keeps(template, readers.names[running[0]])
     found = session._read_all(template, np.unique(readers.qids[running]))
     with session._look():
-        owners = readers.owners(_running(readers))
+        owners = readers.owners(_running(session, readers))
         return readers.label_rows([part.of_all(owners) for part in found])
 
 
-def _running(readers: Readers) -> I64:
+def _running(session: Session, readers: Readers) -> I64:
     there = readers.group.there()
-    check_any_runs(readers.group, there)
+    check_any_runs(session, readers.group, there)
     return readers.group.running(there)
 
 
-def check_runs(info: QueryInfo) -> None:
+def check_runs(session: Session, info: QueryInfo) -> None:
     """Refuse to read a query that failed or was dropped."""
     if info.failure is not None:
-        raise failed(info)
+        raise failed(session, info)
     if info.group.dropped[info.at]:
         raise dropped(info.name)
 
 
-def check_any_runs(group: Group, places: I64) -> None:
+def check_any_runs(session: Session, group: Group, places: I64) -> None:
     """Say why the first of some queries failed, if all that were not dropped have."""
     left = places[~group.dropped[places]] if group.failures else places[:0]
     if left.shape[0] and not group.running(left).shape[0]:
-        raise failed(QueryInfo(group, int(left[0])))
+        raise failed(session, QueryInfo(group, int(left[0])))
 
 
 def check_keeps(template: TemplateInfo, name: str) -> None:
@@ -76,11 +78,20 @@ def check_keeps(template: TemplateInfo, name: str) -> None:
         )
 
 
-def failed(info: QueryInfo) -> PenstockError:
+def failed(session: Session, info: QueryInfo) -> PenstockError:
     """What is said of a query that failed."""
+    template = session._registry.templates.get(info.template)
     return QueryFailed(
-        f"query {info.name} failed: {info.failure}", remedy="drop it and register it again"
+        f"query {info.name} failed: {info.failure}",
+        remedy="drop it and register it again"
+        + (": corrected, or with ON ERROR NULL or SKIP ROW" if _has_risks(template) else ""),
     )
+
+
+@roomy
+def _has_risks(template: TemplateInfo | None) -> bool:
+    """Whether the plan of a query has expressions that ON ERROR covers."""
+    return template is not None and apply(template.template, "null", ()) != template.template
 
 
 def dropped(name: str) -> PenstockError:

@@ -288,7 +288,7 @@ class Session:
     # ---- reading ---------------------------------------------------------------------
     def _running(self, name: str) -> tuple[QueryInfo, TemplateInfo]:
         info = self._query_info(name)
-        reading.check_runs(info)
+        reading.check_runs(self, info)
         return info, self._registry.templates[info.template]
 
     def _view(self, name: str) -> pa.Table:
@@ -300,7 +300,7 @@ class Session:
     def _read_rows(self, info: QueryInfo) -> pa.Table:
         """The answer of a query at its clock."""
         with self._lock:
-            reading.check_runs(info)
+            reading.check_runs(self, info)
             template = self._registry.templates[info.template]
             return reading.held(self._engine, template, np.array([info.qid])).table
 
@@ -332,7 +332,7 @@ class Session:
             delivery.let_go(self, readers.log)
             if not table.num_rows:
                 places = np.arange(len(readers)) if at is None else np.array([at])
-                reading.check_any_runs(readers.group, places)
+                reading.check_any_runs(self, readers.group, places)
                 self._check_alive()
             return table
 

@@ -292,11 +292,11 @@ class ShardedSession(Session):
 
     def _read_rows(self, info: QueryInfo) -> pa.Table:
         with self._look():
-            reading.check_runs(info)
+            reading.check_runs(self, info)
             question = Question(self._registry.templates[info.template], info)
         self._ask(question, np.array([info.qid]))
         with self._look():
-            reading.check_runs(info)
+            reading.check_runs(self, info)
         question.check()
         return question.rows()
 
@@ -318,7 +318,7 @@ class ShardedSession(Session):
                     for request in requests:
                         self._questions.pop(request, None)
             for question, info in zip(questions, found, strict=True):
-                reading.check_runs(info)
+                reading.check_runs(self, info)
                 question.check()
             return [question.rows() for question in questions]
 

@@ -105,6 +105,18 @@ def test_run_shows_changes_of_a_query_that_keeps_nothing(
     assert [(row["_change_type"], row["k"]) for row in lines(capsys)] == [("insert", 2)]
 
 
+@pytest.mark.parametrize("output", ["view", "changes"])
+def test_run_says_why_a_query_failed_and_what_to_do(
+    app: Path, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    (app / "app.sql").write_text(APP + "SELECT CAST(k + 3e9 AS INT) AS k FROM s [RANGE 5];")
+    run("app.sql", "--input", "s=in.jsonl", "--output", output)
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("[PS-RUN-001]")]
+    assert len(told) == 1
+    assert "query q1 failed: " in told[0]
+    assert told[0].endswith("register it again: corrected, or with ON ERROR NULL or SKIP ROW")
+
+
 def test_run_continues_from_a_checkpoint(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (app / "app.sql").write_text(
         APP.replace("STREAM", "STREAM IF NOT EXISTS").replace("VIEW", "VIEW IF NOT EXISTS")
