@@ -7,12 +7,13 @@ where the plan runs and how rows are spread for it (docs/design/0004-spark.md).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.delta import Emission, Lineage
+from penstock.delta import EVERY_CHANGE, Emission, Lineage
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
@@ -161,28 +162,48 @@ def _spread(spread: Spread, names: tuple[str, ...]) -> str:
 @roomy
 def explain_select(session: Session, compiled: Compiled, emission: Emission) -> str:
     """The plan a SELECT would get, without registering it."""
+    tables = {name: table.schema for name, table in session._engine.tables.items()}
+    engine, block = _tried(session, compiled, emission, tables)
+    head = [_given(compiled, engine)]
+    if (deployed := _deployed(session)) is not None:
+        shards = session._job.shards  # type: ignore[attr-defined]
+        head.append(placement(place(block, engine, shards, deployed).plan, session))
+    shown = engine.templates[block.key]
+    return "\n".join([*head, *tree(shown, session), *legend(shown)])
+
+
+@roomy
+def explain_once(
+    session: Session, compiled: Compiled, tables: Mapping[str, Schema], head: str
+) -> str:
+    """The plan of a SELECT that is evaluated once, over what becomes `tables`."""
+    engine, block = _tried(session, compiled, EVERY_CHANGE, tables)
+    shown = engine.templates[block.key]
+    return "\n".join([head, _given(compiled, engine), *tree(shown, session)])
+
+
+def _tried(
+    session: Session, compiled: Compiled, emission: Emission, tables: Mapping[str, Schema]
+) -> tuple[Engine, b.AddTemplate]:
+    """An engine without rows that has the plan, and what made it."""
     stats = session._stats()
     node = optimise(compiled.template, stats, session._off)
     emits = tuple(choose_emits(node, stats).items())
     engine, key = Engine(), session._registry.next_template
-    blocks: list[b.Block] = []
-    for name, source in session._engine.sources.items():
-        blocks.append(b.AddStream(name, source.schema, 0))
-    for name, table in session._engine.tables.items():
-        blocks.append(b.AddTable(name, table.schema))
+    sources = session._engine.sources.items()
+    streams = [b.AddStream(name, source.schema, 0) for name, source in sources]
     engine.ctx.udfs.update(session._engine.ctx.udfs)
     block = b.AddTemplate(key, node, compiled.params, emission, emits)
-    engine.apply([*blocks, block])
+    engine.apply([*streams, *(b.AddTable(name, s) for name, s in tables.items()), block])
+    return engine, block
+
+
+def _given(compiled: Compiled, engine: Engine) -> str:
+    """The parameters of a plan, with the constants of the text."""
     row = literal_rows(compiled.literals, engine.strings)
     lifted = Schema(compiled.params.fields[compiled.explicit :])
     constants = _shown(row, lifted, engine.strings)
-    lengths = lengths_in_us(compiled.template)
-    head = [f"parameters: {_parameters(compiled.params, constants, lengths)}"]
-    if (deployed := _deployed(session)) is not None:
-        shards = session._job.shards  # type: ignore[attr-defined]
-        head.append(placement(place(block, engine, shards, deployed).plan, session))
-    shown = engine.templates[key]
-    return "\n".join([*head, *tree(shown, session), *legend(shown)])
+    return f"parameters: {_parameters(compiled.params, constants, lengths_in_us(compiled.template))}"
 
 
 def _deployed(session: Session) -> Deployed | None:

@@ -23,7 +23,7 @@ from penstock.engine.engine import Engine
 from penstock.errors import NameError_, QueryFailed, SqlSyntaxError
 from penstock.optimizer.emit import choose_emits
 from penstock.optimizer.stats import Stats, TableStats
-from penstock.session import history
+from penstock.session import explain, history
 from penstock.session.compile import Compiled, compile_select, optimise
 from penstock.session.ordering import take_off
 from penstock.session.values import literal_rows
@@ -78,7 +78,7 @@ def answer(session: Session, select: st.Statement) -> pa.Table:
                 "a view or table of this SELECT was dropped while it ran",
                 remedy="SHOW QUERIES and SHOW TABLES list the names",
             )
-        names = {session._catalog.relations[n.lower()].name for n in _relations(query)}
+        names = _names(session, query)
         catalog, tables = _as_tables(session, names)
         compiled = compile_select(replace(select, query=query), catalog)
         _check_parameters(compiled)
@@ -88,6 +88,25 @@ def answer(session: Session, select: st.Statement) -> pa.Table:
         read = session._read_at_once(views)
     rows = tables | dict(zip(views, read(), strict=True))
     return history.labelled(ordering.apply(_evaluate(compiled, catalog, rows)), said)
+
+
+def plan(session: Session, select: st.Select) -> str:
+    """What EXPLAIN says of such a SELECT if it has ORDER BY, LIMIT or OFFSET."""
+    query, ordering = take_off(select.query)
+    names = _names(session, query)
+    catalog, tables = _as_tables(session, names)
+    for view in names - tables.keys():
+        session._readable(view)
+    compiled = compile_select(replace(select, query=query), catalog)
+    _check_parameters(compiled)
+    ordering.check(compiled.template.schema.names)
+    schemas = {r.name: r.schema for r in catalog.relations.values() if isinstance(r, TableDef)}
+    head = f"evaluated once, over the rows that are there; then {ordering}"
+    return explain.explain_once(session, compiled, schemas, head)
+
+
+def _names(session: Session, query: exp.Query) -> set[str]:
+    return {session._catalog.relations[name.lower()].name for name in _relations(query)}
 
 
 def _as_tables(session: Session, names: set[str]) -> tuple[MemoryCatalog, Contents]:

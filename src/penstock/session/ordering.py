@@ -28,6 +28,17 @@ class Ordering:
     limit: int | None = None
     offset: int = 0
 
+    def __str__(self) -> str:
+        keys = ", ".join(key.sql() for key in self.keys)
+        counts = [("LIMIT", self.limit), ("OFFSET", self.offset or None)]
+        parts = [f"ORDER BY {keys}"] if keys else []
+        return " ".join(parts + [f"{word} {n}" for word, n in counts if n is not None])
+
+    def check(self, names: tuple[str, ...]) -> None:
+        """Refuse keys that are no columns of an answer."""
+        for key in self.keys:
+            _place(key.this, list(names))
+
     def apply(self, table: pa.Table) -> pa.Table:
         """The rows in order: by the last key first, since each sort keeps what it finds equal."""
         for key in reversed(self.keys):
@@ -51,9 +62,14 @@ def _sorted(
     return table.take(order)
 
 
+def is_ordered(query: exp.Query) -> bool:
+    """Whether a query has one of these clauses."""
+    return any(query.args.get(name) for name in _CLAUSES)
+
+
 def take_off(query: exp.Query) -> tuple[exp.Query, Ordering]:
     """A query without these clauses, and what they say."""
-    if not any(query.args.get(name) for name in _CLAUSES):
+    if not is_ordered(query):
         return query, Ordering()
     order, limit, offset = (query.args.get(name) for name in _CLAUSES)
     plain = type(query)(**{k: v for k, v in query.args.items() if k not in _CLAUSES})

@@ -17,6 +17,7 @@ from penstock.session import (
     explain,
     history,
     names,
+    once,
     registration,
     show,
     sink_start,
@@ -26,6 +27,7 @@ from penstock.session import (
 from penstock.session.compile import Compiled, compile_named, compile_select
 from penstock.session.known_texts import Prepared
 from penstock.session.measure import StreamMeter
+from penstock.session.ordering import is_ordered
 from penstock.session.query import Query
 from penstock.session.standing import Standing
 from penstock.sql import statements as st
@@ -37,8 +39,12 @@ if TYPE_CHECKING:
 
 
 def execute(session: Session, statement: st.Statement) -> Any:
-    """Run one statement."""
-    return globals()[f"_do_{type(statement).__name__.lower()}"](session, statement)
+    """Run one statement; an error about a name says in which statement the name stands."""
+    try:
+        return globals()[f"_do_{type(statement).__name__.lower()}"](session, statement)
+    except NameError_ as error:
+        error.place = error.place or statement.place
+        raise
 
 
 def _do_createstream(session: Session, statement: st.CreateStream) -> None:
@@ -187,9 +193,12 @@ def _do_describe(session: Session, statement: st.Describe) -> pa.Table:
 def _do_explain(session: Session, statement: st.Explain) -> str:
     if isinstance(statement.target, str):
         return session._explain_query(statement.target)
+    select = statement.target
+    if is_ordered(select.query) and once.is_once(session, select):
+        return once.plan(session, select)
     catalog, lengths = Standing(session, {}), session._lengths.trial()
-    compiled = compile_select(statement.target, catalog, lengths)
-    return explain.explain_select(session, compiled, statement.target.emission)
+    compiled = compile_select(select, catalog, lengths)
+    return explain.explain_select(session, compiled, select.emission)
 
 
 @roomy

@@ -161,3 +161,24 @@ def test_a_view_that_another_thread_drops_meanwhile_is_missed(ps):
     with pytest.raises(penstock.PenstockError) as error:
         once.answer(ps, select)
     assert error.value.code == "PS-NAME-001"
+
+
+def test_explain_of_a_select_with_order_and_limit(ps):
+    text = ps.sql("EXPLAIN SELECT k, n FROM v WHERE n > 0 ORDER BY n DESC, k LIMIT 2 OFFSET 1")
+    head, parameters, *tree = text.splitlines()
+    assert head == (
+        "evaluated once, over the rows that are there; then ORDER BY n DESC, k LIMIT 2 OFFSET 1"
+    )
+    assert parameters == "parameters: $1 BIGINT = 0"
+    assert any("table v" in line for line in tree)
+    assert ps.sql("EXPLAIN SELECT k FROM v LIMIT 1").startswith("evaluated once")
+    assert ps.sql("SHOW QUERIES").num_rows == 3  # it registers none
+
+
+def test_explain_refuses_what_the_select_would(ps):
+    with pytest.raises(penstock.PenstockError, match="the answer has no column m"):
+        ps.sql("EXPLAIN SELECT k FROM v ORDER BY m")
+    with pytest.raises(penstock.PenstockError, match="passed keeps nothing"):
+        ps.sql("EXPLAIN SELECT k FROM passed ORDER BY k")
+    with pytest.raises(penstock.PenstockError, match="ORDER BY"):
+        ps.sql("EXPLAIN SELECT k FROM r [RANGE 5] ORDER BY k")

@@ -13,6 +13,7 @@ from penstock.errors import (
     DataError,
     NameError_,
     PenstockError,
+    Place,
     PlanError,
     SqlSyntaxError,
     StateError,
@@ -339,3 +340,28 @@ def test_a_decimal_without_digits_is_refused_rather_than_rounding(ps, name):
         assert caught.value.place is not None
     ps.query(f"SELECT sum(a)::{name}(18, 2) AS s, CAST(a AS {name}(9)) AS w FROM r [RANGE 5] "
              "GROUP BY a")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER STREAM nope PAUSE",
+        "ALTER STREAM nope SET RETAIN 5",
+        "SHOW LATE nope",
+        "SHOW QUARANTINE nope",
+        "DROP VIEW nope",
+        "DESCRIBE nope",
+        "EXPLAIN nope",
+        "CREATE SINK o FROM nope INTO console",
+        "INSERT INTO nope VALUES (1)",
+        "CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts",
+    ],
+)
+@pytest.mark.parametrize("shards", [None, 2])
+def test_an_error_about_a_name_says_in_which_statement(statement, shards):
+    options = {} if shards is None else {"shards": shards}
+    with penstock.connect(runner="inprocess", **options) as ps:
+        ps.sql("CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts")
+        with pytest.raises(NameError_) as caught:
+            ps.sql(f"SHOW STREAMS;\n  {statement}")
+        assert caught.value.place == Place(2, 3)
