@@ -50,7 +50,9 @@ def told(session: Any, function: Callable[[pa.Array], pa.Array] = picky) -> dict
 
 def expected(names: dict[str, str]) -> dict[str, str]:
     """What they should say, of queries by their names."""
-    remedy = "\n  remedy: drop it and register it again: corrected, or with ON ERROR NULL or SKIP ROW"
+    remedy = (
+        "\n  remedy: drop it and register it again: corrected, or with ON ERROR NULL or SKIP ROW"
+    )
     return {
         what: f"[PS-RUN-001] query {name} failed: {REASON}{remedy}" for what, name in names.items()
     }

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from penstock.cli.output import plural
 from penstock.errors import PenstockError
-from penstock.session import Query
 from penstock.secret import masked
+from penstock.session import Query
 from penstock.sql.statements import CreateSink
 
 if TYPE_CHECKING:

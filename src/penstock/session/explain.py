@@ -203,7 +203,9 @@ def _given(compiled: Compiled, engine: Engine) -> str:
     row = literal_rows(compiled.literals, engine.strings)
     lifted = Schema(compiled.params.fields[compiled.explicit :])
     constants = _shown(row, lifted, engine.strings)
-    return f"parameters: {_parameters(compiled.params, constants, lengths_in_us(compiled.template))}"
+    return (
+        f"parameters: {_parameters(compiled.params, constants, lengths_in_us(compiled.template))}"
+    )
 
 
 def _deployed(session: Session) -> Deployed | None:

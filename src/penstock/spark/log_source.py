@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from penstock.errors import StateError
 from penstock.shards.session_log import LogReader, Record, RecordPosition
-from penstock.spark.cells import BLOCKS, block_batch, parts
+from penstock.spark.block_source import BlockReader, BlockSource
+from penstock.spark.cells import block_batch, parts
 
 FORMAT = "penstock_log"
 LOG_ORIGIN = -1
@@ -45,17 +46,10 @@ def batch_end(records: Mapping[int, Record], first: int) -> int:
     return last
 
 
-class LogSource(DataSource):
+class LogSource(BlockSource):
     """Options: `path` of the log, `keys` of the shards."""
 
-    @classmethod
-    def name(cls) -> str:
-        """The format's name."""
-        return FORMAT
-
-    def schema(self) -> str:
-        """Blocks."""
-        return BLOCKS
+    format = FORMAT
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
         """The reader."""
@@ -63,7 +57,7 @@ class LogSource(DataSource):
         return LogStream(Path(self.options["path"]), keys)
 
 
-class LogStream(DataSourceStreamReader):
+class LogStream(BlockReader):
     """Lives beside the driver and finds entries as they come; `read` runs in a task."""
 
     def __init__(self, path: Path, keys: tuple[int, ...]) -> None:
@@ -78,10 +72,6 @@ class LogStream(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Before the first entry."""
         return {"entry": 0}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What there is; `latestOffset` sees to the size."""
-        return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """The last entry of the next batch."""

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
-from penstock.spark.cells import BLOCKS
+from penstock.spark.block_source import BlockReader, BlockSource
 
 FORMAT = "penstock_stand_in"
 
@@ -26,33 +26,22 @@ def stand_in(spark: SparkSession, name: str | None) -> DataFrame:
     return reader.format(FORMAT).load()
 
 
-class StandIn(DataSource):
+class StandIn(BlockSource):
     """Takes no options."""
 
-    @classmethod
-    def name(cls) -> str:
-        """The format's name."""
-        return FORMAT
-
-    def schema(self) -> str:
-        """Blocks."""
-        return BLOCKS
+    format = FORMAT
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
         """The reader."""
         return Nothing()
 
 
-class Nothing(DataSourceStreamReader):
+class Nothing(BlockReader):
     """Whatever the offset, it is the last."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Of a source that never had one, and never will be read."""
         return {"nothing": 0}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """All of nothing."""
-        return ReadAllAvailable()
 
     def latestOffset(self, start: Any, limit: ReadLimit) -> Any:  # noqa: N802
         """Where the other source was."""

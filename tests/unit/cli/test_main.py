@@ -111,7 +111,9 @@ def test_run_says_why_a_query_failed_and_what_to_do(
 ) -> None:
     (app / "app.sql").write_text(APP + "SELECT CAST(k + 3e9 AS INT) AS k FROM s [RANGE 5];")
     run("app.sql", "--input", "s=in.jsonl", "--output", output)
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("[PS-RUN-001]")]
+    told = [
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("[PS-RUN-001]")
+    ]
     assert len(told) == 1
     assert "query q1 failed: " in told[0]
     assert told[0].endswith("register it again: corrected, or with ON ERROR NULL or SKIP ROW")

@@ -54,6 +54,15 @@ class Terminal:
         shown, _, self._shown = _plain(self._shown).rpartition(until)
         return shown
 
+    def rest(self) -> None:
+        """Wait until it waits for a key: Python overlooks a Ctrl-C between the prompt and that."""
+        stat = Path(f"/proc/{self.process.pid}/stat")  # of its main thread
+        limit, asleep = time.monotonic() + PATIENCE, 0
+        while asleep < 5:
+            assert time.monotonic() < limit, "it does not come to rest"
+            time.sleep(0.02)
+            asleep = asleep + 1 if stat.read_text().rpartition(")")[2].split()[0] == "S" else 0
+
     def left(self) -> int:
         """The exit code, once it has ended."""
         limit = time.monotonic() + PATIENCE
@@ -93,7 +102,7 @@ def test_a_session_with_slips(terminal: Terminal, tmp_path: Path) -> None:
     terminal.type('push s {"src": 7, "ts": 1}\n')
     assert re.search(r"7 +1\b", terminal.type("view counts;\n"))
     terminal.type("SELECT src\n", "...> ")
-    time.sleep(1)  # Python overlooks a Ctrl-C between the prompt and the wait for a key
+    terminal.rest()
     terminal.type("\x03")  # it drops what was typed
     assert "src" in terminal.type("show late s;\n")
     assert "DESCRIBE counts" in terminal.type("DESCR\tcou\t;\n")

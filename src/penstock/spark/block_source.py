@@ -1,0 +1,36 @@
+"""What the streaming sources that Penstock itself has in common: they yield blocks.
+
+A reader takes all that is available; how much that is, its `latestOffset` says.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+
+from penstock.spark.cells import BLOCKS
+
+
+class BlockSource(DataSource):
+    """A format of blocks."""
+
+    format: ClassVar[str]
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return cls.format
+
+    def schema(self) -> str:
+        """Blocks."""
+        return BLOCKS
+
+
+class BlockReader(DataSourceStreamReader):
+    """Reads up to the offset that it finds itself."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What there is; `latestOffset` sees to the size."""
+        return ReadAllAvailable()
