@@ -18,6 +18,7 @@ from rich.console import Console
 import penstock
 from penstock.cli import demo
 from penstock.cli.demo_traffic import LINKS, Traffic
+from penstock.kernels.compiling import tell_never
 from penstock.session import Queries, Query, Session
 from penstock.spark import java
 
@@ -112,6 +113,7 @@ CREATE SINK written FROM total INTO parquet OPTIONS (path '{folder}/out');
 
 def main() -> None:
     """Compile, and record."""
+    tell_never()
     compile_kernels()
     try:
         record_spark()

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.eddy.eddy import ROUTINGS, Routing
 from penstock.errors import StateError, UnsupportedError
+from penstock.kernels.compiling import tell_once
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
 from penstock.session.directory import open_directory
@@ -102,6 +103,7 @@ def connect(
     `routing` is how rows find their way through shared filters and SteMs: "tickets" learns it,
     "fixed", "random" and "optimal" are there for comparison.
     """
+    tell_once()
     off = _rules(optimizer_off)
     count = None if shards is None else _shards(shards)
     _refuse_ignored(
