@@ -61,5 +61,5 @@ def _has_kernels(folder: str) -> bool:
 
 
 def tell_never() -> None:
-    """Whoever compiles on purpose is not told."""
+    """Say nothing: a process that compiles on purpose knows."""
     _notice.is_due = False

@@ -28,7 +28,7 @@ def test_the_first_process_that_compiles_says_so_once(tmp_path: Path) -> None:
     assert said(OPEN + COMPILE + later, tmp_path) == ""
 
 
-def test_a_worker_and_whoever_compiles_on_purpose_are_not_told(tmp_path: Path) -> None:
+def test_workers_and_the_command_that_warms_up_are_not_told(tmp_path: Path) -> None:
     assert said(COMPILE, tmp_path / "worker") == ""
     never = "from penstock.kernels.compiling import tell_never\ntell_never()\n"
     assert said(never + OPEN + COMPILE, tmp_path / "warm") == ""

@@ -33,7 +33,7 @@ def test_the_remedy_of_a_plan_without_such_an_expression_does_not(
     query = session.query("SELECT DISTINCT v FROM numbers")
     assert query.view().num_rows == 1
     session.push("s", [{"v": "x", "ts": 2}])
-    with pytest.raises(QueryFailed, match="the view numbers, which it reads, failed") as caught:
+    with pytest.raises(QueryFailed, match="reads view numbers, which failed") as caught:
         query.view()
     assert caught.value.remedy == "drop it and register it again"
 

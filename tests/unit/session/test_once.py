@@ -178,7 +178,7 @@ def test_explain_of_a_select_with_order_and_limit(ps):
 def test_explain_refuses_what_the_select_would(ps):
     with pytest.raises(penstock.PenstockError, match="the answer has no column m"):
         ps.sql("EXPLAIN SELECT k FROM v ORDER BY m")
-    with pytest.raises(penstock.PenstockError, match="passed keeps nothing"):
+    with pytest.raises(penstock.PenstockError, match="passed keeps no rows"):
         ps.sql("EXPLAIN SELECT k FROM passed ORDER BY k")
     with pytest.raises(penstock.PenstockError, match="ORDER BY"):
         ps.sql("EXPLAIN SELECT k FROM r [RANGE 5] ORDER BY k")
