@@ -26,6 +26,7 @@ from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import (
     alive_rows,
     clear_below,
+    clear_departed,
     count_bits,
     count_rejected,
     enforce,
@@ -307,8 +308,8 @@ class LineageGroup:
         if too_early:
             clear_below(chunk.bits, view.epoch[chunk.places(alias)], self.since)
         if too_old:
-            ages = chunk.instants() - view.ts[chunk.places(alias)]
-            clear_below(chunk.bits, -ages, 1 - self.window[alias])
+            ts = view.ts[chunk.places(alias)]
+            clear_departed(chunk.bits, ts, chunk.instants(), self.window[alias])
         return _compact(chunk) if too_early or too_old else chunk
 
     def _strictest(self) -> tuple[int, list[int]]:

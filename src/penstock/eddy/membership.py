@@ -18,8 +18,7 @@ from penstock.eddy.lineage_group import MOST_SLOTS, LineageGroup
 from penstock.expressions.context import Context
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import full
-from penstock.logical.expr import Param
-from penstock.logical.windows import Length
+from penstock.logical.lifetime import Lifetime
 from penstock.predicates.clauses import Conjunct
 from penstock.queries.query_table import QueryTable
 
@@ -32,7 +31,7 @@ class FlowTemplate:
 
     queries: QueryTable
     conjuncts: tuple[Conjunct, ...]
-    windows: tuple[Length, ...]  # by alias
+    lifetimes: tuple[Lifetime, ...]  # by alias
     policy: IndexPolicy
     place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid
     version: int = 0  # of Q, that the places follow
@@ -57,10 +56,12 @@ class FlowTemplate:
     def lengths(self, qids: I64) -> list[int | I64]:
         """By alias, the length of the windows of these queries: all have it, or each its own."""
         params = self.queries.matrix()
-        return [
-            params[qids, 1 + window.index] if isinstance(window, Param) else window
-            for window in self.windows
-        ]
+        return [lifetime.lengths(params, qids) for lifetime in self.lifetimes]
+
+    def departures(self, alias: int, ts: I64, qids: I64) -> I64:
+        """When rows of an alias, each for a query, leave."""
+        lifetime = self.lifetimes[alias]
+        return lifetime.departures(ts, lifetime.lengths(self.queries.matrix(), qids))
 
     def longest(self) -> list[int]:
         """By alias, the length of the longest window; found again only once Q is another."""
@@ -80,7 +81,7 @@ class Membership:
         self.groups: list[LineageGroup] = []
         self._aliases, self._ctx, self._routing = aliases, ctx, routing
         self._arriving: set[int] = set()  # templates whose queries have no place yet
-        self._longest: list[int] | None = None  # by alias, of all templates
+        self._longest: list[Lifetime] | None = None  # by alias, of all templates
 
     def __len__(self) -> int:
         return len(self.templates)
@@ -183,9 +184,9 @@ class Membership:
         slots = self._slots(self.templates[key].place[qids])
         return [full(some, group.words) for some, group in zip(slots, self.groups, strict=True)]
 
-    def longest(self) -> list[int]:
-        """By alias, the length of the longest window of all templates."""
+    def longest(self) -> list[Lifetime]:
+        """By alias, the longest life that a query of any template gives a row."""
         if self._longest is None:
             windows = [template.longest() for template in self.templates.values()]
-            self._longest = [max(lengths) for lengths in zip(*windows, strict=True)]
+            self._longest = [Lifetime(max(lengths)) for lengths in zip(*windows, strict=True)]
         return self._longest

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.arrays import I64, NEVER
+from penstock.arrays import I64
 from penstock.eddy.lineage_batch import Entrants, LineageBatch
 from penstock.eddy.lineage_group import LineageGroup
 from penstock.eddy.membership import Membership
@@ -41,10 +41,8 @@ class Router:
 
     def floors(self, instant: int) -> list[int]:
         """By alias, the first position that a window may hold at an instant."""
-        return [
-            log.discarded if length == NEVER else log.position(instant - length, after=True)
-            for log, length in zip(self._logs, self._membership.longest(), strict=True)
-        ]
+        lifetimes = self._membership.longest()
+        return [life.first(log, instant) for life, log in zip(lifetimes, self._logs, strict=True)]
 
     # ---- rows that arrive ------------------------------------------------------------
     def arrive(self, starts: I64, ends: I64) -> Results:

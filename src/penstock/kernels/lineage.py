@@ -11,6 +11,7 @@ import numpy as np
 from penstock.arrays import I64, Bool
 from penstock.kernels.grouped_filter_bits import U64, lowest_bit, popcount
 from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.lifetime import departure
 
 _FEW = 32  # rows of an instant that are sorted by insertion
 _DIGIT = 12  # bits of a position that are sorted at once
@@ -157,6 +158,19 @@ def clear_below(bits: U64, values: I64, least: I64) -> None:
                 low = lowest_bit(word)
                 word &= word - np.uint64(1)
                 if values[i] < least[64 * w + low]:
+                    bits[i, w] &= ~(np.uint64(1) << low)
+
+
+@kernel
+def clear_departed(bits: U64, ts: I64, instants: I64, length: I64) -> None:
+    """Take from each row the slots from whose window it has left at its instant."""
+    for i in range(bits.shape[0]):
+        for w in range(bits.shape[1]):
+            word = bits[i, w]
+            while word:
+                low = lowest_bit(word)
+                word &= word - np.uint64(1)
+                if departure(ts[i], length[64 * w + low], 0) <= instants[i]:
                     bits[i, w] &= ~(np.uint64(1) << low)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from penstock.arrays import I8, I64, NEVER, Bool
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.join import FLOAT_BAND, I32, Test, partner_range, take
+from penstock.kernels.lifetime import arrival, departure
 from penstock.kernels.memory import AHEAD, prefetch
 from penstock.kernels.stem import LOW, hash_of_row, same_key
 
@@ -124,18 +125,6 @@ def _move(
 
 
 @inlined
-def _arrival(ts: int, slide: int) -> int:
-    """When a row comes into its window."""
-    return (ts // slide + 1) * slide if slide else ts
-
-
-@inlined
-def _departure(ts: int, length: int, slide: int) -> int:
-    """When a row leaves its window."""
-    return ((ts + length) // slide + 1) * slide if slide else ts + length
-
-
-@inlined
 def _link(head: I32, links: I32, at: int, row: int, hashed: int) -> None:
     """Put a fresh row, the one at `at` of these, before its chain."""
     bucket = hashed & (head.shape[0] - 1)
@@ -169,14 +158,10 @@ def line_up(
     sign = np.empty(sum(room), np.int8)
     l_next, r_next, nl, nr = l_start, r_start, 0, 0
     while True:
-        l_in = max(_arrival(l_ts[l_next], l_slide), at) if l_next < l_end else NEVER
-        r_in = max(_arrival(r_ts[r_next], r_slide), at) if r_next < r_end else NEVER
-        l_out = NEVER
-        if l_length < NEVER and l_first < l_end:
-            l_out = _departure(l_ts[l_first], l_length, l_slide)
-        r_out = NEVER
-        if r_length < NEVER and r_first < r_end:
-            r_out = _departure(r_ts[r_first], r_length, r_slide)
+        l_in = max(arrival(l_ts[l_next], l_slide), at) if l_next < l_end else NEVER
+        r_in = max(arrival(r_ts[r_next], r_slide), at) if r_next < r_end else NEVER
+        l_out = departure(l_ts[l_first], l_length, l_slide) if l_first < l_end else NEVER
+        r_out = departure(r_ts[r_first], r_length, r_slide) if r_first < r_end else NEVER
         come, gone, n = min(l_in, r_in), min(l_out, r_out), nl + nr
         leaves = gone <= min(come, now)
         if not leaves and come == NEVER:

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from penstock.logical.expr import Call, Column, Expr, Param, columns_of, conjuncts, remap
 from penstock.logical.failing import MAYBE, can_fail
+from penstock.logical.lifetime import Length, Lifetime
 from penstock.logical.nodes import (
     Filter,
     Join,
@@ -20,7 +21,7 @@ from penstock.logical.nodes import (
     Project,
     Scan,
 )
-from penstock.logical.windows import Length, window_length
+from penstock.logical.windows import window_length
 from penstock.optimizer.span import AliasColumn, Span, SpanBand
 from penstock.predicates.clauses import Conjunct, clauses_of
 
@@ -38,6 +39,11 @@ class Block:
     conditions: tuple[Conjunct, ...]
     output: tuple[AliasColumn, ...]
     above: tuple[Expr, ...]
+
+    @property
+    def lifetimes(self) -> tuple[Lifetime, ...]:
+        """By alias, how long rows live."""
+        return tuple(map(Lifetime, self.windows))
 
     @property
     def own_windows(self) -> bool:

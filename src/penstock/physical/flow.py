@@ -54,7 +54,7 @@ class FlowOp(Operator):
         self._flows, self._queries, self._ctx = flows, queries, ctx
         scope.array("stepped", 1)
         policy = IndexPolicy(make_index is not None)
-        self._template = FlowTemplate(queries, block.conditions, block.windows, policy)
+        self._template = FlowTemplate(queries, block.conditions, block.lifetimes, policy)
         self._in_groups = GroupMatches(flow, key, self._template, block, sets)
         if make_index is not None:
             self._in_index = IndexMatches(flow, self._template, block, make_index)

@@ -92,10 +92,10 @@ class GroupMatches:
     def _expiry(self, found: Matches, views: list[LogView]) -> I64:
         """When each result leaves: with the first of its rows."""
         exp = np.full(len(found), NEVER)
-        for alias, length in enumerate(self._template.lengths(found.qids)):
-            if self._block.windows[alias] != NEVER:
-                lives = views[alias].ts[found.positions[alias] - views[alias].base] + length
-                np.minimum(exp, lives, out=exp)
+        for alias, (view, lifetime) in enumerate(zip(views, self._template.lifetimes, strict=True)):
+            if lifetime.ends:
+                ts = view.ts[found.positions[alias] - view.base]
+                np.minimum(exp, self._template.departures(alias, ts, found.qids), out=exp)
         return exp
 
     def _rows(self, found: Matches, exp: I64, lin: I64, views: list[LogView]) -> Delta:
@@ -157,8 +157,7 @@ class IndexMatches:
         """The output columns of rows that queries take, at an instant only of those alive."""
         if self._block.own_windows:
             delta = match(delta)
-            (length,) = self._template.lengths(delta.lin)
-            delta = delta.with_(exp=delta.ts + length)
+            delta = delta.with_(exp=self._template.departures(0, delta.ts, delta.lin))
             delta = delta if at is None else delta.alive(at)
         else:
             delta = match(delta if at is None else delta.alive(at))

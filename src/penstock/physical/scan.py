@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.arrays import BEGINNING, I64, NEVER
+from penstock.arrays import BEGINNING, I64
 from penstock.delta import Clock, Delta, Lineage
+from penstock.errors import PlanError
 from penstock.logical.expr import Param
+from penstock.logical.lifetime import Lifetime, lifetime_of
 from penstock.logical.nodes import Now, Range, Scan
 from penstock.logical.windows import window_length
 from penstock.patterns.edge import Edge, Pattern
@@ -30,6 +32,13 @@ def scan_edge(node: Scan) -> Edge:
     return Edge(node.schema, Pattern.MON, Lineage.EPOCH, False, False)
 
 
+def _lifetime(node: Scan) -> Lifetime:
+    life = lifetime_of(node.window)
+    if life is None or isinstance(life.length, Param):
+        raise PlanError("a scan gives rows an expiry that does not depend on others or on queries")
+    return life
+
+
 class ScanOp(Operator):
     """Rows of a stream with the interval of their life."""
 
@@ -40,6 +49,7 @@ class ScanOp(Operator):
         self.node = node
         self.log = log
         self.at_commit = at_commit
+        self._life = _lifetime(node)
         whole = node.columns == tuple(range(len(log.schema)))
         self._columns = None if whole else np.array((0, *(1 + c for c in node.columns)))
         scope.array("position", 1, fill=-1)
@@ -52,23 +62,17 @@ class ScanOp(Operator):
         if clock.now == BEGINNING:
             position[0] = start
             return Delta.empty(len(self.edge.schema))
-        end = max(start, self._end(clock.now))
+        end = max(start, self._life.end(self.log, clock.now))
         position[0] = end
         if start == end:
             return Delta.empty(len(self.edge.schema))
         delta = self.rows_at(start, end)
         return delta.alive(clock.now) if first or self.at_commit else delta
 
-    def _end(self, now: int) -> int:
-        window = self.node.window
-        if isinstance(window, Range) and window.slide:
-            return self.log.position(now // window.slide * window.slide, after=False)
-        return self.log.position(now, after=True)
-
     def rows_at(self, start: int, end: int) -> Delta:
         """The rows at these positions of the log with the interval of their life."""
         words, ts, epoch = self.log.columns(start, end, self._columns)
-        begin, exp = self._life(ts)
+        begin, exp = self._life.arrivals(ts), self._life.departures(ts)
         sign = np.ones(ts.shape[0], np.int8)
         return Delta(self._payload(words), begin, exp, sign, epoch.copy())
 
@@ -80,19 +84,6 @@ class ScanOp(Operator):
                 words[0] |= ((nulls >> c) & 1) << j
         return words
 
-    def _life(self, ts: I64) -> tuple[I64, I64]:
-        window = self.node.window
-        if isinstance(window, Now):
-            return ts.copy(), ts + 1
-        if not isinstance(window, Range):
-            return ts.copy(), np.full(ts.shape[0], NEVER)
-        length = window.length
-        assert isinstance(length, int)
-        if window.slide:
-            begin = (ts // window.slide + 1) * window.slide
-            return begin, ((ts + length) // window.slide + 1) * window.slide
-        return ts.copy(), ts + length
-
     def contents(self, clock: Clock) -> Delta:
         """The retained rows alive at the clock."""
         position = int(self.scope["position"][0])
@@ -102,7 +93,7 @@ class ScanOp(Operator):
 
     def has_input(self, now: int) -> bool:
         """Whether rows wait whose life has started by `now`."""
-        return now != BEGINNING and self._end(now) > self.position()
+        return now != BEGINNING and self._life.end(self.log, now) > self.position()
 
     def position(self) -> int:
         """The reader's place in the log."""

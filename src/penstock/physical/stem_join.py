@@ -15,8 +15,9 @@ import numpy as np
 from penstock.arrays import BEGINNING, I64, NEVER, Bool
 from penstock.delta import Clock, Delta, Lineage
 from penstock.kernels.window_join import Pairs, gather_sides
-from penstock.logical.nodes import Join, JoinKind, Range, Scan
-from penstock.logical.windows import window_length
+from penstock.logical.expr import Param
+from penstock.logical.lifetime import Lifetime, lifetime_of
+from penstock.logical.nodes import Join, JoinKind, Scan
 from penstock.physical.join import join_edge
 from penstock.physical.operator import Operator, counted
 from penstock.physical.residual import passing
@@ -42,15 +43,15 @@ def joined_windows(node: Join) -> tuple[Window, Window] | None:
         return None
     if not (isinstance(left, Scan) and isinstance(right, Scan)):
         return None
-    lengths = _length(left), _length(right)
-    if lengths[0] is None or lengths[1] is None:
+    lives = _lifetime(left), _lifetime(right)
+    if lives[0] is None or lives[1] is None:
         return None
     ordered = not node.equi and node.band is not None
     keys = [(left.columns[a], right.columns[b]) for a, b in _keys(node)]
     keys.sort(key=lambda key: key if left.stream <= right.stream else key[::-1])
     return (
-        Window(left.stream, tuple(a for a, _ in keys), *lengths[0], ordered),
-        Window(right.stream, tuple(b for _, b in keys), *lengths[1], ordered),
+        Window(left.stream, tuple(a for a, _ in keys), lives[0], ordered),
+        Window(right.stream, tuple(b for _, b in keys), lives[1], ordered),
     )
 
 
@@ -61,13 +62,10 @@ def _keys(node: Join) -> tuple[tuple[int, int], ...]:
     return ((node.band.left_column, node.band.right_column),)
 
 
-def _length(scan: Scan) -> tuple[int, int] | None:
-    """Length and slide of a window that is a span of its log."""
-    window = scan.window
-    if isinstance(window, Range) and window.slide:
-        return (window.length, window.slide) if isinstance(window.length, int) else None
-    length = window_length(scan)
-    return (length, 0) if isinstance(length, int) else None
+def _lifetime(scan: Scan) -> Lifetime | None:
+    """The lifetime of a window that is a span of its log for all queries."""
+    life = lifetime_of(scan.window)
+    return None if life is None or isinstance(life.length, Param) else life
 
 
 @dataclass(slots=True)
@@ -156,7 +154,7 @@ class StemJoinOp(Operator):
 
     def _ends(self, now: int) -> tuple[int, int]:
         sides = zip(self._windows, self._logs, strict=True)
-        left, right = (window.end(log, now) for window, log in sides)
+        left, right = (window.lifetime.end(log, now) for window, log in sides)
         return left, right
 
     def has_input(self, now: int) -> bool:
@@ -187,13 +185,13 @@ class StemJoinOp(Operator):
     def _any(self, trait: str, told: int) -> bool:
         """Whether a row that is in the windows after `told` may have a trait."""
         sides = zip(self._traits, self._windows, self._logs, strict=True)
-        return any(getattr(t, trait) > window.first(log, told) for t, window, log in sides)
+        return any(getattr(t, trait) > window.lifetime.first(log, told) for t, window, log in sides)
 
     def _expiry(self, views: list[LogView], pairs: Pairs) -> I64:
         exp = np.full(pairs.ts.shape[0], NEVER)
         for window, view, at in zip(self._windows, views, (pairs.left, pairs.right), strict=True):
-            if window.length != NEVER:
-                np.minimum(exp, window.departures(view.ts[at]), out=exp)
+            if window.lifetime.ends:
+                np.minimum(exp, window.lifetime.departures(view.ts[at]), out=exp)
         return exp
 
     def contents(self, clock: Clock) -> Delta:
@@ -202,7 +200,7 @@ class StemJoinOp(Operator):
         if position[0] == _NOWHERE or now == BEGINNING:
             return Delta.empty(len(self.edge.schema))
         ends = (int(position[0]), int(position[1]))
-        first = self._windows[1].first(self._logs[1], now)
+        first = self._windows[1].lifetime.first(self._logs[1], now)
         stride = Stride((ends[0], first), ends, now, now, now, False)
         return self._delta(stride, self._join.pairs(stride), clock)
 
@@ -210,7 +208,7 @@ class StemJoinOp(Operator):
         """By stream, the first position that must stay in its log."""
         told, found = int(self.scope["told"][0]), dict[str, int]()
         for window, log in zip(self._windows, self._logs, strict=True):
-            first = window.first(log, told)
+            first = window.lifetime.first(log, told)
             found[window.stream] = min(found.get(window.stream, first), first)
         return found
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.arrays import BEGINNING, I64, NEVER
 from penstock.kernels.window_join import Pairs, Side, in_band, line_up, merge_pairs
+from penstock.logical.lifetime import Lifetime
 from penstock.logical.nodes import Band
 from penstock.state.source_log import SourceLog
 from penstock.stems.band import band_test
@@ -26,40 +26,13 @@ from penstock.stems.stems import StemInfo, Stems
 class Window:
     """A window over a stream whose rows are found by some columns, perhaps by their order.
 
-    With a `slide` rows come and go at its multiples. So a window is a span of its log.
+    It is a span of its log: the rows that have arrived and not left.
     """
 
     stream: str
     columns: tuple[int, ...]
-    length: int
-    slide: int = 0
+    lifetime: Lifetime
     ordered: bool = False
-
-    def end(self, log: SourceLog, now: int) -> int:
-        """The first position that is not yet in the window at `now`."""
-        if self.slide:
-            return log.position(now // self.slide * self.slide, after=False)
-        return log.position(now, after=True)
-
-    def first(self, log: SourceLog, now: int) -> int:
-        """The first position that is in the window at `now`, or comes into it later."""
-        if self.length == NEVER or now == BEGINNING:
-            return log.discarded
-        return log.position(self.gone(now), after=True)
-
-    def gone(self, now: int) -> int:
-        """Rows up to this time have left at `now`."""
-        if self.slide:
-            return now // self.slide * self.slide - self.length - 1
-        return now - self.length
-
-    def departures(self, ts: I64) -> I64:
-        """When rows of these times leave."""
-        if self.length == NEVER:
-            return np.full(ts.shape[0], NEVER)
-        if self.slide:
-            return ((ts + self.length) // self.slide + 1) * self.slide
-        return ts + self.length
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +117,19 @@ class WindowJoin:
 
     def _leaving(self, at: int, side: Side, now: int) -> int:
         """How many rows leave the window up to `now`, at most."""
-        if side.length == NEVER:
+        lifetime = self.windows[at].lifetime
+        if not lifetime.ends:
             return 0
-        until = self.windows[at].gone(now)
+        until = lifetime.latest_gone(now)
         return int(np.searchsorted(side.ts[side.first : side.end], until, side="right"))
 
     def _side(self, at: int, stride: Stride) -> Side:
         log, window = self.logs[at], self.windows[at]
-        view = LogView.of(log)
-        places = window.first(log, stride.told), stride.starts[at], stride.ends[at]
+        view, life = LogView.of(log), window.lifetime
+        places = life.first(log, stride.told), stride.starts[at], stride.ends[at]
         first, start, end = (p - view.base for p in places)
-        bounds = (view.base, first, start, end, window.length, window.slide)
+        assert isinstance(life.length, int)
+        bounds = (view.base, first, start, end, life.length, life.slide)
         return Side(view.rows, view.ts, *bounds, np.array(window.columns, np.int64))
 
     def infos(self) -> list[StemInfo]:
@@ -163,10 +138,11 @@ class WindowJoin:
 
     def report(self) -> dict[str, object]:
         """Streams, lengths of windows (None: unbounded), their slides (0: none) and templates."""
+        lifetimes = [window.lifetime for window in self.windows]
         return {
             "streams": [window.stream for window in self.windows],
-            "windows": [None if w.length == NEVER else w.length for w in self.windows],
-            "slides": [window.slide for window in self.windows],
+            "windows": [life.length if life.ends else None for life in lifetimes],
+            "slides": [life.slide for life in lifetimes],
             "templates": self.readers,
         }
 

@@ -1,0 +1,40 @@
+"""When a row of a window arrives and when it leaves: the only place that adds a length to a time.
+
+With a slide, rows arrive and leave at its multiples; without one (0) a row arrives at its own time.
+A row lives on [arrival, departure). `Lifetime` (logical/lifetime.py) applies the formulas to whole
+columns, kernels to one row at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from penstock.arrays import I64, NEVER
+from penstock.kernels.jit import inlined
+
+Times = TypeVar("Times", int, I64)
+
+
+def arrive(ts: Times, slide: int) -> Times:
+    """When a row of this time comes into its window."""
+    return (ts // slide + 1) * slide if slide else ts
+
+
+def depart(ts: Times, length: Times | int, slide: int) -> Times:
+    """When a row of this time leaves its window, which has an end."""
+    return ((ts + length) // slide + 1) * slide if slide else ts + length
+
+
+def latest_gone(now: int, length: int, slide: int) -> int:
+    """The latest time whose rows have left at `now`: `depart` solved for the time."""
+    return now // slide * slide - length - 1 if slide else now - length
+
+
+_depart = inlined(depart)
+arrival = inlined(arrive)
+
+
+@inlined
+def departure(ts: int, length: int, slide: int) -> int:
+    """When a row of this time leaves its window; NEVER if that has no end."""
+    return NEVER if length == NEVER else _depart(ts, length, slide)
