@@ -20,7 +20,9 @@ import polars as pl
 from benchmarks.pipeline import Cost, Result, at_least, at_most, plain, take_turns, timed
 from penstock.arrays import I64
 from penstock.delta import Lineage
-from penstock.indexes.template_index import TemplateIndex
+from penstock.indexes.contract import AttributeRows
+from penstock.indexes.template.template_index import TemplateIndex
+from penstock.kernels.grouped_filter import signed_pairs
 from penstock.kernels.match import EQ, GE, LE, match_queries
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Arena
@@ -81,7 +83,7 @@ def _as_polars(ops: I64, constants: I64, columns: I64, kind: type[pl.DataType]) 
 
 def _count(grouped: TemplateIndex, values: I64, lin: I64) -> tuple[int, Cost]:
     with timed() as cost:
-        _, counts = grouped.count(values, lin)
+        _, counts = grouped.count(AttributeRows(values, lin))
     return int(counts.sum()), cost
 
 
@@ -127,7 +129,8 @@ def _dense(scale: float, out: Result) -> None:
 def _match(grouped: TemplateIndex, values: I64, lin: I64) -> tuple[int, Cost]:
     signs = np.ones(lin.shape[0], np.int8)
     with timed() as cost:
-        rows, _, _ = grouped.match(values, lin, signs, keyed=False)
+        found = grouped.match(AttributeRows(values, lin))
+        rows, _, _ = signed_pairs(found, signs, keyed=False)
     return rows.shape[0], cost
 
 

@@ -17,8 +17,9 @@ from benchmarks.pipeline import Cost, Result, at_least, plain, take_turns, timed
 from penstock.arrays import I64
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import compile_expr
-from penstock.indexes.template_index import TemplateIndex
-from penstock.indexes.template_predicates import TemplatePredicates
+from penstock.indexes.contract import AttributeRows
+from penstock.indexes.template.predicates import TemplatePredicates
+from penstock.indexes.template.template_index import TemplateIndex
 from penstock.logical.expr import Call, Column, Expr, Param
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Arena
@@ -93,7 +94,7 @@ def _filtered(form: list[Expr], world: World) -> tuple[TemplateIndex, I64]:
 def _take(grouped: TemplateIndex, values: I64) -> tuple[int, Cost]:
     lin = np.zeros(values.shape[1], np.int64)
     with timed() as cost:
-        taken = grouped.take(values, lin)
+        taken = grouped.match(AttributeRows(values, lin))
     return taken.items.shape[0], cost
 
 

@@ -14,9 +14,17 @@ import pytest
 from oracle.check import check, compare
 from penstock.arrays import I8, I64, Bool
 from penstock.delta import Lineage
+<<<<<<< HEAD
 from penstock.eddy import index_policy
 from penstock.indexes.template_index import TemplateIndex
 from penstock.indexes.template_predicates import TemplatePredicates
+=======
+from penstock.eddy import flow
+from penstock.indexes.contract import AttributeRows
+from penstock.indexes.template.predicates import TemplatePredicates
+from penstock.indexes.template.template_index import TemplateIndex
+from penstock.kernels.grouped_filter import signed_pairs
+>>>>>>> 36d3ae9 (Predicate indexes have one contract and one factory; the index of a template is a package)
 from penstock.kernels.match import match_queries
 from penstock.logical.expr import conjunction
 from penstock.logical.expr import conjuncts as conjuncts_of
@@ -110,10 +118,11 @@ def _compare(some: Population) -> None:
             table.since(Lineage.QUERY), table.cohort(),
         )  # fmt: skip
         for method in (None, "index", "bits"):
-            found = grouped.match(values, lin, sign, keyed, method)  # type: ignore[arg-type]
+            sets = grouped.match(AttributeRows(values, lin), method)  # type: ignore[arg-type]
+            found = signed_pairs(sets, sign, keyed)
             for ours, theirs in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(ours, theirs, err_msg=str(method))
-        queries, counts = grouped.count(values, lin)
+        queries, counts = grouped.count(AttributeRows(values, lin))
         np.testing.assert_array_equal(queries, live)
         per_query = np.bincount(expected[1], minlength=live.max(initial=0) + 1)
         np.testing.assert_array_equal(counts, per_query[live])
@@ -157,21 +166,21 @@ def _compare_terms(rng: Random) -> None:
             seen = lin[:, None] == table.cohort()[live]
         pairs = {}
         for method in ("index", "bits", None):
-            found = grouped.take(values, lin, method)  # type: ignore[arg-type]
+            found = grouped.match(AttributeRows(values, lin), method)  # type: ignore[arg-type]
             rows = np.repeat(np.arange(lin.shape[0]), np.diff(found.offsets))
             pairs[method] = list(zip(rows.tolist(), found.items.tolist(), strict=True))
             assert pairs[method] == sorted(set(pairs[method]))
         assert pairs["index"] == pairs["bits"] == pairs[None]
         taken = np.zeros((lin.shape[0], int(live.max(initial=0)) + 1), np.bool_)
         taken[[r for r, _ in pairs[None]], [q for _, q in pairs[None]]] = True
-        for q, sees, sure in zip(live, seen.T, grouped.sure(live), strict=True):
+        for q, sees, sure in zip(live, seen.T, grouped.exact(live), strict=True):
             assert not (taken[:, q] & ~sees).any()
             wanted, known = expected(every, columns, table.matrix()[q], ctx)
             assert not (wanted & known & sees & ~taken[:, q]).any()
             if sure and told is not None:
                 most, known = expected(told, columns, table.matrix()[q], ctx)
                 assert not (taken[:, q] & known & ~most).any()
-        counted, counts = grouped.count(values, lin)
+        counted, counts = grouped.count(AttributeRows(values, lin))
         assert np.array_equal(counted, live)
         assert np.array_equal(counts, taken[:, live].sum(axis=0))
 

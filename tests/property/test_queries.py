@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.indexes.template_index import TemplateIndex
+from penstock.indexes.template.template_index import TemplateIndex
 from property.cases import CHUNKS, seeds, tally
 from property.crowds import Follower, Plan, seen
 from property.test_many import TEMPLATES

@@ -1,138 +1,138 @@
-"""Modules of an eddy that test rows: the grouped filter of a value, and calls (CACQ §3.2.6).
+"""The routing step of an eddy that tests rows: a visit asks a predicate index (CACQ §3.2.6).
 
-A visit takes queries from the lineage of rows. A row at which an expression has no value keeps
-its queries and is blamed: these are judged once more if nothing else rejects the row, in whatever
-order it visits. Failures that ON ERROR hides count when the row enters.
+The index removes queries from the lineage of rows. A row at which its predicate has no value
+keeps its queries and is blamed: `verdict` judges these queries once more unless another step
+rejects the row, so the order of visits does not matter. Failures that ON ERROR hides count once,
+when the row enters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.arrays import I64, Bool
+from penstock.arrays import I64
 from penstock.eddy.lineage_batch import LineageBatch
-from penstock.expressions.context import Context
-from penstock.expressions.evaluate import EvaluationError
-from penstock.expressions.hidden import Hid, Hidden
-from penstock.indexes.bitmap_index import BitmapIndex
-from penstock.indexes.call_index import CallIndex, Tell
+from penstock.expressions.hidden import Hid
+from penstock.indexes.contract import SlotIndex
 from penstock.kernels.grouped_filter_bits import U64
-from penstock.logical.expr import Expr, columns_of
-from penstock.logical.failing import hides
-from penstock.predicates.clauses import Term
 
-TellChunk = Callable[[LineageBatch, Hid, I64, U64], None]
-"""Takes note of a failure of a chunk's rows that was hidden from slots."""
+CountHidden = Callable[[LineageBatch, Hid, I64, U64], None]
+"""Counts a failure at rows of a batch that was hidden from slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisitingRows:
+    """Rows of a batch as an index takes them (`SlotRows`)."""
+
+    batch: LineageBatch
+    rows: I64
+    inputs: tuple[int, ...]
+    count_hidden: CountHidden
+
+    @property
+    def bits(self) -> U64:
+        """By row, a bitmap of slots."""
+        return self.batch.bits
+
+    @property
+    def satisfied(self) -> U64:
+        """By row, a bitmap of the ORs that hold."""
+        return self.batch.satisfied
+
+    def columns(self, alias: int, rows: I64, columns: I64) -> I64:
+        """Chosen columns of an alias for some rows."""
+        return self.batch.columns(alias, rows, columns)
+
+    def blame(self, rows: I64, slots: U64) -> None:
+        """Mark the pairs of these rows and slots as without a verdict."""
+        self.batch.blame(rows, slots)
+
+    def hide(self, hid: Hid, rows: I64, slots: U64) -> None:
+        """Count a hidden failure, unless the same rows were here before they met more inputs."""
+        first = len(self.batch.positions) == len(self.inputs)
+        if first and self.batch.entry.alias in self.inputs:
+            self.count_hidden(self.batch, hid, rows, slots)
+
+
+@dataclass(slots=True)
+class DistinctRows:
+    """The different rows of some inputs in a batch of joined rows, as an index takes them.
+
+    The lineage of such a row is that of all joined rows in which it occurs.
+    """
+
+    batch: LineageBatch
+    joined: I64  # rows of the batch
+    first: I64  # by distinct row, one of these
+    of: I64  # by joined row, the distinct one
+    bits: U64
+    satisfied: U64
+    faults: list[tuple[I64, U64]] = field(default_factory=list)
+
+    @staticmethod
+    def among(batch: LineageBatch, joined: I64, inputs: tuple[int, ...]) -> DistinctRows:
+        """The distinct rows of `inputs` among some rows of a batch."""
+        places = np.stack([batch.positions[alias][joined] for alias in inputs])
+        one, axis = (places[0], None) if len(inputs) == 1 else (places, 1)
+        _, first, of = np.unique(one, return_index=True, return_inverse=True, axis=axis)
+        bits, satisfied = (
+            np.zeros((first.shape[0], words.shape[1]), np.uint64)
+            for words in (batch.bits, batch.satisfied)
+        )
+        np.bitwise_or.at(bits, of, batch.bits[joined])
+        return DistinctRows(batch, joined, first, of, bits, satisfied)
+
+    @property
+    def rows(self) -> I64:
+        """All of them."""
+        return np.arange(self.first.shape[0])
+
+    def columns(self, alias: int, rows: I64, columns: I64) -> I64:
+        """Chosen columns of an alias for some rows."""
+        return self.batch.columns(alias, self.joined[self.first[rows]], columns)
+
+    def blame(self, rows: I64, slots: U64) -> None:
+        """Remember which pairs of rows and slots have no verdict."""
+        self.faults.append((rows, slots))
+
+    def hide(self, hid: Hid, rows: I64, slots: U64) -> None:
+        """Count nothing: hidden failures were counted before the rows met more inputs."""
+
+    def hand_back(self, before: U64) -> None:
+        """Remove from the joined rows the queries that the index removed from distinct ones."""
+        self.batch.bits[self.joined] &= ~(before & ~self.bits)[self.of]
+        self.batch.satisfied[self.joined] |= self.satisfied[self.of]
+        for rows, slots in self.faults:
+            self.batch.blame(self.joined[np.isin(self.of, rows)], slots)
 
 
 class FilterStep:
-    """All predicates on one value of one alias."""
+    """A routing step: the predicates of one index."""
 
-    def __init__(self, alias: int, term: Term, words: int, ctx: Context, tell: TellChunk) -> None:
-        self.alias = alias
-        self.name = f"filter {term.value}"
-        self.filter = BitmapIndex(words)
-        self.hides = hides(term.value)
-        self._value, self._tell = term.attribute.compiled(ctx), tell
-        self._columns = np.array(sorted(columns_of(term.value)), np.int64)
-
-    @staticmethod
-    def key(alias: int, term: Term) -> Hashable:
-        """What predicates must have in common to be one module."""
-        return (alias, term.attribute)
+    def __init__(self, index: SlotIndex, count_hidden: CountHidden) -> None:
+        self.index = index
+        self._inputs = frozenset(index.inputs)
+        self._count_hidden = count_hidden
 
     @property
     def uses(self) -> U64:
         """Slots with a predicate here."""
-        return self.filter.uses
+        return self.index.uses
 
-    @property
-    def predicates(self) -> int:
-        """How many predicates there are."""
-        return self.filter.predicates
+    def ready(self, batch: LineageBatch) -> bool:
+        """Whether the rows have all inputs that the predicates read."""
+        return batch.positions.keys() >= self._inputs
 
-    def visit(self, chunk: LineageBatch, rows: I64) -> None:
-        """Let the rows pass the filter."""
-        columns = chunk.columns(self.alias, rows, self._columns)
-        good, (values, null) = self._values(chunk, rows, columns)
-        rows = rows if good is None else rows[good]
-        self.filter.take(values, null, rows, chunk.bits, chunk.satisfied)
-
-    def _values(
-        self, chunk: LineageBatch, rows: I64, columns: I64
-    ) -> tuple[Bool | None, tuple[I64, Bool | None]]:
-        hidden = Hidden()
-        try:
-            found = self._value(columns, hidden)
-            for hid in hidden.found if chunk.enters(self.alias) else ():
-                self._tell(chunk, hid, rows[hid.rows], self.uses)
-            return None, found
-        except EvaluationError as error:
-            chunk.blame(rows[error.bad], self.uses)
-            self._pass(chunk, rows[error.bad])
-            good = ~error.bad
-            inner, found = self._values(chunk, rows[good], columns[:, good])
-            if inner is not None:
-                good[np.flatnonzero(good)[~inner]] = False
-            return good, found
-
-    def _pass(self, chunk: LineageBatch, rows: I64) -> None:
-        """Terms of clauses count as true where they have no value."""
-        here = self.filter.clauses
-        chunk.satisfied[rows, : here.shape[0]] |= here
-
-
-class CallStep:
-    """A conjunct that is no test of one value: evaluated once for each distinct call and row."""
-
-    def __init__(
-        self, alias: int, predicate: Expr, words: int, ctx: Context, tell: TellChunk
-    ) -> None:
-        self.alias = alias
-        self.name = f"call {predicate}"
-        self.filter = CallIndex(predicate, ctx, words)
-        self.hides = hides(predicate)
-        self._tell = tell
-        self._columns = np.array(sorted(columns_of(predicate)), np.int64)
-
-    @staticmethod
-    def key(alias: int, predicate: Expr) -> Hashable:
-        """What predicates must have in common to be one module."""
-        return (alias, "call", predicate)
-
-    @property
-    def uses(self) -> U64:
-        """Slots with a predicate here."""
-        return self.filter.uses
-
-    @property
-    def predicates(self) -> int:
-        """How many predicates there are."""
-        return self.filter.predicates
-
-    def visit(self, chunk: LineageBatch, rows: I64) -> None:
-        """Let the rows pass the calls; a stream's row that occurs several times is judged once."""
-        if len(chunk.positions) == 1:
-            columns = chunk.columns(self.alias, np.arange(len(chunk)), self._columns)
-            for fault in self.filter.take(columns, rows, chunk.bits, self._teller(chunk)):
-                chunk.blame(fault.rows, fault.slots)
-            return
-        places = chunk.positions[self.alias][rows]
-        _, first, of = np.unique(places, return_index=True, return_inverse=True)
-        bits: U64 = np.zeros((first.shape[0], chunk.bits.shape[1]), np.uint64)
-        np.bitwise_or.at(bits, of, chunk.bits[rows])
-        asked = bits.copy()
-        columns = chunk.columns(self.alias, rows[first], self._columns)
-        faults = self.filter.take(columns, np.arange(first.shape[0]), bits)
-        chunk.bits[rows] &= ~(asked & ~bits)[of]
-        for fault in faults:
-            chunk.blame(rows[np.isin(of, fault.rows)], fault.slots)
-
-    def _teller(self, chunk: LineageBatch) -> Tell | None:
-        return partial(self._tell, chunk) if self.hides and chunk.enters(self.alias) else None
-
-
-TestStep = FilterStep | CallStep
+    def visit(self, batch: LineageBatch, rows: I64) -> None:
+        """Remove queries from the lineage of these rows."""
+        index = self.index
+        if index.is_costly and len(batch.positions) > len(index.inputs):
+            distinct = DistinctRows.among(batch, rows, index.inputs)
+            before = distinct.bits.copy()
+            index.match(distinct)
+            distinct.hand_back(before)
+        else:
+            index.match(VisitingRows(batch, rows, index.inputs, self._count_hidden))

@@ -1,10 +1,11 @@
-"""A pool: up to 4,096 queries of one span whose lineage shares one bitmap (CACQ §3.2).
+"""A lineage group: up to 4,096 queries of one span; a row has one bitmap for all (CACQ §3.2).
 
-Each query has a slot. Its conjuncts live in modules that all queries of the pool share: one
-grouped filter per value, one call filter per function call. `route` sends rows through the
-modules and the SteMs in the order that the eddy of their alias chooses. A query needs no mask of
-what must be done before its output (CACQ §3.2.3): each module knows who uses it, a row visits
-it only while one of those may still take it, and what is left in the end has passed all.
+Each query has a slot. Its conjuncts are in predicate indexes that all queries of the group share;
+the factory of indexes picks them. Each index and each SteM is a routing step: `route` sends rows
+through the steps in the order that the eddy of their alias chooses. A query needs no mask of what
+must be done before its output (CACQ §3.2.3): each step has a bitmap of the slots that use it, a
+row visits it only while one of these may still take the row, and what is left in the end has
+passed all steps.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import numpy as np
 
 from penstock.arrays import I64, NEVER
 from penstock.eddy.eddy import Eddy, Routing
-from penstock.eddy.filter_steps import CallStep, FilterStep, TestStep
+from penstock.eddy.filter_steps import FilterStep
 from penstock.eddy.lineage_batch import Entrants, LineageBatch
 from penstock.eddy.stem_step import StemStep
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Hid, Totals
+from penstock.indexes.contract import QueryRows
+from penstock.indexes.factory import SlotChoice, slot_indexes, verifying_index
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import (
     alive_rows,
@@ -36,23 +39,23 @@ from penstock.kernels.lineage import (
     rows_using,
     wanted_by,
 )
-from penstock.predicates.clauses import Conjunct, Term
+from penstock.predicates.clauses import Conjunct
 
 MOST_SLOTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """Clauses of several terms: the bit, the slot, and the modules of the terms."""
+    """Clauses of several terms: the bit, the slot, and the steps of the terms."""
 
     bits: I64
     slots: I64
-    modules: frozenset[int]
+    steps: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What an eddy knows of a module."""
+    """What an eddy knows of a routing step, as `stats()` shows it."""
 
     module: str
     predicates: int
@@ -74,14 +77,14 @@ class EddyReport:
 
 
 class LineageGroup:
-    """Queries, modules and eddies."""
+    """Queries in slots, routing steps and eddies."""
 
     def __init__(self, aliases: int, ctx: Context, routing: Routing) -> None:
         self._ctx = ctx
         self._aliases = aliases
         self.eddies = [Eddy(routing, seed) for seed in range(aliases)]
         self.hidden: dict[int, Totals] = {}  # by member, of rows since they were taken
-        self._numbers: dict[Hashable, int] = {}  # of modules, by what they test
+        self._numbers: dict[Hashable, int] = {}  # of steps, by kind and key of the index
         self._next = 0
         self.words = 0
         self.mask: U64 = np.zeros(0, np.uint64)  # slots in use
@@ -90,7 +93,7 @@ class LineageGroup:
         self.since: I64 = np.zeros(0, np.int64)
         self.window: I64 = np.zeros((aliases, 0), np.int64)
         self._limits: tuple[int, list[int]] | None = 0, [NEVER] * aliases
-        self.modules: dict[int, TestStep] = {}
+        self.steps: dict[int, FilterStep] = {}
         self._clauses: list[Clauses] = []
         self._clause_free = np.zeros(0, np.bool_)
         self.reserve(1)
@@ -114,8 +117,8 @@ class LineageGroup:
         self.since = np.append(self.since, np.zeros(64 * more, np.int64))
         none = np.zeros((self._aliases, 64 * more), np.int64)
         self.window = np.hstack([self.window, none])
-        for module in self.modules.values():
-            module.filter.widen(words)
+        for step in self.steps.values():
+            step.index.widen(words)
 
     def add(
         self, member: int, qids: I64, params: I64, since: I64, windows: list[int | I64],
@@ -138,67 +141,70 @@ class LineageGroup:
         return slots
 
     def _add_conjunct(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
-        if conjunct.terms is None:
-            self._add_call(conjunct, slots, params)
-            return
-        pieces = [term.pieces(params, self._ctx) for term in conjunct.terms]
-        inexact = ~np.logical_and.reduce([p.exact for p in pieces])
-        if inexact.any():
-            self._add_call(conjunct, slots[inexact], params[inexact])
-        keys = [self._number(FilterStep.key(conjunct.alias, term)) for term in conjunct.terms]
-        clauses = np.full(slots.shape[0], -1)
-        if len(keys) > 1:
-            clauses = self._new_clauses(slots, frozenset(keys))
-        for key, term, piece in zip(keys, conjunct.terms, pieces, strict=True):
-            self._filter(key, conjunct.alias, term).filter.add(slots, piece, clauses)
+        chosen = slot_indexes(conjunct)
+        rows = [QueryRows(slots, params, choice.predicate) for choice in chosen]
+        exact = np.ones(slots.shape[0], np.bool_)
+        made: dict[int, FilterStep] = {}
+        for choice, some in zip(chosen, rows, strict=True):
+            number = self._number(choice.key)
+            made[number] = made.get(number) or self._step(number, choice)
+            exact &= made[number].index.exact(some)
+        if not exact.all():
+            self._verify(conjunct, slots[~exact], params[~exact])
+        if len(chosen) > 1:
+            clauses = self._new_clauses(slots, frozenset(made))
+            rows = [some.with_clauses(clauses) for some in rows]
+        self.steps |= made
+        for choice, some in zip(chosen, rows, strict=True):
+            made[self._number(choice.key)].index.add(some)
 
-    def _number(self, tested: Hashable) -> int:
-        """The number of the module of what is tested, also when it has to be made again."""
-        number = self._numbers.get(tested)
+    def _verify(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
+        """Add queries for which the other indexes of the conjunct take too many rows."""
+        choice = verifying_index(conjunct)
+        number = self._number(choice.key)
+        self.steps[number] = self._step(number, choice)
+        self.steps[number].index.add(QueryRows(slots, params, choice.predicate))
+
+    def _number(self, key: Hashable) -> int:
+        """The number of an index; one that is made again has a new number."""
+        number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[tested] = self._next
+            number = self._numbers[key] = self._next
             self._next += 1
         return number
 
-    def _add_call(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
-        key = self._number(CallStep.key(conjunct.alias, conjunct.predicate))
-        module = self.modules.get(key)
-        if module is None:
-            module = CallStep(conjunct.alias, conjunct.predicate, self.words, self._ctx, self._hide)
-            self.modules[key] = module
-        assert isinstance(module, CallStep)
-        module.filter.add(slots, params)
+    def _step(self, number: int, choice: SlotChoice) -> FilterStep:
+        """The step of this number, or a new one."""
+        step = self.steps.get(number)
+        if step is not None:
+            return step
+        index = choice.kind.make(choice.predicate, self._ctx)
+        if self.words > 1:
+            index.widen(self.words)
+        return FilterStep(index, self._count_hidden)
 
-    def _filter(self, key: int, alias: int, term: Term) -> FilterStep:
-        module = self.modules.get(key)
-        if module is None:
-            module = FilterStep(alias, term, self.words, self._ctx, self._hide)
-            self.modules[key] = module
-        assert isinstance(module, FilterStep)
-        return module
-
-    def _new_clauses(self, slots: I64, modules: frozenset[int]) -> I64:
+    def _new_clauses(self, slots: I64, steps: frozenset[int]) -> I64:
         free = np.flatnonzero(self._clause_free)[: slots.shape[0]]
         used = self._clause_free.shape[0]
         fresh = np.arange(used, used + slots.shape[0] - free.shape[0])
         self._clause_free = np.concatenate([self._clause_free, np.zeros(fresh.shape[0], np.bool_)])
         bits = np.concatenate([free, fresh])
         self._clause_free[bits] = False
-        self._clauses.append(Clauses(bits, slots, modules))
+        self._clauses.append(Clauses(bits, slots, steps))
         return bits
 
     def remove(self, slots: I64) -> None:
-        """Let queries go."""
+        """Remove queries."""
         leaving = full(slots, self.words)
         self.mask &= ~leaving
         self.member[slots] = self.qid[slots] = -1
         self._limits = None
-        for module in self.modules.values():
-            if (module.uses & leaving).any():
-                module.filter.remove(slots)
-        gone = {key for key, module in self.modules.items() if not module.predicates}
+        for step in self.steps.values():
+            if (step.uses & leaving).any():
+                step.index.remove(slots)
+        gone = {key for key, step in self.steps.items() if not step.index.predicates}
         for key in gone:
-            del self.modules[key]
+            del self.steps[key]
         if gone:
             self._numbers = {what: n for what, n in self._numbers.items() if n not in gone}
         for eddy in self.eddies:
@@ -210,11 +216,11 @@ class LineageGroup:
         self._clause_free[clauses.bits[~stay]] = True
         if not stay.any():
             return None
-        return Clauses(clauses.bits[stay], clauses.slots[stay], clauses.modules)
+        return Clauses(clauses.bits[stay], clauses.slots[stay], clauses.steps)
 
-    def _hide(self, chunk: LineageBatch, hid: Hid, rows: I64, slots: U64) -> None:
+    def _count_hidden(self, batch: LineageBatch, hid: Hid, rows: I64, slots: U64) -> None:
         """Rows at which a failure was hidden, once for each member that may still take them."""
-        at, found = explode(chunk.bits[rows] & slots)
+        at, found = explode(batch.bits[rows] & slots)
         pairs = np.unique(np.stack([at, self.member[found]]), axis=1)
         for member, n in zip(*np.unique(pairs[1], return_counts=True), strict=True):
             totals = self.hidden.setdefault(int(member), Totals())
@@ -226,91 +232,91 @@ class LineageGroup:
         eddy = self.eddies[entry.alias]
         eddy.enter(entry.positions.shape[0])
         clause_words = (self._clause_free.shape[0] + 63) // 64
-        chunk = self._admit(LineageBatch.enter(entry, mask, clause_words), entry.alias)
+        batch = self._admit(LineageBatch.enter(entry, mask, clause_words), entry.alias)
         done: set[int] = set()
-        while len(chunk):
-            ready = self._ready(chunk, stems, done)
+        while len(batch):
+            ready = self._ready(batch, stems, done)
             if not ready:
                 break
             key = ready[eddy.choose(ready)]
             done.add(key)
-            module = self.modules.get(key)
-            chunk = (
-                self._probe(chunk, stems[_stem(key)], eddy, key)
-                if module is None
-                else self._test(chunk, module, eddy, key, done)
+            step = self.steps.get(key)
+            batch = (
+                self._probe(batch, stems[_stem(key)], eddy, key)
+                if step is None
+                else self._test(batch, step, eddy, key, done)
             )
-        return chunk
+        return batch
 
-    def _ready(self, chunk: LineageBatch, stems: list[StemStep], done: set[int]) -> list[int]:
-        """Modules that may be visited next, in a fixed order; those nobody needs are done."""
+    def _ready(self, batch: LineageBatch, stems: list[StemStep], done: set[int]) -> list[int]:
+        """Steps that may be visited next, in a fixed order; only such as a query needs."""
         left = [
-            (key, module.uses)
-            for key, module in self.modules.items()
-            if key not in done and module.alias in chunk.positions
+            (key, step.uses)
+            for key, step in self.steps.items()
+            if key not in done and step.ready(batch)
         ]
-        wanted = wanted_by(chunk.bits) if left else self.mask
+        wanted = wanted_by(batch.bits) if left else self.mask
         ready = [key for key, uses in left if np.count_nonzero(wanted & uses)]
-        counted = [key for key in ready if self.modules[key].hides]
-        if counted:  # what counts is met by the rows that the others leave, in a fixed order
+        counted = [key for key in ready if self.steps[key].index.hides]
+        if counted:  # such steps get the rows that the others leave, in a fixed order
             return [key for key in ready if key not in counted] or counted[:1]
-        if len(chunk.positions) < self._aliases:
-            present = frozenset(chunk.positions)
+        if len(batch.positions) < self._aliases:
+            present = frozenset(batch.positions)
             absent = (stem for stem in stems if stem.alias not in present)
             ready += [_stem(stem.alias) for stem in absent if stem.ready(present)]
         return ready
 
     def _test(
-        self, chunk: LineageBatch, module: TestStep, eddy: Eddy, key: int, done: set[int]
+        self, batch: LineageBatch, step: FilterStep, eddy: Eddy, key: int, done: set[int]
     ) -> LineageBatch:
         start = time.perf_counter_ns()
-        rows, before = rows_using(chunk.bits, module.uses)
-        module.visit(chunk, rows)
+        rows, before = rows_using(batch.bits, step.uses)
+        step.visit(batch, rows)
         for clauses in self._clauses:
-            if key in clauses.modules and clauses.modules <= done:
-                enforce(chunk.bits, chunk.satisfied, clauses.bits, clauses.slots)
-        ahead = self._ahead(chunk, module, done)
-        counts = count_rejected(chunk.bits, rows, before, module.uses, ahead)
+            if key in clauses.steps and clauses.steps <= done:
+                enforce(batch.bits, batch.satisfied, clauses.bits, clauses.slots)
+        ahead = self._ahead(batch, step, done)
+        counts = count_rejected(batch.bits, rows, before, step.uses, ahead)
         tested, rejected, too_early = counts
-        chunk = _compact(chunk)
+        batch = _compact(batch)
         taken = time.perf_counter_ns() - start
         eddy.learn(key, rows.shape[0], tested, tested - rejected, too_early, taken)
-        return chunk
+        return batch
 
-    def _ahead(self, chunk: LineageBatch, module: TestStep, done: set[int]) -> U64:
-        """Queries for which a row goes on to a module that serves some of this module's queries."""
-        if len(chunk.positions) < self._aliases:  # a SteM, which serves all
+    def _ahead(self, batch: LineageBatch, step: FilterStep, done: set[int]) -> U64:
+        """Queries for which a row goes on to a step that serves some of this step's queries."""
+        if len(batch.positions) < self._aliases:  # a SteM, which serves all
             return self.mask
         ahead = np.zeros_like(self.mask)
-        for key, other in self.modules.items():
-            if key not in done and np.count_nonzero(other.uses & module.uses):
+        for key, other in self.steps.items():
+            if key not in done and np.count_nonzero(other.uses & step.uses):
                 ahead |= other.uses
         return ahead
 
-    def _probe(self, chunk: LineageBatch, stem: StemStep, eddy: Eddy, key: int) -> LineageBatch:
+    def _probe(self, batch: LineageBatch, stem: StemStep, eddy: Eddy, key: int) -> LineageBatch:
         start = time.perf_counter_ns()
-        rows, before = len(chunk), count_bits(chunk.bits, self.mask)
-        chunk = self._admit(stem.probe(chunk), stem.alias)
-        after = count_bits(chunk.bits, self.mask)
+        rows, before = len(batch), count_bits(batch.bits, self.mask)
+        batch = self._admit(stem.probe(batch), stem.alias)
+        after = count_bits(batch.bits, self.mask)
         eddy.learn(key, rows, before, after, 0, time.perf_counter_ns() - start)
-        return chunk
+        return batch
 
-    def _admit(self, chunk: LineageBatch, alias: int) -> LineageBatch:
+    def _admit(self, batch: LineageBatch, alias: int) -> LineageBatch:
         """Only queries that see the alias's row, within their own window (CACQ §3.3.3)."""
-        if not len(chunk):
-            return chunk
-        view, positions = chunk.entry.views[alias], chunk.positions[alias]
-        rows = (positions, view.base, view.epoch, view.ts, chunk.entry.instants, chunk.root)
+        if not len(batch):
+            return batch
+        view, positions = batch.entry.views[alias], batch.positions[alias]
+        rows = (positions, view.base, view.epoch, view.ts, batch.entry.instants, batch.root)
         least, oldest = extremes(*rows)
         latest, shortest = self._strictest()
         too_early = least < latest
         too_old = oldest >= shortest[alias]
         if too_early:
-            clear_below(chunk.bits, view.epoch[chunk.places(alias)], self.since)
+            clear_below(batch.bits, view.epoch[batch.places(alias)], self.since)
         if too_old:
-            ts = view.ts[chunk.places(alias)]
-            clear_departed(chunk.bits, ts, chunk.instants(), self.window[alias])
-        return _compact(chunk) if too_early or too_old else chunk
+            ts = view.ts[batch.places(alias)]
+            clear_departed(batch.bits, ts, batch.instants(), self.window[alias])
+        return _compact(batch) if too_early or too_old else batch
 
     def _strictest(self) -> tuple[int, list[int]]:
         """Rows that the youngest query sees, within the shortest window, are seen by all."""
@@ -324,11 +330,11 @@ class LineageGroup:
     def report(self, stems: list[StemStep]) -> list[EddyReport]:
         """What the eddy of each alias knows."""
         names = {_stem(s.alias): s.name for s in stems}
-        names |= {key: module.name for key, module in self.modules.items()}
+        names |= {key: step.index.explain() for key, step in self.steps.items()}
         found = []
         for alias, eddy in enumerate(self.eddies):
             shares = eddy.shares()
-            modules = [
+            steps = [
                 StepReport(
                     names[key], self._served(key), round(score.tickets, 1), round(shares[key], 4),
                     score.visits, round(score.selectivity, 4), round(score.cost, 1),
@@ -336,25 +342,25 @@ class LineageGroup:
                 for key, score in eddy.scores.items()
                 if isinstance(key, int) and key in names
             ]  # fmt: skip
-            found.append(EddyReport(alias, eddy.rows, round(eddy.visits_per_row, 4), modules))
+            found.append(EddyReport(alias, eddy.rows, round(eddy.visits_per_row, 4), steps))
         return found
 
     def _served(self, key: int) -> int:
-        module = self.modules.get(key)
-        return len(self) if module is None else module.predicates
+        step = self.steps.get(key)
+        return len(self) if step is None else step.index.predicates
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the filters' tables."""
-        return sum(module.filter.nbytes for module in self.modules.values())
+        """Bytes of the indexes."""
+        return sum(step.index.nbytes for step in self.steps.values())
 
 
 def _stem(alias: int) -> int:
-    """The number of a SteM among the modules, and the alias of that number."""
+    """The number of a SteM among the steps, and the alias of that number."""
     return -1 - alias
 
 
-def _compact(chunk: LineageBatch) -> LineageBatch:
+def _compact(batch: LineageBatch) -> LineageBatch:
     """Only rows that some query may still take."""
-    alive = alive_rows(chunk.bits)
-    return chunk if alive.shape[0] == len(chunk) else chunk.take(alive)
+    alive = alive_rows(batch.bits)
+    return batch if alive.shape[0] == len(batch) else batch.take(alive)

@@ -65,7 +65,7 @@ class Router:
     def _batch_size(self) -> int:
         """Rows that enter at once: many where there is nothing to choose or to learn."""
         groups = self._membership.groups
-        simple = len(self._logs) == 1 and all(len(group.modules) < 2 for group in groups)
+        simple = len(self._logs) == 1 and all(len(group.steps) < 2 for group in groups)
         return 16 * _BATCH if simple else _BATCH
 
     def _entrants(

@@ -1,8 +1,8 @@
-"""The last word on rows at which a condition had no value, for the queries of one member of a flow.
+"""The verdict on rows at which a condition had no value, for the queries of one template.
 
-Modules see one condition each. Here all conditions of a query are evaluated on the row: it fails
-only if one of them does and none rejects the row, so what guards a condition guards it in
-whatever order rows visit, and also within an OR.
+A routing step evaluates one condition. Here all conditions of a query are evaluated on the row:
+the query fails only if one of them fails and none rejects the row. So a condition guards another
+in whatever order rows visit the steps, and also within an OR.
 """
 
 from __future__ import annotations
@@ -47,49 +47,49 @@ class Judge:
             )
         )
 
-    def judge(self, chunk: LineageBatch, rows: I64, params: I64) -> tuple[Bool, Bool | None, str]:
+    def judge(self, batch: LineageBatch, rows: I64, params: I64) -> tuple[Bool, Bool | None, str]:
         """Which of the rows are taken, which have no verdict, and why; a column of params each."""
         vecs = []
         for alias, columns, compiled in self.conditions:
-            view = chunk.entry.views[alias]
-            places = chunk.positions[alias][rows] - view.base
+            view = batch.entry.views[alias]
+            places = batch.positions[alias][rows] - view.base
             frame = Frame(gather_columns(view.rows, places, columns), params, compiled.strings)
             vecs.append(compiled.node(frame))
         return verdict(vecs, rows.shape[0])
 
 
 def settle(
-    pool: LineageGroup,
-    chunk: LineageBatch,
+    group: LineageGroup,
+    batch: LineageBatch,
     members: dict[int, FlowTemplate],
     ctx: Context,
     faults: Faults,
 ) -> None:
     """Judge the rows that queries would take but for a condition that has no value."""
-    if chunk.faults is None:
+    if batch.faults is None:
         return
-    suspect = chunk.faults & chunk.bits
-    chunk.bits &= ~suspect
+    suspect = batch.faults & batch.bits
+    batch.bits &= ~suspect
     rows, slots = explode(suspect)
-    for key in np.unique(pool.member[slots]).tolist():
-        of = pool.member[slots] == key
-        failed = _settle_member(members[key], pool, chunk, rows[of], slots[of], ctx)
+    for key in np.unique(group.member[slots]).tolist():
+        of = group.member[slots] == key
+        failed = _settle_member(members[key], group, batch, rows[of], slots[of], ctx)
         if failed:
             faults[key] = failed | faults.get(key, {})
 
 
 def _settle_member(
     member: FlowTemplate,
-    pool: LineageGroup,
-    chunk: LineageBatch,
+    group: LineageGroup,
+    batch: LineageBatch,
     rows: I64,
     slots: I64,
     ctx: Context,
 ) -> dict[int, str]:
     """Its queries take the row, do not, or fail; those that fail, and why."""
-    qids = pool.qid[slots]
+    qids = group.qid[slots]
     params = np.ascontiguousarray(member.queries.matrix()[qids].T)
-    taken, failed, reason = Judge.of(member.conjuncts, ctx).judge(chunk, rows, params)
+    taken, failed, reason = Judge.of(member.conjuncts, ctx).judge(batch, rows, params)
     bits = np.uint64(1) << (slots[taken] & 63).astype(np.uint64)
-    np.bitwise_or.at(chunk.bits, (rows[taken], slots[taken] >> 6), bits)
+    np.bitwise_or.at(batch.bits, (rows[taken], slots[taken] >> 6), bits)
     return {} if failed is None else dict.fromkeys(np.unique(qids[failed]).tolist(), reason)

@@ -1,87 +1,87 @@
-"""A conjunct that must be evaluated on rows, for a pool of queries in slots (CACQ §3.2.6).
+"""The index of a conjunct that must be evaluated on rows, for a lineage group (CACQ §3.2.6).
 
-Functions of columns and parameters, UDF calls among them. Queries whose parameters agree, as far
-as the conjunct reads them, make one call and share what it says: it is evaluated once per batch,
-on the rows in which one of them is still alive. A cache: nothing of it is in the arena.
+The conjunct is a function of columns and parameters, UDF calls among them. Queries that agree in
+the parameters that it reads share one call: it is evaluated once per batch, on the rows that one
+of them may still take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Hashable
 
 import numpy as np
 
-from penstock.arrays import I32, I64
+from penstock.arrays import I32, I64, Bool
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError, compile_expr
-from penstock.expressions.hidden import Hid, Hidden
+from penstock.expressions.hidden import Hidden
+from penstock.indexes.contract import IndexKind, QueryRows, SlotIndex, SlotPredicate, SlotRows
 from penstock.kernels.call_filter import clear_groups, rows_of_groups
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import full
-from penstock.logical.expr import Expr, params_of
+from penstock.logical.expr import Expr, columns_of, params_of
+from penstock.logical.failing import hides
 
 _MOST_PAIRS = 1 << 20  # evaluated at once
 _MANY_ROWS = 256  # of a call: it is evaluated by itself, with its parameters as constants
-
-
-Tell = Callable[[Hid, I64, U64], None]
-"""Takes note of a failure that was hidden: at which rows, and of which slots each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Rows at which a call raised, and the slots that share it. Their bits are as before."""
-
-    rows: I64
-    slots: U64
+_EVALUATION = 1000.0  # ns
 
 
 class CallIndex:
-    """Which of up to ``64 * words`` slots take a row, by a condition on columns and parameters."""
+    """Which slots take a row, by a condition on columns and parameters."""
 
-    def __init__(self, predicate: Expr, ctx: Context, words: int) -> None:
-        self.predicate = predicate
-        self.words = words
+    is_costly = True
+
+    def __init__(self, alias: int, predicate: Expr, ctx: Context, words: int = 1) -> None:
+        self.inputs: tuple[int, ...] = (alias,)
+        self._alias = alias
+        self._predicate = predicate
+        self.hides = hides(predicate)
+        self._words = words
         self._compiled = compile_expr(predicate, ctx)
+        self._columns = np.array(sorted(columns_of(predicate)), np.int64)
         self._reads = sorted(params_of(predicate))
-        self._groups: dict[bytes, int] = {}
+        self._calls: dict[bytes, int] = {}  # by the parameters that are read
         self._params: I64 = np.zeros((1 + max(self._reads, default=-1) + 1, 0), np.int64)
-        self._members: U64 = np.zeros((0, words), np.uint64)
-        self._group_of: I32 = np.full(64 * words, -1, np.int32)
-        self.uses: U64 = np.zeros(words, np.uint64)  # slots that have the conjunct
+        self._slots: U64 = np.zeros((0, words), np.uint64)  # by call
+        self._call_of: I32 = np.full(64 * words, -1, np.int32)  # by slot
+        self.uses: U64 = np.zeros(words, np.uint64)
 
     # ---- membership ------------------------------------------------------------------
     @property
     def predicates(self) -> int:
         """How many slots have the conjunct."""
-        return int((self._group_of >= 0).sum())
+        return int((self._call_of >= 0).sum())
 
     @property
     def calls(self) -> int:
         """How many different calls these are."""
-        return len(self._groups)
+        return len(self._calls)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return self._params.nbytes + self._members.nbytes + self._group_of.nbytes
+        return self._params.nbytes + self._slots.nbytes + self._call_of.nbytes
 
-    def add(self, slots: I64, params: I64) -> None:
-        """Add the conjunct for slots that have none, with a row of parameters each."""
-        read = self._read(params)
+    def exact(self, queries: QueryRows) -> Bool:
+        """All of them: the conjunct itself is evaluated."""
+        return np.ones(queries.ids.shape[0], np.bool_)
+
+    def add(self, queries: QueryRows) -> None:
+        """Add the conjunct for slots that do not have it yet."""
+        slots, read = queries.ids, self._read(queries.params)
         fresh: list[int] = []
         for i, slot in enumerate(slots.tolist()):
-            group = self._groups.setdefault(read[i].tobytes(), len(self._groups))
-            if group == self._params.shape[1] + len(fresh):
+            call = self._calls.setdefault(read[i].tobytes(), len(self._calls))
+            if call == self._params.shape[1] + len(fresh):
                 fresh.append(i)
-            self._group_of[slot] = group
+            self._call_of[slot] = call
         self._params = np.concatenate([self._params, read[fresh].T], axis=1)
-        more = np.zeros((len(fresh), self.words), np.uint64)
-        self._members = np.concatenate([self._members, more])
-        self.uses = self.uses | full(slots, self.words)
+        more = np.zeros((len(fresh), self._words), np.uint64)
+        self._slots = np.concatenate([self._slots, more])
+        self.uses = self.uses | full(slots, self._words)
         for slot in slots.tolist():
-            self._members[self._group_of[slot], slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
+            self._slots[self._call_of[slot], slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
 
     def _read(self, params: I64) -> I64:
         """Parameter rows with zeros in place of what the conjunct does not read."""
@@ -94,61 +94,76 @@ class CallIndex:
 
     def widen(self, words: int) -> None:
         """Make room for slots."""
-        more = words - self.words
-        self._members = np.hstack([self._members, np.zeros((self.calls, more), np.uint64)])
-        self._group_of = np.append(self._group_of, np.full(64 * more, -1, np.int32))
+        more = words - self._words
+        self._slots = np.hstack([self._slots, np.zeros((self.calls, more), np.uint64)])
+        self._call_of = np.append(self._call_of, np.full(64 * more, -1, np.int32))
         self.uses = np.append(self.uses, np.zeros(more, np.uint64))
-        self.words = words
+        self._words = words
 
-    def remove(self, slots: I64) -> None:
+    def remove(self, ids: I64) -> None:
         """Remove the conjunct of these slots."""
-        self._group_of[slots] = -1
-        self.uses = self.uses & ~full(slots, self.words)
-        self._members &= self.uses
-        kept = np.flatnonzero(self._members.any(axis=1))
+        self._call_of[ids] = -1
+        self.uses = self.uses & ~full(ids, self._words)
+        self._slots &= self.uses
+        kept = np.flatnonzero(self._slots.any(axis=1))
         number = np.full(self.calls + 1, -1, np.int32)  # the last one: of slots without a call
         number[kept] = np.arange(kept.shape[0])
-        self._groups = {k: int(number[g]) for k, g in self._groups.items() if number[g] >= 0}
-        self._params, self._members = self._params[:, kept], self._members[kept]
-        self._group_of = number[self._group_of]
+        self._calls = {k: int(number[c]) for k, c in self._calls.items() if number[c] >= 0}
+        self._params, self._slots = self._params[:, kept], self._slots[kept]
+        self._call_of = number[self._call_of]
 
     # ---- matching --------------------------------------------------------------------
-    def take(self, columns: I64, rows: I64, bits: U64, tell: Tell | None = None) -> list[Fault]:
-        """Clear the bits of slots that do not take a row: of columns[:, r] in bits[r], r of `rows`.
-
-        `columns` have the NULL word first. `tell` is told of failures that are hidden.
-        """
-        offsets, found = rows_of_groups(bits, rows, self.uses, self._group_of, self.calls)
+    def match(self, batch: SlotRows) -> U64:
+        """Clear the bits of slots that do not take a row."""
+        columns = batch.columns(self._alias, np.arange(batch.bits.shape[0]), self._columns)
+        offsets, found = rows_of_groups(
+            batch.bits, batch.rows, self.uses, self._call_of, self.calls
+        )
         sizes = np.diff(offsets)
-        groups = np.repeat(np.arange(self.calls), sizes)
-        faults: list[Fault] = []
-        for g in np.flatnonzero(sizes >= _MANY_ROWS):
-            its = slice(offsets[g], offsets[g + 1])
-            self._evaluate(columns, found[its], groups[its], True, bits, faults, tell)
-        few = np.flatnonzero(sizes[groups] < _MANY_ROWS)
+        calls = np.repeat(np.arange(self.calls), sizes)
+        for c in np.flatnonzero(sizes >= _MANY_ROWS):
+            its = slice(offsets[c], offsets[c + 1])
+            self._evaluate(batch, columns, found[its], calls[its], True)
+        few = np.flatnonzero(sizes[calls] < _MANY_ROWS)
         for start in range(0, few.shape[0], _MOST_PAIRS):
             some = few[start : start + _MOST_PAIRS]
-            self._evaluate(columns, found[some], groups[some], False, bits, faults, tell)
-        return faults
+            self._evaluate(batch, columns, found[some], calls[some], False)
+        return batch.bits
 
-    def _evaluate(
-        self, columns: I64, rows: I64, groups: I64, alike: bool, bits: U64, faults: list[Fault],
-        tell: Tell | None,
-    ) -> None:  # fmt: skip
-        """Evaluate pairs of rows and calls; `alike`: it is one call."""
-        params, hidden = self._params[:, groups[:1] if alike else groups], Hidden()
+    def _evaluate(self, batch: SlotRows, columns: I64, rows: I64, calls: I64, alike: bool) -> None:
+        """Evaluate pairs of rows and calls; `alike`: all of one call."""
+        params, hidden = self._params[:, calls[:1] if alike else calls], Hidden()
         try:
             keep = self._compiled.mask(columns[:, rows], params, hidden)
         except EvaluationError as error:
-            bad, good = error.bad, ~error.bad
-            self._report(rows[bad], groups[bad], faults)
-            self._evaluate(columns, rows[good], groups[good], alike, bits, faults, tell)
+            good = ~error.bad
+            self._blame(batch, rows[error.bad], calls[error.bad])
+            self._evaluate(batch, columns, rows[good], calls[good], alike)
             return
-        if tell is not None:
-            for hid in hidden.found:
-                tell(hid, rows[hid.rows], self._members[groups[hid.rows]])
-        clear_groups(rows[~keep], groups[~keep], self._members, bits)
+        for hid in hidden.found:
+            batch.hide(hid, rows[hid.rows], self._slots[calls[hid.rows]])
+        clear_groups(rows[~keep], calls[~keep], self._slots, batch.bits)
 
-    def _report(self, rows: I64, groups: I64, faults: list[Fault]) -> None:
-        for g in np.unique(groups):
-            faults.append(Fault(rows[groups == g], self._members[g].copy()))
+    def _blame(self, batch: SlotRows, rows: I64, calls: I64) -> None:
+        for c in np.unique(calls):
+            batch.blame(rows[calls == c], self._slots[c])
+
+    def explain(self) -> str:
+        """The conjunct that is evaluated."""
+        return f"call {self._predicate}"
+
+
+def _cost(wanted: SlotPredicate) -> float | None:
+    """Of an evaluation; there is one for each different call."""
+    return None if len(wanted.inputs) > 1 else _EVALUATION
+
+
+def _key(wanted: SlotPredicate) -> Hashable:
+    return wanted.inputs, wanted.condition
+
+
+def _make(wanted: SlotPredicate, ctx: Context) -> CallIndex:
+    return CallIndex(wanted.inputs[0], wanted.condition, ctx)
+
+
+CALL: IndexKind[SlotPredicate, SlotIndex] = IndexKind("call", _cost, _make, _key, decides=True)

@@ -1,10 +1,10 @@
 """Match: stream ⋈ Q (DESIGN §2). Rows of an EPOCH or COHORT edge get the queries they belong to.
 
-Predicates on values of the row go through the grouped filter, or, when there is little to
-compare, comparisons go through one compiled scan; what these cannot say is evaluated on the pairs
-that are left. A row at which such a value fails is judged on all its pairs, conjunct by conjunct
-(`condition.py`). New queries also get those live rows below that they may see (with history: all;
-without: what comes from tables), at the clock.
+Predicates on values of the row go through an index of the template's queries, or, when there is
+little to compare, comparisons go through one compiled scan. Predicates that these cannot decide
+are evaluated on the pairs that are left. A row at which such a value fails is judged on all its
+pairs, conjunct by conjunct (`condition.py`). New queries also get those live rows below that they
+may see (with history: all; without: rows of tables), at the clock.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from penstock.delta import Clock, Delta, Lineage, Sets, merge, start_offsets
 from penstock.expressions.condition import Condition
 from penstock.expressions.evaluate import EvaluationError
 from penstock.expressions.hidden import Hidden, Totals
-from penstock.indexes.template_index import FEWEST_QUERIES, TemplateIndex
-from penstock.indexes.template_predicates import TemplatePredicates
+from penstock.indexes.contract import AttributeRows, TemplateQueryIndex
+from penstock.indexes.factory import template_index
+from penstock.indexes.template.predicates import TemplatePredicates
+from penstock.indexes.template.template_index import FEWEST_QUERIES, TemplateQueries
+from penstock.kernels.grouped_filter import signed_pairs
 from penstock.kernels.match import match_queries
 from penstock.logical.expr import Expr, conjunction
 from penstock.physical.explode import with_sets
@@ -64,7 +67,7 @@ NO_PAIRS = QueryPairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, 
 
 
 class MatchOp(Operator):
-    """QueryPairs of rows and the queries (or cohorts) that see them and whose predicates hold."""
+    """Rows with the queries (or cohorts) that see them and take them by their predicates."""
 
     name = "match"
 
@@ -89,21 +92,20 @@ class MatchOp(Operator):
             None if part is None else Condition.of(part, ctx)
             for part in (parts.verified, parts.called, parts.scanned)
         )
-        self._hidden: Totals | None = None  # where the failures that are hidden count
+        self._hidden: Totals | None = None  # where hidden failures count, while they do
 
     @cached_property
     def _whole(self) -> Condition | None:
-        """All conjuncts, for rows that the filter cannot judge."""
+        """All conjuncts, for rows that the index cannot judge."""
         whole = conjunction(self._predicates.conjuncts)
         return None if whole is None else Condition.of(whole, self._ctx)
 
     @cached_property
-    def _filter(self) -> TemplateIndex:
-        """Made when it is needed: a flow with few queries never asks."""
-        parts, by_cohort = self._predicates, self.inputs[0].edge.lineage is Lineage.COHORT
-        return TemplateIndex(
-            self.queries, parts.preds, by_cohort, parts.attributes, parts.alternatives, self._ctx
-        )
+    def _index(self) -> TemplateQueryIndex:
+        """Made when it is needed: a flow with few queries never uses it."""
+        by_cohort = self.inputs[0].edge.lineage is Lineage.COHORT
+        wanted = TemplateQueries(self.queries, self._predicates, by_cohort)
+        return template_index(wanted).make(wanted, self._ctx)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Match the new rows with all queries and the rows below with those new with history."""
@@ -117,7 +119,7 @@ class MatchOp(Operator):
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Within, rows are new: the failures that are hidden are counted."""
+        """Count hidden failures within the block: its rows are new."""
         self._hidden = self._ctx.hidden
         try:
             yield
@@ -126,7 +128,7 @@ class MatchOp(Operator):
 
     def _live(self) -> I64:
         if self._ids is Lineage.QUERY:
-            return self._filter.queries()
+            return self._index.queries()
         return self.queries.live(self._ids)
 
     def _newcomers(self) -> I64:
@@ -148,13 +150,13 @@ class MatchOp(Operator):
     def match(self, delta: Delta, queries: I64, indexed: bool = False) -> Delta:
         """The rows of `delta` once for each of `queries` that takes them, or with their set.
 
-        If `indexed`, `queries` are all that there are, so the grouped filter may answer.
+        If `indexed`, `queries` are all live ones, so the index may answer.
         """
         if len(delta) == 0 or queries.shape[0] == 0:
             return Delta.empty(len(self.edge.schema))
         if queries.shape[0] == 1 and not self._predicates.conjuncts:
             return self._all_to_one(delta, int(queries[0]))
-        indexed = indexed and self._filter.pays(len(delta), queries.shape[0])
+        indexed = indexed and self._index.pays(len(delta), queries.shape[0])
         if self._sets is not None:
             return with_sets(
                 delta, self._taken(delta, queries, indexed), self._sets, self.edge.keyed
@@ -179,13 +181,13 @@ class MatchOp(Operator):
         return found.and_also(self._judged(delta, np.flatnonzero(bad), queries, keyed))
 
     def _checked(self, delta: Delta, found: QueryPairs, indexed: bool) -> QueryPairs:
-        """Those of the pairs for which also holds what the index and the scan cannot say."""
+        """The pairs that also satisfy the predicates which index and scan cannot decide."""
         if not indexed:
             return self._narrowed(delta, found, self._scanned)
         if self._verified is not None:
-            unsure = ~self._filter.sure(found.qids)
-            if unsure.any():
-                found = self._narrowed(delta, found, self._verified, unsure)
+            inexact = ~self._index.exact(found.qids)
+            if inexact.any():
+                found = self._narrowed(delta, found, self._verified, inexact)
         return self._narrowed(delta, found, self._called)
 
     def _judged(self, delta: Delta, rows: I64, queries: I64, keyed: bool) -> QueryPairs:
@@ -205,15 +207,16 @@ class MatchOp(Operator):
         return reduce(QueryPairs.and_also, parts)
 
     def _look_up(self, delta: Delta, values: I64, keyed: bool) -> QueryPairs:
-        """The rows and the queries that take them, by the grouped filter."""
-        return QueryPairs(*self._filter.match(values, delta.lin, delta.sign, keyed))
+        """The rows and the queries that take them, by the index."""
+        found = self._index.match(AttributeRows(values, delta.lin))
+        return QueryPairs(*signed_pairs(found, delta.sign, keyed))
 
     def _taken(self, delta: Delta, queries: I64, indexed: bool) -> Sets:
         """The queries that take each row."""
         if indexed and self._verified is None and self._called is None:
             values, bad = self._evaluate(delta, self.attributes)
             if bad is None:
-                return self._filter.take(values, delta.lin)
+                return self._index.match(AttributeRows(values, delta.lin))
         plain = delta.with_(sign=np.ones(len(delta), np.int8))
         found = self._found(plain, queries, indexed, keyed=False)
         return Sets(start_offsets(np.bincount(found.rows, minlength=len(delta))), found.qids)
@@ -240,18 +243,18 @@ class MatchOp(Operator):
         return delta.with_(lin=np.full(len(delta), query))
 
     def values(self, delta: Delta) -> I64:
-        """What of the rows the grouped filter looks at: an attribute each, the NULL word first.
+        """The values of rows that the index reads: an attribute each, the NULL word first.
 
-        They have one, if nothing of it can fail.
+        Only for attributes of which the evaluation cannot fail.
         """
         return self._evaluate(delta, self.attributes)[0]
 
     def count(self, values: I64, lin: I64) -> tuple[I64, I64]:
-        """The live queries and how many of the rows each takes (if the filter is always sure)."""
-        return self._filter.count(values, lin)
+        """The live queries and how many of the rows each takes (if the index is always exact)."""
+        return self._index.count(AttributeRows(values, lin))
 
     def _evaluate(self, delta: Delta, attributes: int) -> tuple[I64, Bool | None]:
-        """The first attributes of the rows, NULL word first, and the rows that have not all."""
+        """The first attributes of the rows, NULL word first, and the rows that lack one."""
         values = np.zeros((1 + attributes, len(delta)), np.int64)
         every, bad = np.arange(len(delta)), None
         for p in range(attributes):
@@ -259,7 +262,7 @@ class MatchOp(Operator):
         return values, bad
 
     def _fill(self, values: I64, p: int, delta: Delta, rows: I64, bad: Bool | None) -> Bool | None:
-        """One attribute of some rows; the rows that have none, besides those that are bad."""
+        """Fill in one attribute of some rows; the rows that lack it, added to the bad ones."""
         whole = rows.shape[0] == len(delta)
         columns = delta.rows if whole else np.ascontiguousarray(delta.rows[:, rows])
         hidden = Hidden()
@@ -279,7 +282,7 @@ class MatchOp(Operator):
     def _narrowed(
         self, delta: Delta, found: QueryPairs, predicate: Condition | None, only: Bool | None = None
     ) -> QueryPairs:
-        """The pairs for which a predicate holds, if it is not one of those to be left alone."""
+        """The pairs for which a predicate holds; it is asked about all, or about some `only`."""
         if predicate is None:
             return found
         keep = np.ones(found.rows.shape[0], np.bool_)
@@ -322,7 +325,7 @@ class MatchOp(Operator):
             return f"× {count} {unit}"
         called = self._predicates.called
         rest = "" if called is None else f", then {called} on what is left"
-        return f"× {count} {unit} ({self._filter.explain()}{rest})"
+        return f"× {count} {unit} ({self._index.explain()}{rest})"
 
 
 def _unpair(signs: I8, keep: Bool) -> I8:

@@ -1,7 +1,7 @@
 """Counting matches: `count(*)` per query over a filter with parameters, without forming pairs.
 
 At commit only the net change of a batch is shown, so it is enough to know how many arriving and
-how many leaving rows each query takes; the grouped filter tells that for all queries at once.
+how many leaving rows each query takes; an index of the queries counts them for all at once.
 Rows that expire are kept once for all queries (their compared values) and counted again when
 they leave, by the same rule of visibility as when they came.
 """

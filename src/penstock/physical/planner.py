@@ -19,7 +19,7 @@ from penstock.eddy.flows import Flows
 from penstock.errors import PlanError, UnsupportedError
 from penstock.expressions.condition import Condition
 from penstock.expressions.context import Context
-from penstock.indexes.template_predicates import TemplatePredicates
+from penstock.indexes.template.predicates import TemplatePredicates
 from penstock.logical.expr import Expr, Param, conjunction, conjuncts, params_of, remap
 from penstock.logical.failing import is_risky
 from penstock.logical.nodes import (

@@ -37,7 +37,7 @@ class Alternative:
 
 
 def alternatives_of(conjunct: Expr) -> list[Alternative]:
-    """Of which one must hold; none where an index is of no use."""
+    """The alternatives of which one must hold; none where an index is of no use."""
     found = _alternatives(push_down_not(conjunct))
     if len(found) > MOST_ALTERNATIVES or not all(a.terms for a in found):
         return []
@@ -120,7 +120,7 @@ def takes_points(condition: Expr) -> bool:
 
 
 def takes_null(condition: Expr) -> bool:
-    """Whether it may take a row whose value is NULL."""
+    """Whether it may take a row with NULL as the value."""
     if isinstance(condition, Call) and columns_of(condition):
         if is_logic(condition):
             return condition.fn == "coalesce" or any(map(takes_null, condition.args))
@@ -129,7 +129,7 @@ def takes_null(condition: Expr) -> bool:
 
 
 def has_plain_constants(condition: Expr) -> bool:
-    """Whether what its leaves compare with is given, not computed (which may fail)."""
+    """Whether its leaves compare with given constants, not computed ones (which may fail)."""
     if isinstance(condition, Call) and is_logic(condition):
         return all(map(has_plain_constants, condition.args))
     if isinstance(condition, Call):

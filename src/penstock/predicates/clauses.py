@@ -1,9 +1,9 @@
 """Predicates of queries in normal form: clauses, each an OR of terms on one value (CACQ §3.2.7).
 
 A term is any boolean combination of comparisons, BETWEEN, IN, LIKE and IS NULL of one value with
-constants and parameters; whatever it is, it takes a set of intervals of that value per query
-(`sharing.pieces`). A conjunct that is no such clause, because it calls a function of parameters
-and columns, say, is a call: it is evaluated on rows (`sharing.call_filter`).
+constants and parameters. For each query it takes a set of intervals of that value
+(`interval_sets`). A conjunct that is no such clause, for instance because it calls a function of
+parameters and columns, is a call: it is evaluated on rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Values(Protocol):
     """From rows (NULL word first) to one value of each, and which of them are NULL."""
 
     def __call__(self, columns: I64, hidden: Hidden | None = None, /) -> tuple[I64, Bool | None]:
-        """Failures that are hidden go to `hidden`."""
+        """The values of rows; failures that ON ERROR hides go to `hidden`."""
 
 
 _MOST_CLAUSES = 8  # of one conjunct, when ORs of ANDs are multiplied out
@@ -50,17 +50,17 @@ _MOST_CLAUSES = 8  # of one conjunct, when ORs of ANDs are multiplied out
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A value of a row as an ordered integer; terms with equal attributes share a filter.
+    """A value of a row as an ordered integer; terms with equal attributes share an index.
 
-    A string is its code, which says what is equal, or, if `by_text`, the key of its first bytes,
-    which says also what is less and what begins alike.
+    A string is its code, which decides equality only, or, if `by_text`, the key of its first
+    bytes, which also decides order and prefixes.
     """
 
     value: Expr
     by_text: bool = False
 
     def compiled(self, ctx: Context) -> Values:
-        """`values`, prepared."""
+        """The function that `values` calls, compiled."""
         words = self.words(ctx)
         return partial(_ordered, words) if self.value.type.is_float else words
 
@@ -72,7 +72,7 @@ class Attribute:
         return self.compiled(ctx)(columns)
 
     def words(self, ctx: Context) -> Values:
-        """The same, prepared, with floats as their bits."""
+        """The same function, but with floats as their bits."""
         if isinstance(self.value, Column) and not self.by_text:
             return partial(_stored, self.value.index)
         return partial(self._words, compile_expr(self.value, ctx), ctx)
@@ -91,7 +91,7 @@ class Attribute:
 
 
 def _stored(column: int, columns: I64, hidden: Hidden | None = None) -> tuple[I64, Bool | None]:
-    """What rows hold is what it would be after evaluation."""
+    """Stored values equal the evaluated ones."""
     nulls = columns[0] & (1 << column)
     null: Bool | None = nulls != 0 if np.count_nonzero(nulls) else None
     return np.ascontiguousarray(columns[1 + column]), null
@@ -111,15 +111,15 @@ class Term:
 
     @property
     def value(self) -> Expr:
-        """What of the row is looked at."""
+        """The value of the row that the condition reads."""
         return self.attribute.value
 
     def values(self, columns: I64, ctx: Context) -> tuple[I64, Bool | None]:
         """The attribute's ordered integers of rows and the NULLs."""
         return self.attribute.values(columns, ctx)
 
-    def pieces(self, params: I64, ctx: Context) -> IntervalSets:
-        """What queries take, by their parameters (one row each, NULL word first)."""
+    def intervals(self, params: I64, ctx: Context) -> IntervalSets:
+        """The values that queries take, by their parameters (one row each, NULL word first)."""
         return interval_sets_of(self.condition, self.value, self.attribute.by_text, params, ctx)
 
 
@@ -196,7 +196,7 @@ def either(parts: list[Expr]) -> Expr:
 
 # ---- values --------------------------------------------------------------------------
 def attribute_of(condition: Expr) -> Attribute | None:
-    """The one attribute that a condition looks at; None when there is no such."""
+    """The one attribute that a condition reads; None if it reads several, or is a call."""
     leaves = list(_leaves(condition))
     if None in leaves:
         return None
@@ -230,7 +230,7 @@ def _leaf(expr: Expr) -> Attribute | None:
 def _compared(fn: str, value: Expr, constants: tuple[Expr, ...]) -> Attribute | None:
     if not all(_comparable(value.type, c.type) for c in constants):
         return None
-    # Q keeps the codes of string parameters valid; nobody keeps those of other strings.
+    # Q keeps the codes of string parameters valid; those of other strings may be reused.
     coded = fn in ("eq", "ne", "in") and all(isinstance(c, Param) for c in constants)
     return Attribute(value, by_text=value.type.is_string and not coded)
 
@@ -254,5 +254,5 @@ class Conjunct:
 
     @staticmethod
     def of(alias: int, predicate: Expr) -> Conjunct:
-        """A conjunct as the pool takes it."""
+        """The conjunct of a predicate on one alias."""
         return Conjunct(alias, predicate, clause_of(predicate))

@@ -1,9 +1,9 @@
-"""What a condition on one value takes, query by query: disjoint intervals of ordered integers.
+"""The values that a condition takes, query by query: disjoint intervals of ordered integers.
 
 The constants of a query cut the integers into regions in which the condition has one truth value
 (of SQL's three), so it is enough to try one point of each region, and NULL. Where less is known
 (texts that begin alike beyond the bytes of a key, patterns, constants that cannot be evaluated) a
-leaf counts as possibly true and possibly false: the intervals are a superset then, and the query
+leaf counts as possibly true and possibly false: the intervals are then a superset, and the query
 is not `exact`.
 """
 
@@ -29,8 +29,8 @@ _MOST_POINTS = 1 << 20  # tried at once
 class IntervalSets:
     """Query i takes the values in ``[lows[j], highs[j]]``, offsets[i] ≤ j < offsets[i + 1].
 
-    The intervals of a query are disjoint and ascend. `null` says who takes rows whose value is
-    NULL. A query that is not `exact` may take less than is said here.
+    The intervals of a query are disjoint and ascend. `null` says which queries take rows with
+    NULL as the value. A query that is not `exact` takes some or all of these values.
     """
 
     offsets: I64
@@ -43,7 +43,7 @@ class IntervalSets:
         return int(self.null.shape[0])
 
     def __getitem__(self, chosen: I64) -> IntervalSets:
-        """The pieces of some queries."""
+        """The intervals of some queries."""
         counts = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         at = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], counts)
@@ -52,7 +52,7 @@ class IntervalSets:
         )
 
     def single_values(self) -> IntervalSets:
-        """The same with an interval for every value; of use where these are few."""
+        """The same with an interval for every value; useful where there are few."""
         sizes = self.highs - self.lows + 1
         ends = np.cumsum(sizes)
         within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
@@ -72,7 +72,7 @@ class Truth:
 def interval_sets_of(
     condition: Expr, value: Expr, by_text: bool, params: I64, ctx: Context
 ) -> IntervalSets:
-    """What queries take of `value`, by their parameters (a row each, NULL word first).
+    """The intervals of `value` that queries take, by their parameters (a row each, NULL first).
 
     Strings are compared by the keys of their texts if `by_text`, else by their codes.
     """
@@ -84,7 +84,7 @@ def interval_sets_of(
         return interval_sets_of(condition, value, by_text, params[:1], ctx)[np.zeros(n, np.int64)]
     step = max(1, _MOST_POINTS // (2 * sum(1 for _ in walk(condition))))
     parts = [
-        _some_pieces(condition, value, by_text, params[i : i + step], ctx)
+        _some_intervals(condition, value, by_text, params[i : i + step], ctx)
         for i in range(0, n, step)
     ]
     return parts[0] if len(parts) == 1 else _joined(parts)
@@ -101,7 +101,7 @@ def _joined(parts: list[IntervalSets]) -> IntervalSets:
     )
 
 
-def _some_pieces(
+def _some_intervals(
     condition: Expr, value: Expr, by_text: bool, params: I64, ctx: Context
 ) -> IntervalSets:
     n = params.shape[0]
@@ -129,7 +129,7 @@ def _some_pieces(
 
 
 def _interval(leaf: Leaf, n: int) -> IntervalSets:
-    """What queries take by one comparison: there are no regions to try."""
+    """The intervals of a single comparison: there are no regions to try."""
     taken = _by_query((leaf.lows <= leaf.highs) & ~leaf.unknown, n)
     lows, highs = (_by_query(a, n)[taken] for a in (leaf.lows, leaf.highs))
     offsets = np.zeros(n + 1, np.int64)

@@ -2,7 +2,7 @@
 
 Values and constants are mapped to int64 so that comparing them is comparing integers (NaN equals
 NaN and is largest); strict bounds become inclusive ones, = an interval of one value. A query
-whose constants contradict each other or are NULL takes no row.
+takes no row if its constants contradict each other or are NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What some queries ask, by attribute and query; only of `possible` ones is it true."""
+    """By attribute and query, the bounds of the values it takes; of `possible` queries only."""
 
     lows: I64
     highs: I64
@@ -46,8 +46,8 @@ class Terms:
         self.equal = np.unique(preds[preds[:, 0] == EQ, 3])
         self._nulls = int(np.bitwise_or.reduce(1 << preds[:, 2], initial=0))
 
-    def asked(self, params: I64) -> Bounds:
-        """What the queries of these parameter rows (NULL word first) ask."""
+    def bounds(self, params: I64) -> Bounds:
+        """The bounds of the queries of these parameter rows (NULL word first)."""
         n = params.shape[0]
         lows = np.full((self.attributes, n), LEAST)
         highs = np.full((self.attributes, n), MOST)

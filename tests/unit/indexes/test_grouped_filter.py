@@ -11,7 +11,9 @@ from penstock.arrays import I64
 from penstock.delta import Lineage
 from penstock.eddy import index_policy
 from penstock.engine.blocks import AddQueries, DropQueries
-from penstock.indexes.template_index import TemplateIndex
+from penstock.indexes.contract import AttributeRows
+from penstock.indexes.template.template_index import TemplateIndex
+from penstock.kernels.grouped_filter import signed_pairs
 from penstock.kernels.grouped_filter_bits import transpose
 from penstock.kernels.match import EQ, GE, GT, LE, LT, NE, match_queries
 from penstock.queries.query_table import QueryTable
@@ -37,7 +39,7 @@ def floats(*values: float) -> list[int]:
 
 def taken(grouped: TemplateIndex, *columns: list[int], lin: int = 0) -> list[list[int]]:
     values = rows_of(*columns)
-    found = grouped.take(values, np.full(values.shape[1], lin))
+    found = grouped.match(AttributeRows(values, np.full(values.shape[1], lin)))
     return [
         found.items[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:], strict=False)
     ]
@@ -76,7 +78,7 @@ def test_null_never_matches() -> None:
     grouped = TemplateIndex(table, preds, by_cohort=False)
     values = rows_of([7, 7], [7, 7])
     values[0, 1] = 0b01
-    found = grouped.take(values, np.zeros(2, np.int64))
+    found = grouped.match(AttributeRows(values, np.zeros(2, np.int64)))
     assert (found.offsets.tolist(), found.items.tolist()) == ([0, 1, 1], [0])
 
 
@@ -120,7 +122,8 @@ def test_halves_of_replacements_become_plain_changes() -> None:
     _, table = table_of([1, 2, 3])
     grouped = TemplateIndex(table, np.array([[LE, 0, 0, 0]]), by_cohort=False)
     sign = np.array([-2, 2, 1], np.int8)
-    rows, qids, signs = grouped.match(rows_of([2, 3, 1]), np.zeros(3, np.int64), sign, True)
+    found = grouped.match(AttributeRows(rows_of([2, 3, 1]), np.zeros(3, np.int64)))
+    rows, qids, signs = signed_pairs(found, sign, True)
     assert rows.tolist() == [0, 0, 1, 2, 2, 2]
     assert qids.tolist() == [1, 2, 2, 0, 1, 2]
     assert signs.tolist() == [-1, -2, 2, 1, 1, 1]
@@ -134,7 +137,7 @@ def test_counts_are_the_numbers_of_pairs(spread: int) -> None:
     grouped = TemplateIndex(table, preds, by_cohort=False)
     values = np.vstack([np.zeros(9000, np.int64), rng.integers(0, spread, (2, 9000))])
     lin = np.zeros(9000, np.int64)
-    queries, counts = grouped.count(values, lin)
+    queries, counts = grouped.count(AttributeRows(values, lin))
     _, qids, _ = match_queries(
         lin, np.ones(9000, np.int8), False, False, values, preds, table.matrix(),
         table.live(Lineage.QUERY), table.since(Lineage.QUERY), table.cohort(),
@@ -149,16 +152,17 @@ def test_parts_grow_are_merged_and_are_built_again() -> None:
     preds = np.array([[EQ, 0, 0, 0], [GE, 0, 1, 1]])
     grouped = TemplateIndex(table, preds, by_cohort=False)
     values = rows_of(*rng.integers(0, 50, (2, 40)).tolist())
-    lin, sign = np.zeros(40, np.int64), np.ones(40, np.int8)
+    rows = AttributeRows(values, np.zeros(40, np.int64))
     for size in (1, 1, 10, 100, 3000):
         table.add(rows_of(*rng.integers(0, 50, (2, size)).tolist()), 0)
-        grouped.match(values, lin, sign, False, "index")
+        grouped.match(rows, "index")
         assert grouped.parts <= 3
     table.drop(rng.permutation(4112)[:3500])
     before = grouped.nbytes
-    _, qids, _ = grouped.match(values, lin, sign, False, "index")
+    found = grouped.match(rows, "index")
     assert grouped.nbytes < before
-    assert np.array_equal(qids, grouped.match(values, lin, sign, False, "bits")[1])
+    assert np.array_equal(found.items, grouped.match(rows, "bits").items)
+    assert np.array_equal(found.offsets, grouped.match(rows, "bits").offsets)
 
 
 def test_the_method_follows_how_many_queries_a_row_meets() -> None:
@@ -166,9 +170,9 @@ def test_the_method_follows_how_many_queries_a_row_meets() -> None:
     values, lin = rows_of(*rng.integers(0, 5000, (2, 2000)).tolist()), np.zeros(2000, np.int64)
     _, table = table_of(*rng.integers(0, 5000, (2, 5000)).tolist())
     few = TemplateIndex(table, np.array([[EQ, 0, 0, 0], [GE, 0, 1, 1]]), by_cohort=False)
-    assert few.choice(values, lin) == "index"
+    assert few.choice(AttributeRows(values, lin)) == "index"
     many = TemplateIndex(table, np.array([[GE, 0, 0, 0], [GE, 0, 1, 1]]), by_cohort=False)
-    assert many.choice(values, lin) == "bits"
+    assert many.choice(AttributeRows(values, lin)) == "bits"
 
 
 @pytest.fixture

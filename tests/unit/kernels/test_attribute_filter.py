@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oracle.slot_rows import RowsInSlots
 from penstock.arrays import I64
 from penstock.expressions.context import Context, Failures
-from penstock.indexes.bitmap_index import CONJUNCT, BitmapIndex
+from penstock.indexes.bitmap.regions import CONJUNCT, RegionBitmaps
 from penstock.indexes.call_index import CallIndex
+from penstock.indexes.contract import QueryRows
 from penstock.kernels.attribute_filter import cut_regions
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Call, Column, Param
@@ -52,18 +54,18 @@ def some_pieces(rng: np.random.Generator, n: int) -> IntervalSets:
     )
 
 
-def taken(found: BitmapIndex, clauses: int) -> tuple[U64, U64]:
+def taken(found: RegionBitmaps, clauses: int) -> tuple[U64, U64]:
     values, null = np.arange(-1, 32), np.arange(33) == 32
     bits = np.full((33, found.words), 2**64 - 1, np.uint64)
     satisfied = np.zeros((33, clauses), np.uint64)
-    found.take(values, null, np.arange(33), bits, satisfied)
+    found.narrow(values, null, np.arange(33), bits, satisfied)
     return bits, satisfied
 
 
 @pytest.mark.parametrize("part", [False, True])
 def test_a_filter_that_grows_is_one_that_was_large_from_the_start(part: bool) -> None:
     rng = np.random.default_rng(7)
-    growing, large = BitmapIndex(1), BitmapIndex(4)
+    growing, large = RegionBitmaps(1), RegionBitmaps(4)
     for words, first in ((1, 0), (2, 64), (4, 128)):
         if words > 1:
             growing.widen(words)
@@ -84,18 +86,20 @@ def test_calls_that_grow_are_those_that_were_large_from_the_start() -> None:
     ctx = Context(StringTable(Arena().scope("strings")), {}, Failures())
     total = Call(BIGINT, "add", (Column(BIGINT, 0), Param(BIGINT, 0)))
     predicate = Call(BOOLEAN, "gt", (total, Param(BIGINT, 1)))
-    growing, large = CallIndex(predicate, ctx, 1), CallIndex(predicate, ctx, 2)
+    growing, large = CallIndex(0, predicate, ctx), CallIndex(0, predicate, ctx, words=2)
     rng = np.random.default_rng(3)
     for first in (0, 64):
         if first:
             growing.widen(2)
         params = np.hstack([np.zeros((64, 1), np.int64), rng.integers(0, 4, (64, 2))])
         for one in (growing, large):
-            one.add(np.arange(first, first + 64), params)
+            one.add(QueryRows(np.arange(first, first + 64), params))
             one.remove(np.arange(first, first + 64, 5))
     columns = np.stack([np.zeros(9, np.int64), np.arange(-4, 5)])
     found = [np.full((9, 2), 2**64 - 1, np.uint64) for _ in range(2)]
     for one, bits in zip((growing, large), found, strict=True):
-        assert one.take(columns, np.arange(9), bits) == []
+        batch = RowsInSlots(columns, np.arange(9), bits)
+        one.match(batch)
+        assert batch.faults == []
     assert np.array_equal(*found)
     assert growing.uses.tolist() == large.uses.tolist()

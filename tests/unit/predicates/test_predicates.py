@@ -7,7 +7,7 @@ import pytest
 
 from penstock.arrays import I64
 from penstock.expressions.context import Context, Failures
-from penstock.indexes.bitmap_index import CONJUNCT, BitmapIndex
+from penstock.indexes.bitmap.regions import CONJUNCT, RegionBitmaps
 from penstock.logical.expr import Call, Column, Expr, Literal, Param
 from penstock.predicates.clauses import clause_of, clauses_of
 from penstock.predicates.interval_sets import IntervalSets
@@ -33,14 +33,14 @@ def new_context() -> Context:
     return Context(StringTable(Arena().scope("strings")), {}, Failures())
 
 
-def pieces(condition: Expr, *params: int | None, ctx: Context | None = None) -> IntervalSets:
+def interval_sets(condition: Expr, *params: int | None, ctx: Context | None = None) -> IntervalSets:
     """What one query takes."""
     terms = clause_of(condition)
     assert terms is not None
     (term,) = terms
     nulls = sum(1 << i for i, p in enumerate(params) if p is None)
     row = np.array([[nulls, *(p or 0 for p in params)]])
-    return term.pieces(row, ctx or new_context())
+    return term.intervals(row, ctx or new_context())
 
 
 def intervals(found: IntervalSets) -> list[tuple[int, int]]:
@@ -49,36 +49,39 @@ def intervals(found: IntervalSets) -> list[tuple[int, int]]:
 
 def test_a_list_is_one_interval_per_value_and_neighbours_are_joined() -> None:
     in_list = call("or", call("or", call("eq", A, P), call("eq", A, Q)), call("eq", A, P))
-    assert intervals(pieces(in_list, 7, 3)) == [(3, 3), (7, 7)]
-    assert intervals(pieces(in_list, 4, 3)) == [(3, 4)]
-    assert intervals(pieces(in_list, 4, None)) == [(4, 4)]
+    assert intervals(interval_sets(in_list, 7, 3)) == [(3, 3), (7, 7)]
+    assert intervals(interval_sets(in_list, 4, 3)) == [(3, 4)]
+    assert intervals(interval_sets(in_list, 4, None)) == [(4, 4)]
 
 
 def test_not_in_a_list_with_null_takes_nothing() -> None:
     not_in = call("not", call("or", call("eq", A, P), call("eq", A, Q)))
-    assert intervals(pieces(not_in, 1, 5)) == [(LEAST, 0), (2, 4), (6, MOST)]
-    assert intervals(pieces(not_in, 1, None)) == []
-    assert intervals(pieces(not_in, LEAST, MOST)) == [(LEAST + 1, MOST - 1)]
+    assert intervals(interval_sets(not_in, 1, 5)) == [(LEAST, 0), (2, 4), (6, MOST)]
+    assert intervals(interval_sets(not_in, 1, None)) == []
+    assert intervals(interval_sets(not_in, LEAST, MOST)) == [(LEAST + 1, MOST - 1)]
 
 
 def test_null_is_taken_only_by_who_asks_for_it() -> None:
     either = call("or", call("is_null", A), call("gt", A, P))
-    assert pieces(either, 5).null.tolist() == [True]
-    assert pieces(call("not", either), 5).null.tolist() == [False]
-    assert intervals(pieces(call("not", either), 5)) == [(LEAST, 5)]
+    assert interval_sets(either, 5).null.tolist() == [True]
+    assert interval_sets(call("not", either), 5).null.tolist() == [False]
+    assert intervals(interval_sets(call("not", either), 5)) == [(LEAST, 5)]
     optional = call("or", call("is_null", P), call("ge", A, P))
-    assert (intervals(pieces(optional, None)), pieces(optional, None).null[0]) == (
+    assert (intervals(interval_sets(optional, None)), interval_sets(optional, None).null[0]) == (
         [(LEAST, MOST)], True,
     )  # fmt: skip
-    assert (intervals(pieces(optional, 2)), pieces(optional, 2).null[0]) == ([(2, MOST)], False)
+    assert (intervals(interval_sets(optional, 2)), interval_sets(optional, 2).null[0]) == (
+        [(2, MOST)],
+        False,
+    )
     same = call("coalesce", call("eq", A, P), Literal(BOOLEAN, False))
-    assert pieces(call("not", same), None).null[0]
+    assert interval_sets(call("not", same), None).null[0]
 
 
 def test_strict_bounds_at_the_ends_of_the_integers() -> None:
-    assert intervals(pieces(call("lt", A, P), LEAST)) == []
-    assert intervals(pieces(call("gt", A, P), MOST)) == []
-    assert intervals(pieces(call("ne", A, P), MOST)) == [(LEAST, MOST - 1)]
+    assert intervals(interval_sets(call("lt", A, P), LEAST)) == []
+    assert intervals(interval_sets(call("gt", A, P), MOST)) == []
+    assert intervals(interval_sets(call("ne", A, P), MOST)) == [(LEAST, MOST - 1)]
 
 
 def test_a_text_of_up_to_seven_bytes_is_exact() -> None:
@@ -92,7 +95,7 @@ def test_a_text_of_up_to_seven_bytes_is_exact() -> None:
         (call("le", NAME, text("éclairs")), False),
         (call("in", NAME, text("a"), text("abcdefgh")), False),
     ]:
-        assert pieces(condition).exact.tolist() == [exact], str(condition)
+        assert interval_sets(condition).exact.tolist() == [exact], str(condition)
 
 
 def test_texts_keep_their_order_with_nul_bytes_and_beyond_seven() -> None:
@@ -105,7 +108,7 @@ def test_texts_keep_their_order_with_nul_bytes_and_beyond_seven() -> None:
     values, _ = term.values(rows, ctx)
     assert (np.diff(values) >= 0).all()
     assert len(set(values.tolist())) == len(texts) - 1  # two long ones begin alike
-    found = term.pieces(np.zeros((1, 1), np.int64), ctx)
+    found = term.intervals(np.zeros((1, 1), np.int64), ctx)
     taken = (values >= found.lows[0]) & (values <= found.highs[0])
     assert [t for t, yes in zip(texts, taken, strict=True) if yes] == ["a\0", "a\0\0"]
 
@@ -114,7 +117,7 @@ def test_what_is_not_surely_true_may_be_untrue() -> None:
     long = call("like", NAME, text("abcdefgh%"))
     unknown = call("or", long, call("eq", NAME, Literal(STRING, None)))
     is_true = call("coalesce", unknown, Literal(BOOLEAN, False))
-    found = pieces(call("not", is_true))  # takes 'abcdefgz', which has the key of 'abcdefgh'
+    found = interval_sets(call("not", is_true))  # takes 'abcdefgz', which has the key of 'abcdefgh'
     assert (intervals(found), found.exact.tolist()) == ([(LEAST, MOST)], [False])
 
 
@@ -135,27 +138,27 @@ def test_clauses() -> None:
     assert [clause_of(c) is None for c in clauses_of(mixed)] == [False, True]
 
 
-def bits_of(filter_: BitmapIndex, *values: int | None) -> list[list[int]]:
+def bits_of(filter_: RegionBitmaps, *values: int | None) -> list[list[int]]:
     """The slots that take each value."""
     null = np.array([v is None for v in values])
     bits = np.full((len(values), filter_.words), 2**64 - 1, np.uint64)
     words = np.array([v or 0 for v in values])
-    filter_.take(words, null, np.arange(len(values)), bits, np.zeros((len(values), 1), np.uint64))
+    filter_.narrow(words, null, np.arange(len(values)), bits, np.zeros((len(values), 1), np.uint64))
     return [
         np.flatnonzero(np.unpackbits(b.view(np.uint8), bitorder="little")).tolist() for b in bits
     ]
 
 
-def add(filter_: BitmapIndex, condition: Expr, slots: list[int], params: list[int]) -> None:
+def add(filter_: RegionBitmaps, condition: Expr, slots: list[int], params: list[int]) -> None:
     (term,) = clause_of(condition) or ()
     rows: I64 = np.array([[0, p] for p in params])
     conjuncts = np.full(len(slots), CONJUNCT)
-    filter_.add(np.array(slots), term.pieces(rows, new_context()), conjuncts)
+    filter_.add(np.array(slots), term.intervals(rows, new_context()), conjuncts)
 
 
 @pytest.mark.parametrize("far", [0, 2**40])
 def test_slots_ask_twice_leave_and_come_again(far: int) -> None:
-    filter_ = BitmapIndex(1)
+    filter_ = RegionBitmaps(1)
     add(filter_, call("ge", A, P), [3, 3, 5], [far, far + 2, -far])
     add(filter_, call("le", A, P), [3], [far + 4])
     others = [s for s in range(64) if s not in (3, 5)]
@@ -179,7 +182,7 @@ def test_slots_ask_twice_leave_and_come_again(far: int) -> None:
 
 
 def test_regions_of_removed_queries_are_joined() -> None:
-    filter_ = BitmapIndex(64)
+    filter_ = RegionBitmaps(64)
     slots = list(range(4000))
     add(filter_, call("eq", A, P), slots, [7 * s for s in slots])
     size, regions = filter_.nbytes, filter_.regions

@@ -1,10 +1,10 @@
-"""The grouped filter of one value for a pool of queries in slots (CACQ §3.2.6–3.2.7).
+"""Regions of one value with bitmaps of the slots that take them (CACQ §3.2.6–3.2.7).
 
-The constants of all queries cut the values into regions; a region has a bitmap of the slots that
-take its values, and so has NULL. Slots that ask nothing here take everything. A term that is one
-of several of an OR does not decide: it says which clauses are satisfied. Adding a query cuts a
-few regions in two and changes its column; removing one changes its column, and regions that no
-longer differ are joined when there are many. A cache: nothing of it is in the arena.
+The constants of all queries cut the values into regions. Each region has a bitmap of the slots
+that take its values, and so has NULL. Slots without a term take everything. A term that is one of
+several of an OR removes no slot: it says which clauses are satisfied. Adding a query cuts a few
+regions in two and changes the query's column of bits. Removing one changes its column; when there
+are many regions, neighbours that no longer differ are joined.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FEW_REGIONS = 64
 _NONE: Bool = np.empty(0, np.bool_)
 
 
-class BitmapIndex:
+class RegionBitmaps:
     """Which of up to ``64 * words`` slots take a row, by one value of it."""
 
     def __init__(self, words: int) -> None:
@@ -61,18 +61,18 @@ class BitmapIndex:
         arrays = (self._starts, self._places, self._table, self._clauses)
         return direct + sum(a.nbytes for a in (*arrays, self._slots, self._of, self._sizes))
 
-    def add(self, slots: I64, pieces: IntervalSets, clauses: I64) -> None:
+    def add(self, slots: I64, intervals: IntervalSets, clauses: I64) -> None:
         """Add a term per slot: a conjunct where clauses[i] is CONJUNCT, else one of that clause."""
-        self._cut(pieces)
+        self._cut(intervals)
         is_part = clauses != CONJUNCT
         if not is_part.all():
-            self._paint(self._table, slots, pieces, np.flatnonzero(~is_part), True)
+            self._paint(self._table, slots, intervals, np.flatnonzero(~is_part), True)
         if is_part.any():
             self._widen_clauses(int(clauses.max()) // 64 + 1)
-            self._paint(self._clauses, clauses, pieces, np.flatnonzero(is_part), False)
+            self._paint(self._clauses, clauses, intervals, np.flatnonzero(is_part), False)
         self._slots = np.concatenate([self._slots, slots])
         self._of = np.concatenate([self._of, clauses])
-        self._sizes = np.concatenate([self._sizes, np.diff(pieces.offsets)])
+        self._sizes = np.concatenate([self._sizes, np.diff(intervals.offsets)])
         self._sum_up(slots, clauses)
 
     def remove(self, slots: I64) -> None:
@@ -113,10 +113,10 @@ class BitmapIndex:
             self._from = min(self._from, int(slots.min()) >> 6)
             self._until = max(self._until, (int(slots.max()) >> 6) + 1)
 
-    def _cut(self, pieces: IntervalSets) -> None:
+    def _cut(self, intervals: IntervalSets) -> None:
         """Let every interval begin and end with a region."""
         starts, places, copied = cut_regions(
-            self._starts, self._places, pieces.lows, pieces.highs, self._used
+            self._starts, self._places, intervals.lows, intervals.highs, self._used
         )
         if copied.shape[0] == 0:
             return
@@ -151,15 +151,15 @@ class BitmapIndex:
             self._clauses = wider
 
     def _paint(
-        self, matrix: U64, bits: I64, pieces: IntervalSets, chosen: I64, narrow: bool
+        self, matrix: U64, bits: I64, intervals: IntervalSets, chosen: I64, narrow: bool
     ) -> None:
         """Set or clear the bits of the chosen terms, in ascending order."""
-        if len(pieces) > 1:
+        if len(intervals) > 1:
             chosen = chosen[np.argsort(bits[chosen], kind="stable")]
-            bits, pieces = bits[chosen], pieces[chosen]
+            bits, intervals = bits[chosen], intervals[chosen]
         paint(
-            self._starts, self._places, matrix, bits, pieces.offsets, pieces.lows,
-            pieces.highs, pieces.null, narrow,
+            self._starts, self._places, matrix, bits, intervals.offsets, intervals.lows,
+            intervals.highs, intervals.null, narrow,
         )  # fmt: skip
 
     def _join(self) -> None:
@@ -174,7 +174,7 @@ class BitmapIndex:
         self._direct = None
 
     # ---- matching --------------------------------------------------------------------
-    def take(self, values: I64, null: Bool | None, rows: I64, bits: U64, satisfied: U64) -> None:
+    def narrow(self, values: I64, null: Bool | None, rows: I64, bits: U64, satisfied: U64) -> None:
         """Narrow ``bits[rows[i]]`` to the slots that take values[i]; note satisfied clauses.
 
         ``satisfied`` has a bitmap per row too, with a bit for every clause that has a term here.

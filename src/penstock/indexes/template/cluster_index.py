@@ -1,4 +1,4 @@
-"""The grouped filter's index: queries in clusters, in a few parts of growing size (CACQ §3.2.6).
+"""The index of one alternative: entries in clusters, in a few parts of growing size (CACQ §3.2.6).
 
 Equality constants partition the queries before ranges are looked at; a query with a list has a
 slot per value. Added queries become a part of their own; parts of similar size are merged, so
@@ -11,10 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import I32, I64, Bool
-from penstock.indexes.entries import Disjunct
+from penstock.delta import Sets
+from penstock.indexes.contract import QueryRows
+from penstock.indexes.template.entries import AlternativeEntries
 from penstock.kernels.grouped_filter import append_rows, sort_rows
 from penstock.kernels.grouped_filter_build import BLOCK, Part, build_part
 from penstock.kernels.grouped_filter_probe import Probe, probe_part, survey_part
+from penstock.queries.query_table import QueryTable
 
 _GROWTH = 4  # a part is at least so many times as large as the next
 
@@ -22,9 +25,11 @@ _GROWTH = 4  # a part is at least so many times as large as the next
 class ClusterIndex:
     """Queries of one template, found by the values of a row."""
 
-    def __init__(self, disjunct: Disjunct, by_cohort: bool) -> None:
-        self._disjunct = disjunct
-        self._keys = [*disjunct.keys, *([disjunct.terms.attributes] if by_cohort else [])]
+    def __init__(self, table: QueryTable, entries: AlternativeEntries, by_cohort: bool) -> None:
+        self.inputs: tuple[int, ...] = (0,)
+        self._table = table
+        self._entries = entries
+        self._keys = [*entries.keys, *([entries.terms.attributes] if by_cohort else [])]
         self._parts: list[Part] = []
         self._live: list[int] = []  # slots of each part that were not emptied
         self._slots: I32 = np.full((1, 0), -1, np.int32)  # by qid: its slots in its part
@@ -54,24 +59,21 @@ class ClusterIndex:
         return sum(a.nbytes for a in (*arrays, self._slots, self._part_of, self._exact))
 
     # ---- membership ------------------------------------------------------------------
-    def members(self) -> I64:
-        """The queries in the index, ascending."""
-        return np.flatnonzero(self._slots[0] >= 0)
-
-    def add(self, qids: I64, params: I64, cohort: I64) -> None:
-        """Add queries (ascending); `params` and `cohort` are indexed by qid."""
+    def add(self, queries: QueryRows) -> None:
+        """Add queries (ascending)."""
+        qids = queries.ids
         if qids.shape[0] == 0:
             return
         self._reserve(int(qids[-1]) + 1)
-        self._append(qids, params, cohort)
+        self._append(qids, queries.params)
         while len(self._parts) > 1 and self._live[-1] * _GROWTH >= self._live[-2]:
-            both = np.concatenate([self._members_of(-2), self._members_of(-1)])
+            both = np.sort(np.concatenate([self._members_of(-2), self._members_of(-1)]))
             del self._parts[-2:], self._live[-2:]
-            self._append(np.sort(both), params, cohort)
+            self._append(both, self._table.matrix()[both])
 
-    def remove(self, qids: I64) -> None:
-        """Remove queries; those that are not in the index are passed over."""
-        qids = qids[qids < self._part_of.shape[0]]
+    def remove(self, ids: I64) -> None:
+        """Remove queries; numbers that are not in the index are passed over."""
+        qids = ids[ids < self._part_of.shape[0]]
         for p, part in enumerate(self._parts):
             here = qids[(self._part_of[qids] == p) & (self._slots[0, qids] >= 0)]
             for slots in self._slots:
@@ -80,7 +82,7 @@ class ClusterIndex:
                 slots[here] = -1
                 self._live[p] -= used.shape[0]
 
-    def tidy(self, params: I64, cohort: I64) -> None:
+    def tidy(self) -> None:
         """Build parts again of which most queries were removed."""
         for p in reversed(range(len(self._parts))):
             if self._live[p] * 2 < self._parts[p].qids.shape[0]:
@@ -88,12 +90,12 @@ class ClusterIndex:
                 del self._parts[p], self._live[p]
                 self._part_of[self._part_of > p] -= 1
                 if left.shape[0]:
-                    self._append(left, params, cohort)
+                    self._append(left, self._table.matrix()[left])
 
     def _members_of(self, p: int) -> I64:
         qids = self._parts[p].qids
         live = qids[qids >= 0].astype(np.int64)
-        return np.unique(live) if self._disjunct.several else np.sort(live)
+        return np.unique(live) if self._entries.several else np.sort(live)
 
     def _reserve(self, size: int) -> None:
         have = self._part_of.shape[0]
@@ -102,20 +104,20 @@ class ClusterIndex:
             none = np.full((self._slots.shape[0], more), -1, np.int32)
             self._slots = np.concatenate([self._slots, none], axis=1)
             self._part_of = np.concatenate([self._part_of, none[0]])
-            if not self._disjunct.is_plain:
+            if not self._entries.is_plain:
                 self._exact = np.concatenate([self._exact, np.ones(more, np.bool_)])
 
-    def _append(self, qids: I64, params: I64, cohort: I64) -> None:
-        disjunct = self._disjunct
-        asked = disjunct.entries(params[qids])
-        if not disjunct.is_plain:
-            self._exact[qids] = asked.exact
-        owners = qids[asked.owners]
+    def _append(self, qids: I64, params: I64) -> None:
+        """Build a part of queries; `params` has a row for each."""
+        entries = self._entries.entries(params)
+        if not self._entries.is_plain:
+            self._exact[qids] = entries.exact
+        owners = qids[entries.owners]
         if owners.shape[0] == 0:
             return
-        lows = np.vstack([asked.lows, cohort[owners]])
-        bounds = np.vstack([asked.lows[disjunct.lows], ~asked.highs[disjunct.highs]])
-        part = build_part(lows[self._keys], bounds, asked.differs, owners)
+        lows = np.vstack([entries.lows, self._table.cohort()[owners]])
+        bounds = np.vstack([entries.lows[self._entries.lows], ~entries.highs[self._entries.highs]])
+        part = build_part(lows[self._keys], bounds, entries.differs, owners)
         self._note_slots(part.qids)
         self._part_of[owners] = len(self._parts)
         self._parts.append(part)
@@ -124,7 +126,7 @@ class ClusterIndex:
     def _note_slots(self, qids: I32) -> None:
         """Remember the slots of each query of a new part."""
         slots = np.arange(qids.shape[0], dtype=np.int32)
-        if not self._disjunct.several:
+        if not self._entries.several:
             self._slots[0, qids] = slots
             return
         order = np.argsort(qids, kind="stable").astype(np.int32)
@@ -142,34 +144,38 @@ class ClusterIndex:
         """Rows as the index takes them: `values` has a matrix row per attribute, lineage last."""
         return Probe(
             values[self._keys],
-            np.vstack([values[self._disjunct.lows], ~values[self._disjunct.highs]]),
-            values[self._disjunct.terms.unequal],
+            np.vstack([values[self._entries.lows], ~values[self._entries.highs]]),
+            values[self._entries.terms.unequal],
             values[-1],
             since,
             newest,
         )
 
-    def sure(self, qids: I64) -> Bool:
+    def exact(self, qids: I64) -> Bool:
         """Which of these queries take all that is found for them."""
-        plain = self._disjunct.is_plain
+        plain = self._entries.is_plain
         return np.ones(qids.shape[0], np.bool_) if plain else self._exact[qids]
 
     def survey(self, probe: Probe) -> int:
         """How many queries the rows would be compared with."""
         return sum(survey_part(part, probe) for part in self._parts)
 
-    def find(self, probe: Probe) -> tuple[I64, I64]:
-        """Where the queries of each row begin (and the end), and these queries, ascending."""
-        n = probe.lin.shape[0]
+    def match(self, batch: Probe) -> Sets:
+        """The queries that take each row, ascending."""
+        n = batch.lin.shape[0]
         found: list[tuple[I64, I64]] = []
         for part in self._parts:
             counts = np.zeros(n, np.int64)
-            found.append((counts, probe_part(part, probe, counts)))
+            found.append((counts, probe_part(part, batch, counts)))
         offsets = np.zeros(n + 1, np.int64)
         np.cumsum(sum((counts for counts, _ in found), np.zeros(n, np.int64)), out=offsets[1:])
         qids = found[0][1] if len(found) == 1 else _merged(offsets, found)
         sort_rows(offsets, qids, self._part_of.shape[0])
-        return offsets, qids
+        return Sets(offsets, qids)
+
+    def explain(self) -> str:
+        """How many clusters there are."""
+        return f"{self.clusters} clusters"
 
 
 def _merged(offsets: I64, found: list[tuple[I64, I64]]) -> I64:

@@ -1,9 +1,9 @@
-"""One alternative of a template's predicates, as the grouped filter's index and scan take it.
+"""The entries of queries in one alternative of a template's predicates: boxes of attributes.
 
-What a query asks is a set of boxes, its entries: an interval of each attribute. Comparisons make
-one box; a list or any other term of several intervals makes several, which are disjoint, so that
-a row meets at most one. Whether a value is NULL is an attribute of its own (0 or 1) where a term
-may take NULL; all other values that are asked for must be there.
+A box has an interval of each attribute. Comparisons make one box; a list or any other term of
+several intervals makes several, which are disjoint, so that a row meets at most one of them.
+Where a term may take NULL, an attribute of its own (0 or 1) says whether the value is NULL; all
+other values that are compared must not be NULL.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class TermPlacement:
-    """Where a term stands: its attribute, that of its NULLs (−1: it takes none), and how.
+class PlacedTerm:
+    """A term, the number of its attribute, and that of the attribute's NULLs (−1: it takes none).
 
     `points`: it takes single values. `whole`: its intervals are replaced by the one around them,
     since there would be too many.
@@ -53,7 +53,7 @@ class TermPlacement:
     whole: bool
 
 
-class Disjunct:
+class AlternativeEntries:
     """An AND of comparisons (`preds`, see `Terms`) and of terms.
 
     Attributes are numbered as in `attributes`, then those that say of `nullable` ones whether
@@ -93,26 +93,26 @@ class Disjunct:
         return np.flatnonzero((nulls & self._needed) == 0)
 
     def entries(self, params: I64) -> Entries:
-        """What the queries of these parameter rows (NULL word first) ask."""
-        asked = self.terms.asked(params)
+        """The boxes of the queries of these parameter rows (NULL word first)."""
+        bounds = self.terms.bounds(params)
         every = np.arange(params.shape[0])
         exact = np.ones(params.shape[0], np.bool_)
-        found = Entries(every, asked.lows, asked.highs, asked.differs, exact)
-        found = _chosen(found, np.flatnonzero(asked.possible))
+        entries = Entries(every, bounds.lows, bounds.highs, bounds.differs, exact)
+        entries = _chosen(entries, np.flatnonzero(bounds.possible))
         for place in self._places:
-            found = self._narrowed(found, place, params)
-        return found
+            entries = self._narrowed(entries, place, params)
+        return entries
 
-    def _narrowed(self, entries: Entries, place: TermPlacement, params: I64) -> Entries:
+    def _narrowed(self, entries: Entries, place: PlacedTerm, params: I64) -> Entries:
         """Each entry once per interval of a term, as far as they overlap."""
         assert self._ctx is not None
-        pieces = place.term.pieces(params, self._ctx)
+        intervals = place.term.intervals(params, self._ctx)
         if place.points:
-            pieces = pieces.single_values()
-        exact = entries.exact & pieces.exact
+            intervals = intervals.single_values()
+        exact = entries.exact & intervals.exact
         if place.whole:
-            exact &= (np.diff(pieces.offsets) + pieces.null) <= 1
-        boxes = _boxes(pieces, place.whole)
+            exact &= (np.diff(intervals.offsets) + intervals.null) <= 1
+        boxes = _boxes(intervals, place.whole)
         sizes = np.diff(boxes.offsets)[entries.owners]
         at = np.repeat(np.arange(entries.owners.shape[0]), sizes)
         starts = np.cumsum(sizes) - sizes
@@ -139,9 +139,9 @@ def _placed(
     attributes: tuple[Attribute, ...],
     nullable: tuple[int, ...],
     named: int,
-) -> list[TermPlacement]:
+) -> list[PlacedTerm]:
     """Terms in the order in which they multiply entries: those of single values first."""
-    places: list[TermPlacement] = []
+    places: list[PlacedTerm] = []
     entries = 1
     for term in sorted(terms, key=lambda t: (not takes_points(t.condition), width_of(t))):
         attribute = attributes.index(term.attribute)
@@ -149,7 +149,7 @@ def _placed(
         whole = entries * width_of(term) > MOST_ENTRIES
         entries *= 1 if whole else width_of(term)
         points = takes_points(term.condition) and not whole
-        places.append(TermPlacement(term, attribute, null, points, whole))
+        places.append(PlacedTerm(term, attribute, null, points, whole))
     return places
 
 
@@ -167,7 +167,7 @@ def _chosen(entries: Entries, chosen: I64) -> Entries:
 
 @dataclass(frozen=True, slots=True)
 class _Boxes:
-    """IntervalSets with NULL as one more dimension."""
+    """Interval sets with NULL as one more dimension."""
 
     offsets: I64
     lows: I64
@@ -176,30 +176,30 @@ class _Boxes:
     null_highs: I64
 
 
-def _boxes(pieces: IntervalSets, whole: bool) -> _Boxes:
+def _boxes(intervals: IntervalSets, whole: bool) -> _Boxes:
     """The intervals of values that are there, and one of NULL; or (`whole`) one around all."""
-    if not whole and not pieces.null.any():
-        none = np.zeros_like(pieces.lows)
-        return _Boxes(pieces.offsets, pieces.lows, pieces.highs, none, none)
-    some = np.diff(pieces.offsets) > 0
-    lows, highs = np.full(len(pieces), MOST), np.full(len(pieces), LEAST)
-    lows[some] = pieces.lows[pieces.offsets[:-1][some]]
-    highs[some] = pieces.highs[pieces.offsets[1:][some] - 1]
-    null = pieces.null
-    one: Bool = (np.diff(pieces.offsets) == 1) & (lows == LEAST) & (highs == MOST) & null
+    if not whole and not intervals.null.any():
+        none = np.zeros_like(intervals.lows)
+        return _Boxes(intervals.offsets, intervals.lows, intervals.highs, none, none)
+    some = np.diff(intervals.offsets) > 0
+    lows, highs = np.full(len(intervals), MOST), np.full(len(intervals), LEAST)
+    lows[some] = intervals.lows[intervals.offsets[:-1][some]]
+    highs[some] = intervals.highs[intervals.offsets[1:][some] - 1]
+    null = intervals.null
+    one: Bool = (np.diff(intervals.offsets) == 1) & (lows == LEAST) & (highs == MOST) & null
     if whole:
         one = some | null
         lows, highs = np.where(null, LEAST, lows), np.where(null, MOST, highs)
     alone, apart = np.flatnonzero(one), np.flatnonzero(null & ~one)
-    owners = np.repeat(np.arange(len(pieces)), np.diff(pieces.offsets))
+    owners = np.repeat(np.arange(len(intervals)), np.diff(intervals.offsets))
     kept = np.flatnonzero(~one[owners])
     none, all_ = np.zeros(kept.shape[0], np.int64), np.ones(apart.shape[0], np.int64)
     owner = np.concatenate([owners[kept], apart, alone])
     order = np.argsort(owner, kind="stable")
     return _Boxes(
-        np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(pieces)))]),
-        np.concatenate([pieces.lows[kept], LEAST * all_, lows[alone]])[order],
-        np.concatenate([pieces.highs[kept], MOST * all_, highs[alone]])[order],
+        np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(intervals)))]),
+        np.concatenate([intervals.lows[kept], LEAST * all_, lows[alone]])[order],
+        np.concatenate([intervals.highs[kept], MOST * all_, highs[alone]])[order],
         np.concatenate([none, all_, np.zeros_like(alone)])[order],
         np.concatenate([none, all_, null[alone]])[order],
     )

@@ -1,9 +1,9 @@
 """The predicates of a template, sorted by how rows are matched with its queries.
 
-Comparisons of a value with a parameter are *simple*: the compiled scan and the grouped filter
-take them. Of the others, those that have alternatives of terms enter the grouped filter too, and
-are evaluated on the pairs it finds only for queries it is not sure of; the rest are evaluated on
-all pairs that are left.
+Comparisons of a value with a parameter are *simple*: the compiled scan and the index of the
+template decide them. Conjuncts that have alternatives of terms enter the index too; they are
+evaluated only on pairs of queries for which the index is not exact. All other conjuncts are
+evaluated on the pairs that are left.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.indexes.entries import fits
+from penstock.indexes.template.entries import fits
 from penstock.logical.expr import COMPARISONS, Call, Expr, Param, conjunction, params_of
 from penstock.predicates.alternatives import (
     MOST_ALTERNATIVES,
@@ -38,7 +38,7 @@ def is_simple(part: Expr) -> bool:
 class TemplatePredicates:
     """Conjuncts with parameters, which queries of one template have in common.
 
-    For `counting`, fewer alternatives are better than ones that are found sooner.
+    For `counting`, few alternatives are better than alternatives that are looked up faster.
     """
 
     def __init__(self, conjuncts: list[Expr], counting: bool = False) -> None:
@@ -58,21 +58,21 @@ class TemplatePredicates:
                 self._indexed[conjunct] = more
         partial = [c for c, some in self._indexed.items() if any(a.partial for a in some)]
         self.verified = conjunction([c for c in self._indexed if c not in partial])
-        """Evaluated for queries that the grouped filter is not sure of."""
+        """Evaluated for queries for which the index is not exact."""
         called = [c for c in others if c not in self._indexed or c in partial]
         self.called = conjunction(called)
-        """Evaluated on the pairs that the grouped filter finds."""
+        """Evaluated on the pairs that the index finds."""
         self.scanned = conjunction(list(others))
         """Evaluated on the pairs that the compiled scan finds."""
 
     @cached_property
     def simple_attributes(self) -> tuple[Attribute, ...]:
-        """What the compiled scan compares."""
+        """The values that the compiled scan compares."""
         return tuple(dict.fromkeys(Attribute(c.args[0]) for c in self._simple))
 
     @cached_property
     def attributes(self) -> tuple[Attribute, ...]:
-        """What the grouped filter looks at; those of the scan come first."""
+        """The values that the index reads; those of the scan come first."""
         terms = [t.attribute for some in self.alternatives for t in some]
         return tuple(dict.fromkeys([*self.simple_attributes, *terms]))
 
@@ -99,7 +99,7 @@ class TemplatePredicates:
 
     @property
     def always_sure(self) -> bool:
-        """Whether the grouped filter alone decides, whatever the parameters."""
+        """Whether the index alone decides, whatever the parameters."""
         terms = [t for some in self.alternatives for t in some]
         exact = all(not t.attribute.by_text and has_plain_constants(t.condition) for t in terms)
         return self.called is None and exact and all(map(fits, self.alternatives))

@@ -1,0 +1,79 @@
+"""The factory: which kind of index serves a predicate. A new kind is one line in a table here.
+
+Among the kinds that can decide a predicate the least cost wins; of equal ones the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from penstock.errors import PlanError
+from penstock.indexes.bitmap.bitmap_index import BITMAP
+from penstock.indexes.call_index import CALL
+from penstock.indexes.contract import (
+    IndexKind,
+    SlotIndex,
+    SlotPredicate,
+    TemplateQueryIndex,
+)
+from penstock.indexes.template.template_index import TEMPLATE, TemplateQueries
+from penstock.predicates.clauses import Conjunct
+
+SlotKind = IndexKind[SlotPredicate, SlotIndex]
+TemplateKind = IndexKind[TemplateQueries, TemplateQueryIndex]
+
+SLOT_INDEXES: list[SlotKind] = [BITMAP, CALL]
+"""For the queries of a lineage group, by predicate."""
+TEMPLATE_INDEXES: list[TemplateKind] = [TEMPLATE]
+"""For all queries of a template at once."""
+
+Wanted = TypeVar("Wanted")
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotChoice:
+    """A predicate, the kind of index it gets, and the cost."""
+
+    predicate: SlotPredicate
+    kind: SlotKind
+    cost: float
+
+    @property
+    def key(self) -> Hashable:
+        """Predicates with equal keys share one index."""
+        return self.kind.name, self.kind.key(self.predicate)
+
+
+def slot_indexes(conjunct: Conjunct) -> list[SlotChoice]:
+    """The indexes of a conjunct: one for the whole of it, or one for each of its terms."""
+    whole = _choice(SlotPredicate.whole(conjunct), SLOT_INDEXES)
+    if conjunct.terms is None or len(conjunct.terms) < 2:
+        return [whole]
+    parts = [_choice(part, SLOT_INDEXES) for part in SlotPredicate.parts(conjunct)]
+    return [whole] if whole.cost < sum(part.cost for part in parts) else parts
+
+
+def verifying_index(conjunct: Conjunct) -> SlotChoice:
+    """The index of queries for which the others of a conjunct take too many rows."""
+    return _choice(SlotPredicate.whole(conjunct), [k for k in SLOT_INDEXES if k.decides])
+
+
+def template_index(wanted: TemplateQueries) -> TemplateKind:
+    """The kind of index for all queries of a template."""
+    return _cheapest(wanted, TEMPLATE_INDEXES)[0]
+
+
+def _choice(predicate: SlotPredicate, kinds: list[SlotKind]) -> SlotChoice:
+    return SlotChoice(predicate, *_cheapest(predicate, kinds))
+
+
+def _cheapest(
+    wanted: Wanted, kinds: list[IndexKind[Wanted, Made]]
+) -> tuple[IndexKind[Wanted, Made], float]:
+    costs = [(kind, cost) for kind in kinds if (cost := kind.cost(wanted)) is not None]
+    if not costs:
+        raise PlanError(f"no kind of index decides {wanted}")
+    return min(costs, key=lambda found: found[1])
