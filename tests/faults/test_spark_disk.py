@@ -56,7 +56,7 @@ def written(directory: Path) -> Counter[Values]:
     return +held
 
 
-def check(session: Any, home: Path, files: int) -> None:
+def check(session: Any, home: Path, files: int, sink: bool = True) -> None:
     """The answers are those of all rows, in the views and in the sink."""
     rows = [row for n in range(files) for row in world.rows(n)]
     counts = session.stats()["streams"]["e"]
@@ -65,7 +65,7 @@ def check(session: Any, home: Path, files: int) -> None:
     groups = bag(rows_of(session["groups"].view()))
     counted = sum(int(str(n)) for _, n, _ in groups.elements())
     assert counted == counts["accepted"] - 5  # of the last file, DELAY holds back all rows but one
-    assert written(home / "out") == groups
+    assert not sink or written(home / "out") == groups
     pushed = bag(rows_of(session["pushed"].view()))
     wanted: Counter[int] = Counter()
     for n in range(files):
@@ -94,6 +94,42 @@ def test_a_sink_whose_directory_is_in_the_way(spark: SparkSession, tmp_path: Pat
         check(session, tmp_path, 5)
     finally:
         session.close()
+
+
+def block(home: Path) -> Path:
+    """Put a file where the directory of the sink was; where that is now."""
+    (home / "out").rename(home / "kept")
+    (home / "out").write_text("in the way")
+    return home / "kept"
+
+
+def test_a_checkpoint_opens_while_a_sink_cannot_be_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    world.begin(tmp_path, spark).close()
+    kept = block(tmp_path)
+    session = world.connect(tmp_path, spark)
+    bring_all(session, tmp_path, 3)
+    error = fails(session)
+    assert error.code == "PS-SINK-003"
+    assert "DROP SINK out" in error.remedy
+    session.close()
+    session = world.connect(tmp_path, spark)  # the batch was not done, and comes again
+    assert fails(session).code == "PS-SINK-003"
+    (tmp_path / "out").unlink()
+    kept.rename(tmp_path / "out")
+    session.start()
+    session.flush()
+    check(session, tmp_path, 4)
+    session.close()
+    block(tmp_path)
+    session = world.connect(tmp_path, spark)
+    bring_all(session, tmp_path, 4)
+    assert fails(session).code == "PS-SINK-003"
+    session.sql("DROP SINK out")
+    session.flush()
+    check(session, tmp_path, 5, sink=False)
+    session.close()
 
 
 def test_a_full_disk_then_room(spark: SparkSession, tmp_path: Path) -> None:

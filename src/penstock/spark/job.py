@@ -221,7 +221,7 @@ class SparkJob:
         """An entry has dropped an external stream; if it was what stopped the job, it goes on."""
         with self._changed:
             self._sources.drop(name, entry)
-        self._streaming.forgive()
+        self.forgive()
         self._streaming.renew_if_needed()
 
     def pause(self, name: str) -> None:
@@ -234,8 +234,12 @@ class SparkJob:
         """Read a source again, also if that was what stopped the job."""
         with self._changed:
             self._sources.resume(name)
-        self._streaming.forgive()
+        self.forgive()
         self._streaming.renew_if_needed()
+
+    def forgive(self) -> None:
+        """What may have stopped the job is out of the way: the next call that waits starts it."""
+        self._streaming.forgive()
 
     def retry(self) -> None:
         """Read again what failed and may go well by now."""
