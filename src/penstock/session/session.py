@@ -113,7 +113,7 @@ class Session:
         self._lock = threading.RLock()
         self._ticker = Ticker(self._tick)
         self._depth = 0  # of calls within calls
-        self._complaint: PenstockError | None = (
+        self._complaint: BaseException | None = (
             None  # of work that no call waited for; the next call raises it
         )
         self._closed = False
