@@ -56,7 +56,7 @@ def test_an_interrupted_subscriber_takes_nothing_from_others(
     books.ps["groups"].subscribe(lambda table: heard.append(table.num_rows))
     books.ps["kinds"].subscribe(lambda table: heard.append(table.num_rows))
     with pytest.raises(error):
-        books.push(changes(0) + [row(60)])
+        books.push([*changes(0), row(60)])
     assert len(heard) == 2
     assert failing.status == "failed"
     books.check()
