@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 
 from faults import spark_world as world
 from faults.books import clear_stop
-from faults.disk import small_disk
+from faults.disk import read_only, small_disk
 from oracle.fold import SIGNS, Values, bag, rows_of
 from penstock.errors import PenstockError
+from penstock.spark import job
 from spark.conftest import spark
 
 __all__ = ["spark"]
@@ -92,6 +93,13 @@ def test_a_sink_whose_directory_is_in_the_way(spark: SparkSession, tmp_path: Pat
         session.flush()
         shutil.copytree(kept, tmp_path / "out", dirs_exist_ok=True)
         check(session, tmp_path, 5)
+        with read_only(tmp_path / "out") as done:
+            bring_all(session, tmp_path, 5)
+            if done:
+                assert fails(session).code in ("PS-SINK-003", "PS-SINK-004")
+        session.start()
+        session.flush()
+        check(session, tmp_path, 6)
     finally:
         session.close()
 
@@ -130,6 +138,38 @@ def test_a_checkpoint_opens_while_a_sink_cannot_be_written(
     session.flush()
     check(session, tmp_path, 5, sink=False)
     session.close()
+
+
+def test_a_full_temporary_directory_slows_and_does_not_stop(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards keep their arenas there, which are a cache: without room they do without."""
+    with small_disk(tmp_path / "temporary", "64m") as disk:
+        if disk is None:
+            pytest.skip("mounting a small disk needs rights that this user does not have")
+        monkeypatch.setattr(job, "lasting_folder", lambda spark: disk)
+        session = world.begin(tmp_path, spark)
+        try:
+            assert list(disk.glob("penstock-*/*")), "no arena is there"
+            fill(disk / "filler")
+            for n in (3, 4):
+                bring_all(session, tmp_path, n)
+                session.flush()
+                check(session, tmp_path, n + 1)
+            session.stop()
+            for arena in disk.glob("penstock-*"):
+                shutil.rmtree(arena)
+            fill(disk / "more")
+            bring_all(session, tmp_path, 5)
+            session.flush()
+            check(session, tmp_path, 6)
+            for filler in ("filler", "more"):
+                (disk / filler).unlink()
+            bring_all(session, tmp_path, 6)
+            session.flush()
+            check(session, tmp_path, 7)
+        finally:
+            session.close()
 
 
 def test_a_full_disk_then_room(spark: SparkSession, tmp_path: Path) -> None:
