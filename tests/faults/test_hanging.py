@@ -9,13 +9,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faults.books import Books, close, open_books, row
+from faults.books import Books, clear_stop, close, open_books, row
 from faults.test_sinks import changes, written
+from penstock.errors import PenstockError
+from penstock.session import ticker
 
 _RELEASED = threading.Event()
 
@@ -66,3 +69,30 @@ def test_an_interrupted_subscriber_takes_nothing_from_others(
     books.check()
     books.ps.close()
     assert written(tmp_path) == books.answers()["groups"]
+
+
+def test_a_subscriber_that_hangs_in_the_background_is_named(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticker, "_PATIENCE", 0.2)
+    called = threading.Event()
+
+    def waits(changes: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            called.set()
+            _RELEASED.wait(60)
+
+    books.ps.sql("CREATE STREAM t (ts TIMESTAMP) TIMESTAMP BY ts TICK 1 SECOND")
+    query = books.ps.query("SELECT count(*) AS n FROM t [RANGE 1 SECOND]")
+    books.push(changes(0))
+    books.ps.push("t", [{"ts": datetime.now()}])
+    query.subscribe(waits)
+    books.ps.start()
+    assert called.wait(30)
+    with pytest.raises(PenstockError) as caught:
+        books.ps.close()
+    assert clear_stop(caught.value).code == "PS-RUN-007"
+    _RELEASED.set()
+    books.ps.stop()
+    books.check()
+    books.ps.close()

@@ -5,7 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from penstock.errors import HeldUp
+
 _EVERY = 0.1  # seconds
+_PATIENCE = 30.0
+"""Seconds that a subscriber is given to return when the thread is to end."""
 
 
 class Ticker:
@@ -21,8 +25,9 @@ class Ticker:
         """Begin, unless it runs."""
         with self._lock:
             if self._thread is None:
-                self._stopping.clear()
-                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._stopping = threading.Event()
+                run = (self._stopping,)
+                self._thread = threading.Thread(target=self._run, args=run, daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
@@ -30,9 +35,11 @@ class Ticker:
         with self._lock:
             if self._thread is not None:
                 self._stopping.set()
-                self._thread.join()
+                self._thread.join(_PATIENCE)
+                if self._thread.is_alive():
+                    raise HeldUp(_PATIENCE)
                 self._thread = None
 
-    def _run(self) -> None:
-        while not self._stopping.wait(_EVERY):
+    def _run(self, stopping: threading.Event) -> None:
+        while not stopping.wait(_EVERY):
             self._tick()
