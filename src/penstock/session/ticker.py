@@ -13,10 +13,14 @@ _PATIENCE = 30.0
 
 
 class Ticker:
-    """Calls a function again and again, in one thread, between `start` and `stop`."""
+    """Calls a function again and again, in one thread, between `start` and `stop`.
 
-    def __init__(self, tick: Callable[[], None]) -> None:
+    It holds `session` for a call. While another holds that for long, it does not call.
+    """
+
+    def __init__(self, tick: Callable[[], None], session: threading.RLock) -> None:
         self._tick = tick
+        self._session = session
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -24,10 +28,9 @@ class Ticker:
     def start(self) -> None:
         """Begin, unless it runs."""
         with self._lock:
-            if self._thread is None:
-                self._stopping = threading.Event()
-                run = (self._stopping,)
-                self._thread = threading.Thread(target=self._run, args=run, daemon=True)
+            self._stopping.clear()
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
@@ -40,6 +43,10 @@ class Ticker:
                     raise HeldUp(_PATIENCE)
                 self._thread = None
 
-    def _run(self, stopping: threading.Event) -> None:
-        while not stopping.wait(_EVERY):
-            self._tick()
+    def _run(self) -> None:
+        while not self._stopping.wait(_EVERY):
+            if self._session.acquire(timeout=_EVERY):
+                try:
+                    self._tick()
+                finally:
+                    self._session.release()
