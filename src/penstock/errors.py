@@ -90,6 +90,19 @@ class QueryFailed(PenstockError):
     default_code = "PS-RUN-001"
 
 
+class HeldUp(PenstockError):
+    """A subscriber does not return, and what waits for it has given up."""
+
+    default_code = "PS-RUN-007"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"a subscriber has not returned for {seconds:.0f} s, and cannot be stopped",
+            remedy="let the function given to subscribe() or on_progress() return, or end the "
+            "process: a checkpoint stays good",
+        )
+
+
 class StateError(PenstockError):
     """A checkpoint or snapshot that cannot be used."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 from collections.abc import Callable, Iterator
@@ -32,6 +33,32 @@ def small_disk(place: Path, size: str) -> Iterator[Path | None]:
         yield place
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@contextmanager
+def read_only(directory: Path) -> Iterator[bool]:
+    """Nothing can be written into a directory for a while; False where that cannot be had.
+
+    Permissions do not stop the superuser: for that, it is mounted anew.
+    """
+    if os.geteuid():
+        directory.chmod(0o500)
+        try:
+            yield True
+        finally:
+            directory.chmod(0o700)
+        return
+    place = str(directory)
+    if subprocess.run(
+        ["mount", "--bind", place, place], capture_output=True, check=False
+    ).returncode:
+        yield False
+        return
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+        yield True
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
 
 
 def truncated(part: float) -> Callable[[bytes], bytes]:

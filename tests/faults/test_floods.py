@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -87,10 +88,13 @@ def test_strings_that_never_repeat(books: Books) -> None:
         seconds = 60.0
     begun = time.monotonic()
     sizes: list[tuple[int, int]] = []
+    times: list[float] = []
     n = 0
     while time.monotonic() - begun < seconds or n < 480:
         rows = [row(20 * n + i, a=20 * n + i, w=f"text {n} {i} " + "x" * 40) for i in range(20)]
+        begun_push = time.process_time()
         books.push(rows)
+        times.append(time.process_time() - begun_push)
         books.accepted = books.accepted[-400:]
         n += 1
         if n % 20 == 0:
@@ -106,3 +110,6 @@ def test_strings_that_never_repeat(books: Books) -> None:
     held = [size for size, _ in sizes]
     assert max(held[-third:]) <= 2 * max(held[third : 2 * third]), sizes
     assert sizes[-1][1] <= sizes[third][1] * 1.2 + (64 << 20), sizes
+    quarter = n // 4  # of the processor's time; in the first, kernels may be compiled
+    early, late = median(times[quarter : 2 * quarter]), median(times[-quarter:])
+    assert late <= 3 * early, f"a batch took {early:.4f} s, and in the end {late:.4f} s"

@@ -106,5 +106,5 @@ def test_a_broken_subscriber_starves_nobody(books: Books, function: Callable[[An
         books.push([row(1), row(30, k=2)])
     if function is not exits:
         assert clear_stop(caught.value).code == "PS-RUN-002"
-        assert len(heard) == 2
+    assert len(heard) == 2
     books.check()

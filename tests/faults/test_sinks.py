@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from faults.books import Books, Row, clear_stop, close, open_books, row
-from faults.disk import full_disk
+from faults.disk import full_disk, read_only
 from oracle.fold import SIGNS, Values, plain
 from penstock.errors import PenstockError
 
@@ -74,6 +74,20 @@ def test_a_full_disk_delays_the_files(books: Books, tmp_path: Path) -> None:
         fail_in(books, changes(2))
         fail_in(books, changes(3))
     assert not list(tmp_path.glob("*/.*")), "half a file stays"
+    books.push(changes(4))
+    check_files(books, tmp_path)
+
+
+def test_a_directory_that_is_read_only_for_a_while(books: Books, tmp_path: Path) -> None:
+    books.push(changes(0))
+    books.push(changes(1))
+    with read_only(tmp_path / "groups") as done:
+        if not done:
+            pytest.skip("mounting needs rights that this user does not have")
+        fail_in(books, changes(2))
+        books.check()
+        assert written(tmp_path / "texts") == books.answers()["texts"]
+        fail_in(books, changes(3))
     books.push(changes(4))
     check_files(books, tmp_path)
 

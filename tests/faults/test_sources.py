@@ -6,6 +6,7 @@ Every row is read once: what was read stays, and a file that cannot be read is n
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,24 @@ def test_a_file_that_was_read_may_go(session: Any, tmp_path: Path, form: str) ->
     write(tmp_path / f"c.{form}", [5, 6])
     session.flush()
     assert seen(query) == [1, 2, 3, 4, 5, 6]
+
+
+@FORMS
+def test_a_file_that_was_read_is_written_again(session: Any, tmp_path: Path, form: str) -> None:
+    """Its rows have been read: what is there instead is not, also if it is newer or longer."""
+    write(tmp_path / f"a.{form}", [1, 2])
+    query = declare(session, form, tmp_path)
+    session.flush()
+    write(tmp_path / f"a.{form}", [1, 2, 7, 8])
+    os.utime(tmp_path / f"a.{form}", (4e9, 4e9))
+    write(tmp_path / f"b.{form}", [3])
+    session.flush()
+    (tmp_path / f"a.{form}").write_bytes(b"\x00 rubbish")
+    write(tmp_path / f"c.{form}", [4])
+    session.flush()
+    assert seen(query) == [1, 2, 3, 4]
+    counts = session.stats()["streams"]["e"]
+    assert (counts["received"], counts["accepted"], counts["quarantined"]) == (4, 4, 0)
 
 
 @FORMS

@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 
 from faults import spark_world as world
 from faults.books import clear_stop
-from faults.disk import small_disk
+from faults.disk import read_only, small_disk
 from oracle.fold import SIGNS, Values, bag, rows_of
 from penstock.errors import PenstockError
+from penstock.spark import job
 from spark.conftest import spark
 
 __all__ = ["spark"]
@@ -56,7 +57,7 @@ def written(directory: Path) -> Counter[Values]:
     return +held
 
 
-def check(session: Any, home: Path, files: int) -> None:
+def check(session: Any, home: Path, files: int, sink: bool = True) -> None:
     """The answers are those of all rows, in the views and in the sink."""
     rows = [row for n in range(files) for row in world.rows(n)]
     counts = session.stats()["streams"]["e"]
@@ -65,7 +66,7 @@ def check(session: Any, home: Path, files: int) -> None:
     groups = bag(rows_of(session["groups"].view()))
     counted = sum(int(str(n)) for _, n, _ in groups.elements())
     assert counted == counts["accepted"] - 5  # of the last file, DELAY holds back all rows but one
-    assert written(home / "out") == groups
+    assert not sink or written(home / "out") == groups
     pushed = bag(rows_of(session["pushed"].view()))
     wanted: Counter[int] = Counter()
     for n in range(files):
@@ -92,8 +93,83 @@ def test_a_sink_whose_directory_is_in_the_way(spark: SparkSession, tmp_path: Pat
         session.flush()
         shutil.copytree(kept, tmp_path / "out", dirs_exist_ok=True)
         check(session, tmp_path, 5)
+        with read_only(tmp_path / "out") as done:
+            bring_all(session, tmp_path, 5)
+            if done:
+                assert fails(session).code in ("PS-SINK-003", "PS-SINK-004")
+        session.start()
+        session.flush()
+        check(session, tmp_path, 6)
     finally:
         session.close()
+
+
+def block(home: Path) -> Path:
+    """Put a file where the directory of the sink was; where that is now."""
+    (home / "out").rename(home / "kept")
+    (home / "out").write_text("in the way")
+    return home / "kept"
+
+
+def test_a_checkpoint_opens_while_a_sink_cannot_be_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    world.begin(tmp_path, spark).close()
+    kept = block(tmp_path)
+    session = world.connect(tmp_path, spark)
+    bring_all(session, tmp_path, 3)
+    error = fails(session)
+    assert error.code == "PS-SINK-003"
+    assert "DROP SINK out" in error.remedy
+    session.close()
+    session = world.connect(tmp_path, spark)  # the batch was not done, and comes again
+    assert fails(session).code == "PS-SINK-003"
+    (tmp_path / "out").unlink()
+    kept.rename(tmp_path / "out")
+    session.start()
+    session.flush()
+    check(session, tmp_path, 4)
+    session.close()
+    block(tmp_path)
+    session = world.connect(tmp_path, spark)
+    bring_all(session, tmp_path, 4)
+    assert fails(session).code == "PS-SINK-003"
+    session.sql("DROP SINK out")
+    session.flush()
+    check(session, tmp_path, 5, sink=False)
+    session.close()
+
+
+def test_a_full_temporary_directory_slows_and_does_not_stop(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards keep their arenas there, which are a cache: without room they do without."""
+    with small_disk(tmp_path / "temporary", "64m") as disk:
+        if disk is None:
+            pytest.skip("mounting a small disk needs rights that this user does not have")
+        monkeypatch.setattr(job, "lasting_folder", lambda spark: disk)
+        session = world.begin(tmp_path, spark)
+        try:
+            assert list(disk.glob("penstock-*/*")), "no arena is there"
+            fill(disk / "filler")
+            for n in (3, 4):
+                bring_all(session, tmp_path, n)
+                session.flush()
+                check(session, tmp_path, n + 1)
+            session.stop()
+            for arena in disk.glob("penstock-*"):
+                shutil.rmtree(arena)
+            fill(disk / "more")
+            bring_all(session, tmp_path, 5)
+            session.flush()
+            check(session, tmp_path, 6)
+            for filler in ("filler", "more"):
+                (disk / filler).unlink()
+            bring_all(session, tmp_path, 6)
+            session.flush()
+            check(session, tmp_path, 7)
+        finally:
+            session.close()
 
 
 def test_a_full_disk_then_room(spark: SparkSession, tmp_path: Path) -> None:

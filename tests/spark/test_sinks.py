@@ -386,7 +386,7 @@ def test_the_console_shows_what_matters(spark: SparkSession) -> None:
     shown = io.StringIO()
     sinks = SparkSinks(spark)
     sinks.add(spec("console", options={"rows": "2"}))
-    writer = sinks._open["out"][1]
+    writer = sinks._open["out"].writer
     object.__setattr__(writer.sink, "console", Console(file=shown, width=80))  # type: ignore[attr-defined]
     deliver(
         spark,

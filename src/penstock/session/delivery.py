@@ -41,7 +41,12 @@ def publish(session: Session, output: b.Output) -> None:
         _fail(session, failure)
     session._engine.collect_strings()
     if errors:
-        raise errors[0]
+        raise gravest(errors)
+
+
+def gravest(errors: list[BaseException]) -> BaseException:
+    """What to raise: what ends the program, if there is that, else the first error."""
+    return next((error for error in errors if not isinstance(error, Exception)), errors[0])
 
 
 @contextmanager
@@ -74,9 +79,9 @@ def _fail(session: Session, failure: b.Failure) -> None:
     session._registry.fail(members, failure.reason)
 
 
-def deliver(session: Session, batch: int, touched: Collection[int]) -> list[PenstockError]:
+def deliver(session: Session, batch: int, touched: Collection[int]) -> list[BaseException]:
     """Changes of this step to every subscriber and sink; what went wrong there."""
-    errors: list[PenstockError] = []
+    errors: list[BaseException] = []
     for name in sorted(session._subscribers):
         info = session._registry.find(name)
         if info is not None and info.template in touched:
@@ -123,11 +128,11 @@ def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:
     return label(parts, name, log.columns(many=False))
 
 
-def write(sink: Sink, table: pa.Table, batch: int) -> list[PenstockError]:
+def write(sink: Sink, table: pa.Table, batch: int) -> list[BaseException]:
     """Hand changes to a sink, also none: others may wait there; what it could not do."""
     try:
         sink.write(table, batch)
-    except PenstockError as error:  # one sink must not starve the others
+    except (PenstockError, KeyboardInterrupt) as error:  # one sink must not starve the others
         return [error]
     return []
 
@@ -158,7 +163,7 @@ def drop_sink(session: Session, name: str) -> None:
         ) from error
 
 
-def tell(session: Session, name: str, table: pa.Table) -> list[PenstockError]:
+def tell(session: Session, name: str, table: pa.Table) -> list[BaseException]:
     """Call every subscriber of a query; what they raised."""
     calls = session._subscribers.get(name, [])
     return [error for callback in calls for error in call(callback, table, name)]
@@ -167,7 +172,7 @@ def tell(session: Session, name: str, table: pa.Table) -> list[PenstockError]:
 def deliver_apart(session: Session, parts: list[tuple[Readers, ChangeBatch]]) -> None:
     """Changes of one template and batch that are not in its changelog, by reader."""
     parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
-    errors: list[PenstockError] = []
+    errors: list[BaseException] = []
     for readers, batch in parts:
         readers.put_aside(batch)
         errors += _tell_batch(session, readers, batch)
@@ -177,12 +182,12 @@ def deliver_apart(session: Session, parts: list[tuple[Readers, ChangeBatch]]) ->
             tables = [readers.label([batch]) for readers, batch in parts]
             errors += write(sink, pa.concat_tables(tables), parts[0][1].number)
     if errors:
-        raise errors[0]
+        raise gravest(errors)
 
 
-def _tell_batch(session: Session, readers: Readers, batch: ChangeBatch) -> list[PenstockError]:
+def _tell_batch(session: Session, readers: Readers, batch: ChangeBatch) -> list[BaseException]:
     """Tell changes to who listens to their readers; what they raised."""
-    errors: list[PenstockError] = []
+    errors: list[BaseException] = []
     for at in np.unique(batch.owners).tolist():
         if readers.names[at] in session._subscribers:
             name = readers.names[at]
@@ -200,18 +205,21 @@ def let_listeners_go(session: Session) -> None:
 
 
 def _in_main_thread() -> bool:
-    """Whether sys.exit() ends the program here."""
+    """Whether Ctrl-C and sys.exit() end the program here."""
     return threading.current_thread() is threading.main_thread()
 
 
-def call(callback: Callback, table: pa.Table, name: str) -> list[PenstockError]:
-    """Hand changes to a subscriber, if there are any; what it raised."""
+def call(callback: Callback, table: pa.Table, name: str) -> list[BaseException]:
+    """Hand changes to a subscriber, if there are any; what it raised.
+
+    Ctrl-C or sys.exit() there ends the program, but not before the others have the changes.
+    """
     try:
         if table.num_rows:
             callback(table)
-    except (Exception, SystemExit) as error:  # one subscriber must not starve the others
-        if isinstance(error, SystemExit) and _in_main_thread():
-            raise  # elsewhere it would end a thread of Spark's, not the program
+    except BaseException as error:  # one subscriber must not starve the others
+        if not isinstance(error, Exception) and _in_main_thread():
+            return [error]  # elsewhere it would end a thread of Spark's, not the program
         said = PenstockError(
             f"a subscriber of {name} raised {error!r}; the batch was applied",
             code="PS-RUN-002",

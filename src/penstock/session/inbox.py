@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import I64
-from penstock.errors import PenstockError
 from penstock.expressions.hidden import Totals
 from penstock.session import delivery, progress
 from penstock.session.changelog import ChangeBatch, Changelog, concat_batches
@@ -45,9 +44,9 @@ class Leaving:
         """Their names."""
         return self.readers.names.at(self.places)
 
-    def tell(self, batch: int) -> list[PenstockError]:
+    def tell(self, batch: int) -> list[BaseException]:
         """The changes of a batch to those who listen to one of the queries; what they raised."""
-        errors: list[PenstockError] = []
+        errors: list[BaseException] = []
         for at, callbacks in self.listeners.items():
             name, qid = self.readers.names[at], int(self.readers.qids[at])
             table = delivery.of_batch(self.readers.log, qid, name, batch)
@@ -79,7 +78,8 @@ def receive(session: ShardedSession, batch: job.JobBatch) -> None:
     for (template, qid), reason in sorted(failures.items()):
         session._fail(template, qid, reason)
     if errors:  # must not stop the job, nor this batch
-        session._complaint = session._complaint or errors[0]
+        earlier = [session._complaint] if session._complaint is not None else []
+        session._complaint = delivery.gravest(earlier + errors)
 
 
 def _count_hidden(session: ShardedSession, batch: job.JobBatch) -> None:

@@ -311,7 +311,7 @@ class OnSpark(ShardedSession):
     # ---- sinks -----------------------------------------------------------------------
     def _open_sink(self, create: st.CreateSink, again: bool = False) -> Sink:
         """A sink of a query, or (option `whole_template`) of all queries that share its plan."""
-        del again  # the directory of a sink tells
+        del again  # the directory of a sink tells, when it is opened
         options, whole = delivery.own_options(self, create), delivery.is_whole(create)
         return self._add_sink(create.name, create.view, create.format, options, whole)
 
@@ -328,11 +328,12 @@ class OnSpark(ShardedSession):
             template.unit_time, form, options, lambda: self._names(info.template),
             template.emission.per_row,
         )  # fmt: skip
-        return self._spark_sinks.add(spec)
+        return self._spark_sinks.add(spec, later=self._restoring)
 
     def _drop_sink(self, name: str) -> None:
         self._spark_sinks.remove(name)
         super()._drop_sink(name)
+        self._spark_job.forgive()
 
     def _names(self, template: int) -> QueryNames:
         with self._lock:

@@ -111,9 +111,9 @@ class Session:
         self._vault = Vault(checkpoint.path if checkpoint else None)
         self._id = checkpoint.id if checkpoint else uuid.uuid4().hex
         self._lock = threading.RLock()
-        self._ticker = Ticker(self._tick)
+        self._ticker = Ticker(self._tick, self._lock)
         self._depth = 0  # of calls within calls
-        self._complaint: PenstockError | None = (
+        self._complaint: BaseException | None = (
             None  # of work that no call waited for; the next call raises it
         )
         self._closed = False
@@ -526,11 +526,10 @@ class Session:
             self._ticker.start()
 
     def _tick(self) -> None:
-        with self._lock:
-            try:
-                feed.tick(self)
-            except PenstockError as error:  # of a subscriber, say: time goes on
-                self._complaint = self._complaint or error
+        try:
+            feed.tick(self)
+        except PenstockError as error:  # of a subscriber, say: time goes on
+            self._complaint = self._complaint or error
 
     def stop(self) -> None:
         """End what start() began."""

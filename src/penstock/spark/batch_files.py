@@ -16,6 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -79,6 +80,7 @@ class BatchFiles:
         directory = self._directory
         if directory.exists(f"{self._home}/opened"):
             return  # what is there may be our own
+        directory.make()
         old = [name for name in directory.sizes() if _BATCH_FILE.fullmatch(name)]
         if old and mode == "error":
             raise DataError(
@@ -90,10 +92,6 @@ class BatchFiles:
             for name in old:
                 directory.delete(name)
         directory.write(f"{self._home}/opened", b"")
-
-    def forget(self) -> None:
-        """A sink that has this name later is another one."""
-        self._directory.delete(f"{self._home}/opened")
 
     def write(self, frame: DataFrame, batch: int, weight: int) -> None:
         """Have a batch in the directory; `weight` is about how many bytes it has."""
@@ -153,6 +151,12 @@ class BatchFiles:
         for name in self._directory.sizes(self._home):
             if name not in ("opened", done):
                 self._directory.delete(f"{self._home}/{name}")
+
+
+def forget(spark: SparkSession, writer: Writer, path: str) -> None:
+    """A sink that has this name later is another one; a place that cannot be used knows of none."""
+    with suppress(DataError):
+        Directory(spark, path).delete(f"{writer.home}/opened")
 
 
 def in_order(frame: DataFrame, weight: int) -> DataFrame:

@@ -221,7 +221,7 @@ class SparkJob:
         """An entry has dropped an external stream; if it was what stopped the job, it goes on."""
         with self._changed:
             self._sources.drop(name, entry)
-        self._streaming.forgive()
+        self.forgive()
         self._streaming.renew_if_needed()
 
     def pause(self, name: str) -> None:
@@ -234,8 +234,12 @@ class SparkJob:
         """Read a source again, also if that was what stopped the job."""
         with self._changed:
             self._sources.resume(name)
-        self._streaming.forgive()
+        self.forgive()
         self._streaming.renew_if_needed()
+
+    def forgive(self) -> None:
+        """What may have stopped the job is out of the way: the next call that waits starts it."""
+        self._streaming.forgive()
 
     def retry(self) -> None:
         """Read again what failed and may go well by now."""
@@ -292,7 +296,7 @@ class SparkJob:
     def catch_up(self) -> None:
         """Nothing waits: batches run by themselves."""
 
-    def wait(self, entry: int) -> None:
+    def wait(self, entry: int, patient: bool = True) -> None:
         """Return when the batch that holds an entry has been delivered."""
         if threading.get_ident() == self._thread and not self._streaming.has_reached(entry):
             raise SparkError(
@@ -300,12 +304,12 @@ class SparkJob:
                 code="PS-RUN-004",
                 remedy="read views and flush() in another thread; push() and sql() do not wait",
             )
-        self._streaming.wait(entry)
+        self._streaming.wait(entry, patient)
 
     def finish(self) -> None:
         """Return when every entry is delivered, if the job runs; raise why it died, once."""
         if self._streaming.running:
-            self.wait(self._log.last)
+            self.wait(self._log.last, patient=False)
         elif not self._streaming.told:
             self.check()
 
@@ -365,7 +369,8 @@ class SparkJob:
     def _hand_on(self, batch: JobBatch) -> None:
         self._thread = threading.get_ident()
         try:
-            self._deliver(batch)
+            with self._streaming.handing():
+                self._deliver(batch)
         finally:
             self._thread = 0
 

@@ -29,6 +29,7 @@ from penstock.spark.change_frames import (
     local_frame,
     spark_schema,
 )
+from penstock.spark.config import log_remedy
 from penstock.spark.failure import cause, essential
 from penstock.spark.write_formats import (
     ConsoleWriter,
@@ -94,6 +95,14 @@ class OpenSink:
         self.sinks.close(self.name)
 
 
+@dataclass(slots=True)
+class _Held:
+    """A sink of the job; its writer is None until a sink that is opened later is written."""
+
+    spec: SinkSpec
+    writer: _Writer | None
+
+
 class SparkSinks:
     """The sinks of a job; `checkpoint` is the id under which they know their batches."""
 
@@ -101,13 +110,14 @@ class SparkSinks:
         self.checkpoint = checkpoint
         self._spark = spark
         self._lock = threading.Lock()
-        self._open: dict[str, tuple[SinkSpec, _Writer]] = {}
+        self._open: dict[str, _Held] = {}
 
-    def add(self, spec: SinkSpec) -> OpenSink:
+    def add(self, spec: SinkSpec, later: bool = False) -> OpenSink:
         """Open a sink, which has the batches that run from now on.
 
         A sink that this checkpoint has had before goes on; `mode` tells what to do with files
-        that are there when it is new.
+        that are there when it is new. One that is opened `later` opens with its first batch: a
+        checkpoint opens, and its sinks can be dropped, while they cannot be written.
         """
         if spec.name in self._open:
             raise NameError_(
@@ -115,9 +125,9 @@ class SparkSinks:
                 code="PS-NAME-008",
                 remedy="choose another name, or drop it first",
             )
-        writer = self._writer(spec)
+        held = _Held(spec, None if later else self._writer(spec))
         with self._lock:
-            self._open[spec.name] = (spec, writer)
+            self._open[spec.name] = held
         return OpenSink(self, spec.name)
 
     def close(self, name: str) -> None:
@@ -129,8 +139,9 @@ class SparkSinks:
         """Close a sink for good: one that has its name later is new."""
         with self._lock:
             found = self._open.pop(name, None)
-        if found is not None and isinstance(found[1], files.BatchFiles):
-            found[1].forget()
+        if found is not None and _is_files(found.spec):
+            path = _lower(found.spec.options).get("path", "")
+            files.forget(self._spark, files.Writer(self.checkpoint, name), path)
 
     def _writer(self, spec: SinkSpec) -> _Writer:
         if isinstance(spec.format, FunctionSink):
@@ -139,8 +150,8 @@ class SparkSinks:
         given = dict(spec.options)
         if kind == "console":
             return ConsoleWriter(open_sink(kind, given, spec.name), spec.qid is not None)
-        if kind in files.FORMATS:
-            return self._files(kind, {k.lower(): v for k, v in given.items()}, spec.name)
+        if _is_files(spec):
+            return self._files(kind, _lower(given), spec.name)
         if kind == "kafka":
             return open_kafka(self._spark, given, spec.name, spec.columns)
         check_format(self._spark, spec.format)
@@ -175,14 +186,25 @@ class SparkSinks:
             if result.kind == "changes":
                 blocks.setdefault(result.template, []).append(result)
         with self._lock:
-            wanted = [pair for pair in self._open.values() if pair[0].template in blocks]
-        for spec, writer in wanted:
+            wanted = [held for held in self._open.values() if held.spec.template in blocks]
+        for held in wanted:
+            spec = held.spec
             try:
-                _write(spec, writer, frame, batch, blocks[spec.template])
+                held.writer = held.writer or self._writer(spec)
+                _write(spec, held.writer, frame, batch, blocks[spec.template])
             except PenstockError as error:
                 raise _failed(spec, error) from error
             except (PySparkException, Py4JError) as error:
                 raise _failed(spec, essential(str(error))) from None
+
+
+def _is_files(spec: SinkSpec) -> bool:
+    return isinstance(spec.format, str) and spec.format.lower() in files.FORMATS
+
+
+def _lower(options: Mapping[str, str]) -> dict[str, str]:
+    """Options by their names, which are the same in capitals."""
+    return {key.lower(): value for key, value in options.items()}
 
 
 def _write(
@@ -201,9 +223,13 @@ def _write(
 
 
 def _failed(spec: SinkSpec, error: PenstockError) -> PenstockError:
-    """The error of a sink, with its name."""
+    """The error of a sink, with its name and how the job goes on."""
+    of_spark = error.code.startswith("PS-SPARK")
+    remedy = f"remove the cause and call start(), which writes the batch; or DROP SINK {spec.name}"
+    if isinstance(spec.format, FunctionSink):
+        remedy = error.remedy
     return PenstockError(
         f"sink {spec.name} of {spec.query}: {cause(error)}",
-        code="PS-SINK-004" if error.code.startswith("PS-SPARK") else error.code,
-        remedy=error.remedy or "Penstock repeats the batch when you start the job again",
+        code="PS-SINK-004" if of_spark else error.code,
+        remedy=remedy + log_remedy() if of_spark else remedy,
     )

@@ -31,7 +31,11 @@ class Directory:
                 self._fs = local
                 found = self._path_of("file://" + os.path.abspath(found.toUri().getPath()))
             self.path = str(self._fs.makeQualified(found).toString())
-            self._make(self._path_of(self.path))
+
+    def make(self) -> None:
+        """Have the directory."""
+        with _explained(self.path):
+            self._make(self._path(""))
 
     def _make(self, path: Any) -> None:
         if not self._fs.mkdirs(path):

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.errors import HeldUp
 from penstock.spark.config import SparkError
 from penstock.spark.failure import ours, passes, translated
 from penstock.spark.source_set import SourceSet
@@ -53,6 +54,8 @@ class Streaming:
         self._error: Exception | None = None
         self._told: Exception | None = None  # the last error that was raised
         self._busy = self._stopping = False
+        self._handing: float | None = None  # since when subscribers run
+        self._stuck = False  # whether stop() has given up waiting for them
         self._renewal: threading.Thread | None = None
         self._calling = threading.Lock()  # held by the thread that starts the job
         self._starting = threading.RLock()  # of a query in place of another
@@ -83,7 +86,7 @@ class Streaming:
     def start(self) -> None:
         """Start the query, or go on where it stopped or failed."""
         with self._calling:
-            if self._error is not None:
+            if self._error is not None or self._stuck:
                 self.stop()
             if self.query is None and self._renewal is None:
                 self._start_query()
@@ -189,6 +192,22 @@ class Streaming:
                 self._busy = False
                 self.changed.notify_all()
 
+    @contextmanager
+    def handing(self) -> Iterator[None]:
+        """Subscribers run, and nothing can end them; the batch is not done if stop() gave up."""
+        self._handing = time.monotonic()
+        try:
+            yield
+        finally:
+            self._handing = None
+        if self._stuck:
+            raise _stopped("while a subscriber ran")
+
+    def _is_held(self) -> bool:
+        """Whether subscribers have run for longer than anything waits for them."""
+        since = self._handing
+        return since is not None and time.monotonic() - since > _PATIENCE
+
     def reach(self, entry: int) -> None:
         """Entries up to here are delivered."""
         with self.changed:
@@ -199,13 +218,15 @@ class Streaming:
         return self._delivered >= entry
 
     # ---- waiting ---------------------------------------------------------------------
-    def wait(self, entry: int) -> None:
+    def wait(self, entry: int, patient: bool = True) -> None:
         """Return when the batch that holds an entry has been delivered."""
         if self.query is None:
             self.start()
         with self.changed:
             while self._delivered < entry:
                 self.check()
+                if not patient and self._is_held():
+                    raise HeldUp(_PATIENCE)
                 if self.query is None and self._renewal is None:
                     raise _stopped("while a call waited for it")
                 self.changed.wait(1.0)
@@ -250,7 +271,10 @@ class Streaming:
             return
         with self.changed:
             self._stopping = True
-            self.changed.wait_for(lambda: not self._busy, _PATIENCE)
+            self.changed.wait_for(lambda: not self._busy, 0 if self._is_held() else _PATIENCE)
+            self._stuck = self._busy and self._handing is not None
+        if self._stuck:  # Spark would wait for ever
+            raise HeldUp(_PATIENCE)
         until = time.monotonic() + _PATIENCE
         with translated():
             while query.isActive and not self._settled() and time.monotonic() < until:
