@@ -14,17 +14,11 @@ import pytest
 from oracle.check import check, compare
 from penstock.arrays import I8, I64, Bool
 from penstock.delta import Lineage
-<<<<<<< HEAD
 from penstock.eddy import index_policy
-from penstock.indexes.template_index import TemplateIndex
-from penstock.indexes.template_predicates import TemplatePredicates
-=======
-from penstock.eddy import flow
 from penstock.indexes.contract import AttributeRows
 from penstock.indexes.template.predicates import TemplatePredicates
 from penstock.indexes.template.template_index import TemplateIndex
 from penstock.kernels.grouped_filter import signed_pairs
->>>>>>> 36d3ae9 (Predicate indexes have one contract and one factory; the index of a template is a package)
 from penstock.kernels.match import match_queries
 from penstock.logical.expr import conjunction
 from penstock.logical.expr import conjuncts as conjuncts_of
