@@ -1,4 +1,4 @@
-"""Changes of the answers of a template's queries: what a view brings forth in a step."""
+"""Changes of the answers of a template's queries: the output of its view in a step."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ breaks such a pair turns what is left of it into ±1.
 
 `lin` is lineage; what it counts is fixed per edge (`Lineage`): EPOCH, the step that admitted
 the row (visible to queries registered before it); COHORT, queries registered at one point;
-QUERY, one query; SET, the queries of a set by its code in the template's set table, whose
-rows so are there once for all of them (CACQ §2.2).
+QUERY, one query; SET, a set of queries by its code in the template's set table, so that a
+row is stored once for all its queries (CACQ §2.2).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.frozen import record
 
 
 class Lineage(enum.IntEnum):
-    """What the `lin` of an edge's rows stands for."""
+    """What the `lin` of the rows of an edge means."""
 
     EPOCH = 0
     COHORT = 1
@@ -62,7 +62,7 @@ class Clock:
     at_commit: bool = False
 
     def instants(self, exp: I64) -> I64:
-        """When expirations at `exp` are felt."""
+        """The instants at which expirations at `exp` take effect."""
         return np.full(exp.shape[0], self.now) if self.at_commit else exp
 
 

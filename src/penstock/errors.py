@@ -1,4 +1,4 @@
-"""Every error a user can meet: a code, the place in the SQL text, and what to do about it."""
+"""All errors that users see: a code, the place in the SQL text, and a remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.secret import masked
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a SQL text something stands: 1-based line and column."""
+    """A position in a SQL text: 1-based line and column."""
 
     line: int
     column: int
@@ -49,7 +49,7 @@ class SqlSyntaxError(PenstockError):
 
 
 class UnsupportedError(PenstockError):
-    """The statement is understood but deliberately refused."""
+    """The statement is valid SQL that Penstock does not support."""
 
     default_code = "PS-SQL-024"
 
@@ -61,7 +61,7 @@ class NameError_(PenstockError):
 
 
 class TypeError_(PenstockError):
-    """An expression whose operands do not fit."""
+    """The operands of an expression have types that do not fit."""
 
     default_code = "PS-TYPE-001"
 
@@ -79,7 +79,7 @@ class DataError(PenstockError):
 
 
 class HistoryError(PenstockError):
-    """A query asks for more history than is retained."""
+    """A query needs more history than the stream retains."""
 
     default_code = "PS-HIST-001"
 

@@ -1,4 +1,4 @@
-"""Frozen values: quick to pickle; and plan nodes that remember what they derive from their fields.
+"""Frozen values that pickle quickly, and plan nodes that cache what they derive.
 
 Plans are compared and looked up all the time, and go to every shard. A plain frozen dataclass
 would walk the whole tree for each hash, and is pickled by a loop over descriptions of its
@@ -21,7 +21,7 @@ C = TypeVar("C", bound=type)
 def record(cls: C) -> C:
     """A frozen dataclass with slots that is pickled as a call of its constructor.
 
-    A field that is not compared is no part of the value, and is left behind.
+    Fields that are not compared are not part of the value and are not pickled.
     """
     made: Any = dataclass(frozen=True, slots=True)(cls)
     names = tuple(f.name for f in fields(made) if f.compare)
@@ -39,9 +39,9 @@ def record(cls: C) -> C:
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
 def shared(cls: C) -> C:
-    """A record that is pickled as bytes of its own, which a process decodes once.
+    """A record pickled as separate bytes, which a process decodes once.
 
-    So those who get the same bytes one after another share the value, and what it derives.
+    Readers that get the same bytes one after another share the value and its cached properties.
     """
     made: Any = record(cls)
     plain = made.__reduce__
@@ -57,14 +57,14 @@ def _decoded(data: bytes) -> Any:
 
 
 class Hashed:
-    """Base with room for the hash; it is no field, so it is neither copied nor pickled."""
+    """Base with a slot for the hash, which is not a field: it is neither copied nor pickled."""
 
     __slots__ = ("_hash",)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
 def frozen(cls: C) -> C:
-    """A record (a subclass of Hashed) whose hash is computed once."""
+    """A record (a subclass of Hashed) that computes its hash once."""
     made: Any = record(cls)
     walk, compare = made.__hash__, made.__eq__
 
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 else:
 
     def derived(make: Callable[[Any], Any]) -> property:
-        """A property that is computed once, and kept in the slot of its name with a _ before it."""
+        """A property that is computed once and kept in the slot `_<name>`."""
         slot = f"_{make.__name__}"
         known = attrgetter(slot)
 

@@ -1,9 +1,8 @@
-"""Room on the stack: what walks plans by recursion can go as deep wherever it is called from.
+"""Stack space for recursion over plans, independent of the caller's stack depth.
 
-Python counts the frames of a thread. A caller that has used many of them (a framework, a
-recursive program) would see plans fail that others see run; so such a call is made on a thread
-of its own, whose stack is empty, while the caller waits. Nothing that is called this way may ask
-for a lock that the caller may hold.
+Python limits the frames of a thread. If the caller (a framework, a recursive program) has used
+many of them, the call runs on a new thread with an empty stack while the caller waits. Such a
+call must not take a lock that the caller may hold.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SHALLOW = 120
-"""Frames that a caller may have used; the deepest plan (`session.compile`) has room above them."""
+"""Frames that a caller may use; the deepest plan (`session.compile`) fits above them."""
 
 
 def roomy(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that always has room for its recursion."""
+    """Give a recursive function enough stack space in every call."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -43,7 +42,7 @@ def _is_deep() -> bool:
 
 
 def _elsewhere(work: Callable[[], T]) -> T:
-    """Do it on a thread of its own, and wait for the end of it whatever happens here."""
+    """Run the call on a new thread and wait until it ends, even after Ctrl-C."""
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -57,7 +56,7 @@ def _elsewhere(work: Callable[[], T]) -> T:
     thread.start()
     try:
         thread.join()
-    except BaseException:  # Ctrl-C: what was begun is not left half done
+    except BaseException:  # Ctrl-C: wait until the call is complete
         thread.join()
         raise
     if errors:

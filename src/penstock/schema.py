@@ -24,7 +24,7 @@ class Field(Hashed):
 
 
 class _Columns(Hashed):
-    """Base with room for what a schema derives from its fields once."""
+    """Base with slots for the properties that a schema computes once."""
 
     __slots__ = ("_names", "_string_columns", "_types")
 

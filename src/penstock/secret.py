@@ -1,7 +1,7 @@
-"""Secrets in options: which they are, and that no error shows them.
+"""Secrets in options: recognise them, and mask them in errors.
 
 A value is secret by the name of its option, or because it holds a password itself, as a URL may.
-Texts that were met as secrets are masked in every `PenstockError` of the process.
+Known secrets are masked in every `PenstockError` of the process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VALUES = re.compile(
     r"(passw(or)?d|pwd|secret|token)\s*=\s*\S|://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE
 )
 _SHORTEST = 4
-"""Shorter texts are part of too many words to be masked in messages."""
+"""Shorter texts occur in too many words to be masked in messages."""
 _met: set[str] = set()
 
 
@@ -27,13 +27,13 @@ def is_secret(option: str, value: str) -> bool:
 
 
 def remember(value: str) -> None:
-    """Mask a text in the errors to come."""
+    """Mask a text in later errors."""
     if len(value) >= _SHORTEST:
         _met.add(value)
 
 
 def masked(text: str) -> str:
-    """A text without the secrets that were met."""
+    """The text with all known secrets masked."""
     for value in sorted(_met, key=len, reverse=True):
         text = text.replace(value, MASK)
     return text

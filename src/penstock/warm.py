@@ -73,7 +73,7 @@ _QUERIES = (
     "SELECT e.k, label FROM (SELECT k FROM r [RANGE 5] EXCEPT SELECT k FROM s [RANGE 3]) e"
     " JOIN n ON e.k = n.k",
 )
-_LATE = (  # over negations of which it is known by then that few of their results end early
+_LATE = (  # negations that are known by then to have few premature results
     "SELECT e.k FROM (SELECT k FROM r [RANGE 5] EXCEPT ALL SELECT k FROM s [RANGE 3]) e"
     " JOIN u [RANGE 3] ON e.k = u.k",
     "SELECT e.k FROM (SELECT k FROM r [RANGE 5] WHERE NOT EXISTS"
@@ -94,7 +94,7 @@ _MANY = (
     " EMIT CHANGES PER ROW",
     "SELECT a, n FROM (SELECT a, sum(k) AS n FROM r [RANGE 5] GROUP BY a) g WHERE n > $a",
 )
-_ROWS = 1_300  # of parameters: more than a flow takes of one template
+_ROWS = 1_300  # of parameters: more than a flow takes from one template
 _PARAMS = pa.table(
     {
         "a": range(_ROWS), "b": range(3, _ROWS + 3), "k": [i % 3 for i in range(_ROWS)],
@@ -117,7 +117,7 @@ def main() -> None:
     compile_kernels()
     try:
         record_spark()
-    except Exception as error:  # all works without it, only Spark starts as slowly as ever
+    except Exception as error:  # optional: without it Spark only starts more slowly
         print(f"Spark's classes were not recorded: {error}", file=sys.stderr)
 
 
@@ -163,7 +163,7 @@ def _run(session: Session, what: str) -> None:
             print(f"\rcompiling {what} {at + 1}/{len(_QUERIES)}", end="", file=sys.stderr)
     queries += _many(session, _PARAMS.slice(0, _ROWS - 9))
     for turn in range(1, 4):
-        count = 6 if turn < 3 else 60  # many enough for the filter of many queries
+        count = 6 if turn < 3 else 60  # enough for the index of very many queries
         session.push("r", _rows(turn, count, 0))
         session.push("s", _rows(turn, count, 3 if turn < 3 else 1))
         session.push("u", [{"k": 1, "ts": 4 * turn}])
@@ -187,7 +187,7 @@ def _many(session: Session, params: pa.Table) -> list[Queries]:
 
 
 def _renew_texts(session: Session) -> None:
-    """Strings that come and go, enough for those of the past to be collected."""
+    """Add and expire enough strings for a collection of the string table."""
     query = session.query("SELECT DISTINCT name FROM r [RANGE 1]")
     for ts in range(41, 47):
         texts = [f"{ts} {i}" for i in range(_TEXTS)]

@@ -1,6 +1,6 @@
 """Admission: which rows of a batch enter a stream (DESIGN §3, kept out).
 
-One piece of code for every runner. Rows that do not fit the schema, have no time or lie too far
+All runners use this code. Rows that do not fit the schema, have no time or lie too far
 in the future are quarantined with the reason; rows older than the watermark at the start of the
 batch are late. accepted + late + quarantined = received, always.
 """
@@ -26,8 +26,8 @@ from penstock.schema import Field, Schema
 from penstock.types import arrow_type
 
 MALFORMED = "_malformed"
-"""Column in which a source hands on the text of a row that it could not read."""
-FARTHEST = 1 << 61  # with windows as long at most, no sum of the two leaves 64 bits
+"""Column with the text of a row that the source could not parse."""
+FARTHEST = 1 << 61  # windows have the same bound, so that sums fit 64 bits
 _WRITTEN_TIMES = [pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC")]
 _UNFIT = (
     pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError
@@ -57,7 +57,7 @@ def admit(
     watermark: int,
     wall: int,
 ) -> Admitted:
-    """Judge every row of `data` against schema, watermark and the wall time `wall` (µs)."""
+    """Check every row of `data` against schema, watermark and the wall time `wall` (µs)."""
     raw = as_columns(data, schema)
     n = len(next(iter(raw.values()))) if raw else 0
     reasons = Reasons(n)
@@ -74,7 +74,7 @@ def admit(
     ts, low, high = _judge_times(arrays[schema.names.index(time)], time, reasons)
     if max_ahead is not None and high > wall + max_ahead:
         reasons.note(ts > wall + max_ahead, f"{time} is further in the future than MAX AHEAD")
-    if not reasons and low >= watermark:  # as nearly always: nothing is kept out
+    if not reasons and low >= watermark:  # the usual case: no row is kept out
         reached = high - delay if n else BEGINNING
         late = _no_late(schema)
         return Admitted(batch, ts, max(watermark, reached), late, NONE_QUARANTINED, n)
@@ -94,7 +94,7 @@ def admit(
 
 
 def merged(parts: list[Admitted]) -> Admitted:
-    """Batches that were judged against one watermark as one."""
+    """Combine batches that were checked against the same watermark."""
     if len(parts) == 1:
         return parts[0]
     accepted = pa.Table.from_batches([part.accepted for part in parts]).combine_chunks()
@@ -151,7 +151,7 @@ def as_columns(data: Any, schema: Schema) -> dict[str, Any]:
 
 
 def read_stream(data: Any) -> pa.Table:
-    """The table that an object hands over by Arrow's C stream interface."""
+    """The table of an object with Arrow's C stream interface."""
     try:
         return pa.RecordBatchReader.from_stream(data).read_all()
     except pa.ArrowException as error:
@@ -162,7 +162,7 @@ def read_stream(data: Any) -> pa.Table:
 
 
 def _of_series(column: pd.Series[Any]) -> Any:
-    """A column of a frame: an Arrow array, or its values where these are of several types."""
+    """A column of a frame: an Arrow array, or its values if they have several types."""
     try:
         return pa.array(column, from_pandas=True)
     except (*_UNFIT, TypeError):
@@ -185,7 +185,7 @@ def _check_names(names: list[str], schema: Schema) -> None:
 
 
 def convert(values: Any, column: Field, n: int) -> tuple[pa.Array, Bool | None]:
-    """`values` as the column's type, NULL and marked bad where they cannot be (None: nowhere)."""
+    """`values` in the column's type, NULL where they are bad, and the mask of these (or None)."""
     target = arrow_type(column.type)
     if values is None:
         return pa.nulls(n, target), None
@@ -235,7 +235,8 @@ def _narrows_floats(target: pa.DataType) -> bool:
 def _is_exact(values: list[Any], target: pa.DataType) -> bool:
     """Whether pyarrow converts without changing values.
 
-    It cuts floats and times of day, makes infinities, and takes bools as ints, ints as times.
+    Otherwise it truncates floats and times, overflows to infinity, and reads bools as ints and
+    ints as times.
     """
     kinds = {type(v) for v in values} - {type(None)}
     if bool in kinds and not pa.types.is_boolean(target):
@@ -276,7 +277,7 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
         if pa.types.is_decimal(values.type) and pa.types.is_floating(target):
             values = values.cast(pa.string()).cast(pa.float64())  # the nearest; Arrow's is not
         return values.cast(target), _changes_by(values, target)
-    except pa.ArrowNotImplementedError:  # no value of this type has a meaning there
+    except pa.ArrowNotImplementedError:  # no value of this type can be converted
         return pa.nulls(n, target), _numpy(values.is_valid())
     except pa.ArrowInvalid:
         if n <= 1:
@@ -288,7 +289,7 @@ def _cast_leniently(values: pa.Array, target: pa.DataType) -> tuple[pa.Array, Bo
 
 
 def _differ(given: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of one type are never meant as the other: truths, numbers and times."""
+    """Whether two types are never converted to each other: booleans, numbers and times."""
     if any(map(pa.types.is_null, (given, target))) or _is_text(given):
         return False
     if pa.types.is_boolean(given) != pa.types.is_boolean(target):
@@ -303,7 +304,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _changes_by(values: pa.Array, target: pa.DataType) -> Bool:
-    """The values that a cast which does not fail would make others."""
+    """The values that a successful cast would change."""
     if pa.types.is_date(target) and pa.types.is_timestamp(values.type):
         return _numpy(
             pc.fill_null(pc.not_equal(pc.floor_temporal(values, unit="day"), values), False)
@@ -318,7 +319,7 @@ def _changes_by(values: pa.Array, target: pa.DataType) -> Bool:
 
 
 def _loses_digits(values: pa.Array, target: pa.DataType) -> Bool:
-    """Floats that are not the nearest to a decimal of the target's scale: a cast would cut them."""
+    """Floats that are not the nearest to a decimal of the target's scale, so a cast truncates."""
     floats = _numpy(pc.fill_null(values, 0))
     unit = 10.0**target.scale
     nearest = np.rint(floats.astype(np.float64) * unit) / unit
@@ -326,7 +327,7 @@ def _loses_digits(values: pa.Array, target: pa.DataType) -> Bool:
 
 
 def _read_times(text: pa.Array) -> pa.Array:
-    """Timestamps with or without a zone, which is turned into UTC; µs, what is finer is cut."""
+    """Timestamps in UTC, truncated to µs; a zone is converted."""
     for written in _WRITTEN_TIMES[:-1]:
         try:
             return _in_us(text.cast(written))

@@ -1,4 +1,4 @@
-"""Blocks: all that ever enters an engine shard, and what leaves it.
+"""Blocks: the only input of an engine shard, and its output.
 
 Applying the same blocks to the same state gives the same output, so a log of blocks is a log
 of the shard.
@@ -25,7 +25,7 @@ from penstock.schema import Schema
 class Rows:
     """Admitted rows of a stream (column-major, NULL word first) and its new watermark.
 
-    `epoch` is given where several shards must agree on it; else the engine counts.
+    `epoch` is given if several shards must agree on it; otherwise the engine counts.
     """
 
     stream: str
@@ -54,7 +54,7 @@ class TableChange:
 
 @record
 class SetRouting:
-    """How rows of flows that are made from here on find their way."""
+    """The routing policy of flows created from now on."""
 
     routing: Routing
 
@@ -70,7 +70,7 @@ class AddStream:
 
 @record
 class SetRetain:
-    """How much of its past a stream keeps from now on."""
+    """How much history a stream keeps from now on."""
 
     stream: str
     retain: int
@@ -96,7 +96,7 @@ class AddTemplate:
     """A new template: a lowered, optimised plan over parameters, or this shard's part of one.
 
     A part may have no view (`node` is None) but `sends`; it may read rows `received` from
-    level 1 (channel and edge), and then names the `streams` whose time it follows.
+    level 1 (channel and edge), and then names the `streams` that set its clock.
     """
 
     key: int
@@ -111,10 +111,10 @@ class AddTemplate:
 
 @record
 class AddQueries:
-    """Parameter rows (column-major, NULL word first); they get their qids in the output.
+    """Parameter rows (column-major, NULL word first); the output has their qids.
 
-    Where several shards must agree, the rows' qids and the first epoch they see are given, and
-    whether identical queries that come later are other rows.
+    If several shards must agree, the block gives the rows' qids, the first epoch they see, and
+    whether later identical queries get rows of their own.
     """
 
     template: int
@@ -144,7 +144,7 @@ class Received:
 
 @record
 class Drop:
-    """A stream or table that nothing reads any more."""
+    """A stream or table to remove; no plan reads it."""
 
     name: str
 
@@ -157,7 +157,7 @@ Block = (
 
 @record
 class Failure:
-    """A query that cannot go on."""
+    """A query that failed, and the reason."""
 
     template: int
     qid: int
@@ -166,7 +166,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Output:
-    """What one `apply` brings forth."""
+    """The output of one `apply`."""
 
     batch: int
     changes: list[tuple[int, Changes]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""From the block that tells of a template to the template at run time."""
+"""Build a template at run time from its block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.state.table_store import TableStore
 
 
 def outline(block: b.AddTemplate, scope: Scope) -> Template:
-    """A template that takes no steps: what it reads, its Q and its clock, but no operators."""
+    """A template that takes no steps: it has inputs, a Q and a clock, but no operators."""
     queries = QueryTable(scope.scope("Q"), len(block.params))
     none = Plan((), {}, None)
     return Template(block.key, none, queries, *_read(block), scope, block.emission.at_commit)
@@ -29,7 +29,7 @@ def build(
 ) -> Template:  # fmt: skip
     """The operators of a template over these streams and tables, with their state in `scope`.
 
-    So is its Q, unless it is given.
+    Its Q is there too, unless one is given.
     """
     if queries is None:
         queries = QueryTable(scope.scope("Q"), len(block.params))
@@ -56,6 +56,6 @@ def _roots(block: b.AddTemplate) -> list[Node]:
 
 
 def _read(block: b.AddTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The streams and the tables that a template reads, also by way of views."""
+    """The streams and tables that a template reads, directly or through views."""
     roots = _roots(block)
     return block.streams or streams_of(*roots), tables_of(*roots)

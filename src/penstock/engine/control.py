@@ -1,9 +1,8 @@
 """The driver's engine: tables, plans and Q, but no rows of streams (docs/design/0004-spark.md).
 
-It takes the same blocks as the shards do and gives queries their numbers, but takes no steps:
-answers are the shards' business. So its templates have no operators; those that EXPLAIN shows are
-built when somebody looks. Its clocks follow the streams, so that what a session says about time
-is true.
+It takes the same blocks as the shards and numbers the queries, but takes no steps: the shards
+compute the answers. So its templates have no operators; EXPLAIN builds the ones it shows. Its
+clocks follow the streams, so that the session reports correct times.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ class ControlEngine(Engine):
         super().__init__()
         self._blocks: dict[int, b.AddTemplate] = {}
         self._drawn: dict[int, Template] = {}
-        self._paper = Arena()  # where operators that are only looked at have their arrays
+        self._paper = Arena()  # holds the arrays of operators built for EXPLAIN only
         self._drawn_flows = Flows(self._paper, self.ctx)
 
     def see(self, epoch: int) -> None:
-        """Rows of epochs up to `epoch` have come; new queries see later ones."""
+        """Record that rows up to `epoch` have arrived; new queries see later ones."""
         self.arena.scope("engine")["regs"][1] = epoch
 
     def pass_by(self, stream: str, rows: int, watermark: int) -> None:
-        """Rows of a stream went to the shards."""
+        """Record that rows of a stream went to the shards."""
         self.sources[stream].pass_by(rows)
         self.apply([b.Heartbeat(stream, watermark)])
 
@@ -46,7 +45,7 @@ class ControlEngine(Engine):
         return outline(block, scope)
 
     def drawn(self) -> dict[int, Template]:
-        """The templates with operators that never run; they share what they would on a shard."""
+        """The templates with operators that never run, sharing state as they would on a shard."""
         return {key: self._draw(template) for key, template in self.templates.items()}
 
     def _draw(self, template: Template) -> Template:
@@ -72,12 +71,12 @@ class ControlEngine(Engine):
     def _take_drop_queries(self, block: b.DropQueries, output: b.Output) -> set[int]:
         template = self.templates[block.template]
         template.queries.drop(block.qids)
-        template.queries.hold(block.qids)  # until the shards have said their last of them
+        template.queries.hold(block.qids)  # until the shards have sent their last changes
         self._free_if_unused(template)
         return set()
 
     def release(self, template: int, qids: I64) -> None:
-        """The shards are done with dropped queries."""
+        """Record that the shards have finished with dropped queries."""
         if template in self.templates:
             self.templates[template].queries.release(qids)
 

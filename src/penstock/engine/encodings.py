@@ -1,7 +1,7 @@
-"""Arrow columns as they come, in encodings that compute functions take.
+"""Convert Arrow columns to encodings that compute functions accept.
 
-What a value means stays as it is: run ends and views are decoded, an extension type is what it
-stores. Columns in common encodings pass through untouched.
+Values do not change: run ends and views are decoded, and an extension type becomes its storage
+type. Columns in common encodings pass through unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _is_encoded(kind: pa.DataType) -> bool:
 
 
 def _without_runs(values: pa.RunEndEncodedArray) -> pa.Array:
-    """Every value as often as it stands there."""
+    """Every value, repeated by its run length."""
     each = decoded(values.values)  # of the whole column: a slice is cut again below
     if pa.types.is_dictionary(each.type):
         each = each.dictionary_decode()

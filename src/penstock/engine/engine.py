@@ -1,7 +1,7 @@
 """The engine shard (DESIGN §5.5): `apply(blocks) -> output`, all state in one arena.
 
 A step takes the blocks in order, moves every affected template to its clock (the least
-watermark of its streams) and collects the changes. Nothing here looks at a wall clock.
+watermark of its streams) and collects the changes. It never reads a wall clock.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from penstock.state.table_store import TableStore
 class Engine:
     """One shard.
 
-    A `standalone` engine drops a query that fails. One shard of many only reports it: the
-    query must be dropped at the same step everywhere, or shards number queries differently.
+    A `standalone` engine drops a query that fails. One of several shards only reports it: all
+    shards must drop the query at the same step, or they would number queries differently.
     """
 
     TAKE: ClassVar[dict[type, Callable[..., set[int]]]] = {}
@@ -58,8 +58,10 @@ class Engine:
         self.views = ViewReaders(self.templates)
         self._params: dict[int, Schema] = {}
         self._readers: dict[str, set[int]] = {}  # templates by stream or table
-        self._unbuilt: dict[int, str] = {}  # templates of this step that could not be, and why
-        self._moved: set[str] = set()  # streams whose rows or readers have, since they were trimmed
+        self._unbuilt: dict[
+            int, str
+        ] = {}  # templates that could not be built in this step, and why
+        self._moved: set[str] = set()  # streams with new rows or moved readers since the last trim
 
     @property
     def batch(self) -> int:
@@ -68,7 +70,7 @@ class Engine:
 
     @property
     def epoch(self) -> int:
-        """Number of the last step that brought rows; a query sees rows of later epochs."""
+        """Number of the last step with rows; a query sees rows of later epochs."""
         return int(self.arena.scope("engine")["regs"][1])
 
     @roomy
@@ -93,7 +95,7 @@ class Engine:
 
     # ---- blocks ----------------------------------------------------------------------
     def _take(self, block: b.Block, output: b.Output) -> set[int]:
-        """Put a block into state; the templates that have something to do."""
+        """Apply a block to the state; returns the templates that must take a step."""
         return self.TAKE[type(block)](self, block, output)
 
     @case(TAKE, b.Rows)
@@ -127,7 +129,7 @@ class Engine:
     def _take_add_stream(self, block: b.AddStream, output: b.Output) -> set[int]:
         scope = self.arena.scope(f"streams/{block.name}")
         self.sources[block.name] = SourceLog(scope, block.schema, block.retain)
-        self._moved.add(block.name)  # it may be there already, in the arena
+        self._moved.add(block.name)  # the arena may already hold its rows
         return set()
 
     @case(TAKE, b.SetRetain)
@@ -168,7 +170,7 @@ class Engine:
 
     @case(TAKE, b.AddQueries)
     def _take_add_queries(self, block: b.AddQueries, output: b.Output) -> set[int]:
-        if block.template not in self.templates:  # it could not be built, in this step
+        if block.template not in self.templates:  # it could not be built in this step
             assert block.qids is not None
             qids, reason = block.qids.tolist(), self._unbuilt[block.template]
             output.failures += [b.Failure(block.template, qid, reason) for qid in qids]
@@ -236,7 +238,7 @@ class Engine:
         try:
             self.views.begin(template)
             step = template.step(self.clock_of(template))
-        except Exception as error:  # whatever one plan does, the others go on
+        except Exception as error:  # a failing plan must not stop the others
             self._break(template, f"{type(error).__name__}: {error}", output)
             return
         output.changes.append((template.key, step.changes))
@@ -248,7 +250,7 @@ class Engine:
         self._give_up(template, self._failures(template), output)
 
     def _give_up(self, template: Template, failed: list[b.Failure], output: b.Output) -> None:
-        """Some queries cannot go on, nor can those that read their answers."""
+        """Fail some queries, and those that read their answers."""
         if not failed:
             return
         output.failures += failed
@@ -259,7 +261,7 @@ class Engine:
             self._free_if_unused(template)
 
     def _forget_reading(self) -> None:
-        """What failed, or would have, while contents were read, not in a step."""
+        """Failures met while contents were read, outside a step."""
         self.ctx.failures.drain()
         self.ctx.hidden.drain()
 
@@ -270,7 +272,7 @@ class Engine:
             self._give_up(reader, [b.Failure(reader.key, qid, why) for qid in live], output)
 
     def _break(self, template: Template, reason: str, output: b.Output) -> None:
-        """Give up a plan whose step did not end: its state cannot be trusted."""
+        """Give up a plan after a step that raised: its state may be inconsistent."""
         self._forget_reading()
         qids = template.queries.live(Lineage.QUERY)
         output.failures += [b.Failure(template.key, int(q), reason) for q in qids]
@@ -289,14 +291,14 @@ class Engine:
                 qids = np.intersect1d(qids, template.sets.explode(np.array([lin]))[1])
             elif level is Lineage.COHORT:
                 qids = qids[template.queries.cohort()[qids] == lin]
-            else:  # a row of epoch `lin`, which not every query sees
+            else:  # a row of epoch `lin`, which only some queries see
                 qids = qids[template.queries.since(Lineage.QUERY)[qids] <= lin]
             for qid in qids.tolist():
                 reasons.setdefault(qid, reason)
         return [b.Failure(template.key, qid, reason) for qid, reason in sorted(reasons.items())]
 
     def _tidy(self, blocks: list[b.Block]) -> None:
-        """Trim logs to their slowest readers, which have moved if time has."""
+        """Trim logs to their slowest readers."""
         if any(isinstance(block, (b.Rows, b.Heartbeat)) for block in blocks):
             moved = [name for name in self._moved & self.sources.keys() if len(self.sources[name])]
             slowest = self._slowest(moved)
@@ -307,7 +309,7 @@ class Engine:
             table.trim()
 
     def _slowest(self, streams: list[str]) -> dict[str, int]:
-        """By stream that somebody reads, the position of the reader that is furthest behind."""
+        """For each stream with readers, the position of the slowest reader."""
         found: dict[str, int] = {}
         for key in set[int]().union(*(self._readers.get(stream, ()) for stream in streams)):
             for name, place in self.templates[key].positions():
@@ -319,7 +321,7 @@ class Engine:
         return bool(self._readers.get(name))
 
     def drawn(self) -> dict[int, Template]:
-        """The templates with their operators, to be looked at."""
+        """The templates with their operators, for inspection."""
         return self.templates
 
     def collect_strings(self) -> None:
@@ -328,7 +330,7 @@ class Engine:
             self.strings.collect(self._marks())
 
     def shrink(self) -> None:
-        """Give up room that logs have for rows to come; only between steps."""
+        """Free the spare room of logs; only between steps."""
         for source in self.sources.values():
             source.shrink()
 
@@ -358,7 +360,7 @@ class Engine:
 
     @roomy
     def answers(self, key: int, qids: I64, kind: int = INSERT) -> Changes:
-        """What queries of a template hold, as changes of one kind at the clock."""
+        """The answers of queries of a template, as changes of one kind at the clock."""
         self._forget_reading()
         template = self.templates[key]
         held = template.held(qids, kind, self.clock_of(template))

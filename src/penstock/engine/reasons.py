@@ -1,4 +1,4 @@
-"""Why rows are kept out: one reason per row, and what to give instead where that helps."""
+"""Why rows are kept out: one reason per row, and what to write instead where that helps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WRITTEN = {  # what to give instead of a number
 
 
 class Reasons:
-    """Why each row is kept out: a code per row, 0 when it is not; the first reason stays."""
+    """A reason code per row; 0 if the row is accepted. The first reason stays."""
 
     def __init__(self, n: int) -> None:
         self.code = np.zeros(n, np.int16)
@@ -34,7 +34,7 @@ class Reasons:
 
 
 def note_unfit(reasons: Reasons, bad: Bool, given: Any, column: Field) -> None:
-    """Say why values do not fit their column; of a number for a time, what to give instead."""
+    """Note why values do not fit their column; for a number in a time column, what to write."""
     if column.type.kind in _WRITTEN:
         text = f"{column.name} is a number, not a {column.type}: give {_WRITTEN[column.type.kind]}"
         reasons.note(_numbers(given, bad), text)

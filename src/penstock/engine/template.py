@@ -43,7 +43,7 @@ class Template:
 
     @property
     def clock(self) -> int:
-        """Event time up to which the answers are exact."""
+        """The event time up to which the answers are exact."""
         return int(self.scope["clock"][0])
 
     @property
@@ -53,7 +53,7 @@ class Template:
 
     @property
     def hidden(self) -> Totals:
-        """The failures that ON ERROR has hidden from its queries, here or wherever it runs."""
+        """The failures that ON ERROR has hidden from its queries, on all shards."""
         if "hidden" not in self.scope:
             return Totals()
         nulls, rows = cast(I64, self.scope["hidden"]).sum(axis=0).tolist()
@@ -64,7 +64,7 @@ class Template:
         self._hidden_of(0, hidden.reason)[0] += (hidden.nulls, hidden.rows)
 
     def note_of(self, shard: int, hidden: Totals) -> None:
-        """So many there are in all on a shard that runs it."""
+        """Set the totals that a shard reports."""
         self._hidden_of(shard, hidden.reason)[shard] = (hidden.nulls, hidden.rows)
 
     def _hidden_of(self, shard: int, reason: str) -> I64:
@@ -80,7 +80,7 @@ class Template:
         return [leaf.flow for leaf in self.plan.flows if isinstance(leaf, FlowOp)]
 
     def step(self, now: int) -> Step:
-        """Take all input up to `now`; the changes of the answers, and what goes to level 2."""
+        """Process all input up to `now`; returns changes of the answers and rows for level 2."""
         state = cast(I64, self.scope["clock"])
         now = max(now, self.clock)
         if not self.has_run:
@@ -101,7 +101,7 @@ class Template:
         return Step(changes, [(send, out[top]) for send, top in self.plan.sends])
 
     def _collect_sets(self) -> None:
-        """Free query sets that no state holds; what is shown has left them behind."""
+        """Free query sets that no state holds; output no longer refers to them."""
         if self.sets is not None and self.sets.should_collect():
             self.sets.collect([a for op in self.plan.operators for a in op.held_sets()])
 
@@ -119,7 +119,7 @@ class Template:
         )
 
     def receive(self, channel: int, delta: Delta) -> None:
-        """Rows of level 1 for the step to come."""
+        """Accept rows of level 1 for the next step."""
         for leaf in self.plan.receivers:
             if leaf.channel == channel:
                 leaf.put(delta)
@@ -127,7 +127,7 @@ class Template:
     def held(self, qids: I64, kind: int, now: int) -> Changes:
         """The answers of queries at the clock, as changes of one kind.
 
-        Nothing moves a plan over tables alone while these stay the same: `now` is its time.
+        A plan over tables alone has no clock of its own: `now` is its time.
         """
         view = self.plan.view
         if view is None:
@@ -142,7 +142,7 @@ class Template:
         return changes
 
     def purge(self, qids: I64) -> None:
-        """Free the state of queries, and of cohorts nobody is in any more."""
+        """Free the state of queries, and of cohorts without queries."""
         cohorts = self.queries.drop(qids)
         for operator in self.plan.operators:
             lins = {Lineage.QUERY: qids, Lineage.SET: qids, Lineage.COHORT: cohorts}.get(
@@ -181,7 +181,7 @@ def _step(operator: Operator, inputs: list[Delta], clock: Clock) -> Delta:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step of a template brings forth."""
+    """The output of one step of a template."""
 
     changes: Changes
     sent: list[tuple[Send, Delta]]

@@ -1,7 +1,7 @@
 """Plans that read views: they begin with a view's answer and follow its changes, step by step.
 
-A view's template has a smaller key than those that read it, so an engine that runs templates in
-order of their keys has told a view's changes to its readers before these run.
+A view's template has a smaller key than its readers. An engine that runs templates in key order
+therefore delivers a view's changes before its readers run.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from penstock.kernels.changes import INSERT
 from penstock.logical.nodes import ViewScan
 
 RowOf = Callable[[int, int], int | None]
-"""The row of Q of a template that serves a query; None when it is not here."""
+"""The row of Q that serves a query of a template; None if it is not here."""
 
 
 def same_row(_template: int, qid: int) -> int | None:
-    """Where every row of Q is one query."""
+    """For engines in which every row of Q is one query."""
     return qid
 
 
@@ -34,12 +34,12 @@ class ViewReaders:
         self._by_view: dict[int, set[int]] = {}  # readers by the template of what they read
 
     def add(self, template: Template) -> None:
-        """A template that may read views."""
+        """Add a template that may read views."""
         for leaf in template.plan.views:
             self._by_view.setdefault(leaf.node.template, set()).add(template.key)
 
     def remove(self, template: Template) -> None:
-        """A template is gone."""
+        """Remove a template."""
         for leaf in template.plan.views:
             readers = self._by_view.get(leaf.node.template, set())
             readers.discard(template.key)
@@ -47,7 +47,7 @@ class ViewReaders:
                 self._by_view.pop(leaf.node.template, None)
 
     def all_of(self, keys: set[int]) -> set[int]:
-        """The templates that read views of these, also by way of others."""
+        """The templates that read views of these, directly or through other views."""
         found: set[int] = set()
         todo = list(keys) if self._by_view else []
         while todo:
@@ -57,7 +57,7 @@ class ViewReaders:
         return found
 
     def begin(self, template: Template) -> None:
-        """Give a template that was never run the answers of the views that it reads."""
+        """Give a new template the answers of the views that it reads."""
         for leaf in template.plan.views:
             if not leaf.begun:
                 view = self._templates.get(leaf.node.template)

@@ -1,7 +1,7 @@
 """A block of changes (`wire.pack_changes`) as the columns of a changelog.
 
-`_seq` is (place of the block in the batch, row in the block): within a batch and a template no two
-changes have the same, and a batch that is run again numbers them as before.
+`_seq` is (place of the block in the batch, row in the block). It is unique within a batch and a
+template, and a repeated batch has the same numbers.
 """
 
 from __future__ import annotations

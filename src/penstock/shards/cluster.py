@@ -1,4 +1,4 @@
-"""All shards of both levels in one process: the job's twin without Spark."""
+"""All shards of both levels in one process, without Spark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Cluster:
         return sorted(results, key=lambda r: r.order)
 
     def reload(self) -> None:
-        """Put every shard away as bytes and build it again, as after a restart."""
+        """Serialise every shard and build it again, as after a restart."""
         self.lowers = [_again(Level1Shard, shard) for shard in self.lowers]
         self.uppers = [_again(Level2Shard, shard) for shard in self.uppers]
 

@@ -1,7 +1,7 @@
 """Entries of the session log: one call of the session each, as blocks that every shard takes.
 
-Like the engine's blocks, but portable: rows and parameters are Arrow, and a plan comes whole,
-so that each shard takes its own part of it.
+Like the engine's blocks, but portable: rows and parameters are Arrow, and a plan is complete;
+each shard takes its own part.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ChangeTable:
 
 @shared
 class Deploy:
-    """A new template, distributed; the shards of a process build from one and the same plan."""
+    """A new distributed template; the shards of a process share one plan object."""
 
     key: int
     plan: Distributed
@@ -74,7 +74,7 @@ class AddQueries:
 
 @record
 class Read:
-    """Ask for the answers of queries; the shards that have parts of them send these."""
+    """Read the answers of queries; each shard sends its part."""
 
     request: int
     template: int
@@ -99,12 +99,12 @@ class LogEntry:
 def steps(entries: Iterable[LogEntry]) -> Iterator[tuple[int, list[EntryBlock]]]:
     """The blocks that a step takes together, and the number of their last entry.
 
-    Templates and queries that come one after another are one step, also of several entries; so
-    are queries that go one after another, those of one template as one block, so that its answers
-    are looked through once. All else is a step of its own.
+    Consecutive new templates and queries are one step, also across entries. So are consecutive
+    drops; the drops of one template are one block, so that its answers are scanned once. Every
+    other block is a separate step.
 
-    Queries between which no row can have come see rows from the same epoch on, whichever entries
-    they are of: that of the first. So they are one cohort, and identical ones are one row of Q.
+    If no row can have arrived between queries, they all see rows from the epoch of the first one,
+    also across entries. So they are one cohort, and identical ones share a row of Q.
     """
     adding: list[EntryBlock] = []
     dropping: dict[int, b.DropQueries] = {}
@@ -134,7 +134,7 @@ def _joined(first: b.DropQueries | None, second: b.DropQueries) -> b.DropQueries
 
 
 def _blocks(entries: Iterable[LogEntry]) -> Iterator[tuple[int, EntryBlock]]:
-    """The blocks of all entries; queries see what the first of them since the last rows sees."""
+    """The blocks of all entries; queries since the last rows get the epoch of the first one."""
     since = 0
     for entry in entries:
         for block in entry.blocks:

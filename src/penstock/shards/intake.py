@@ -1,10 +1,10 @@
-"""Taking in rows of an external source: admitted, and spread over the shards (DESIGN §5.6, pack).
+"""Admit rows of an external source and spread them over the shards (DESIGN §5.6, pack).
 
-One task's rows become one message for every shard, also when it has none for it, so that all
-shards know the same event time. What is kept out leaves as results.
+The rows of a task become one message for every shard, also if it has no rows for it, so that all
+shards know the same event time. Rows that are kept out are results.
 
-A source that can read some columns alone is asked for those that somebody reads, and for all
-of them again where a row is kept out: who looks at such a row wants to see it whole.
+A source that can read single columns reads only those that some query uses. If a row is kept
+out, it reads all columns again, so that users see the whole row.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from penstock.shards.routing import arrow_shards, runs, split
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What is to be known of a stream to take in its rows.
+    """What `pack` needs to know of a stream to admit its rows.
 
-    `routes` are those in force, each with the columns that are read; `whole` says that every
-    shard gets all rows (RETAIN), and then routes are the shard's business.
+    `routes` are the current routes, each with its columns. With `whole`, every shard gets all rows
+    (RETAIN) and applies the routes itself.
     """
 
     schema: Schema
@@ -46,7 +46,7 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a batch fixes for the rows in it: watermark at its start, wall time, epoch."""
+    """The constants of a batch: watermark at its start, wall time, epoch."""
 
     watermark: int
     wall: int
@@ -61,18 +61,18 @@ class Part(Protocol):
         """Rows of one time come in the order of their places."""
 
     def read(self, columns: frozenset[str] | None) -> pa.Table:
-        """All rows; of columns that are not asked for only those whose values may be refused."""
+        """All rows, with the given columns and those that admission may refuse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A part whose rows are here."""
+    """A part with rows in memory."""
 
     place: SourcePart
     rows: pa.Table
 
     def read(self, columns: frozenset[str] | None) -> pa.Table:
-        """What is here."""
+        """The rows in memory."""
         return self.rows
 
 
@@ -102,7 +102,7 @@ def take_in(
 
 
 def _admitted(part: Part, intake: Intake, at: Moment) -> Admitted:
-    """The rows of a part after admission; whole where one is kept out."""
+    """The rows of a part after admission, with all columns if a row is kept out."""
     columns = _read_columns(intake)
     made = _judge(part.read(columns), intake, at)
     if columns is not None and made.accepted.num_rows < made.received:
@@ -119,7 +119,7 @@ def _judge(rows: pa.Table, intake: Intake, at: Moment) -> Admitted:
 
 
 def _read_columns(intake: Intake) -> frozenset[str] | None:
-    """The columns that routing or some query looks at; None: all."""
+    """The columns that routing or some query reads; None: all."""
     found = {intake.time}
     for (route, columns), prefilter in zip_longest(intake.routes, intake.prefilters):
         if columns is None:
@@ -144,7 +144,7 @@ def _routed(made: Admitted, intake: Intake, count: int) -> list[list[tuple[str, 
 
 
 def _keep(made: Admitted, schema: Schema, prefilter: Prefilter | None) -> Admitted:
-    """The rows that some query behind a route may want."""
+    """The rows that some query behind a route may need."""
     if prefilter is None:
         return made
     keep = wanted(made.accepted, schema, prefilter)

@@ -1,4 +1,4 @@
-"""What a session asks of whatever runs its shards: a durable, ordered log and its effects."""
+"""The interface between a session and its shards: a durable, ordered log and its effects."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from penstock.shards.cluster import Cluster
 from penstock.shards.entries import AddQueries, Deploy, EntryBlock, LogEntry
 from penstock.shards.messages import LogMessage
 
-_MOST_WAITING = 32  # entries: shards of a process find again what one of them has derived
+_MOST_WAITING = 32  # entries: shards of a process share derived values up to this number
 
 
 @dataclass(frozen=True, slots=True)
 class JobBatch:
     """A batch that was run: its number, the last entry in it, its results in order.
 
-    `stages` are the seconds of what was done one after another.
+    `stages` are the seconds of its consecutive stages.
     """
 
     number: int
@@ -48,13 +48,13 @@ class Job(Protocol):
 
     @property
     def dead(self) -> bool:
-        """Whether something has ended the job."""
+        """Whether an error has ended the job."""
 
     def check(self) -> None:
-        """Raise what ended the job, if something has."""
+        """Raise the error that ended the job, if there is one."""
 
     def catch_up(self) -> None:
-        """Run entries that wait for somebody to look, if this job has such."""
+        """Run entries that wait for the next read, if there are any."""
 
     def wait(self, entry: int) -> None:
         """Return when the batch that holds an entry has been delivered."""
@@ -63,7 +63,7 @@ class Job(Protocol):
         """Return when every entry, and all that external sources have, is in the answers."""
 
     def reports(self) -> list[dict[str, Any]]:
-        """What each shard shares among queries (`Shard.report`), as far as it is known."""
+        """What each shard shares among queries (`Shard.report`), as far as known."""
 
     def close(self) -> None:
         """Stop."""
@@ -72,9 +72,9 @@ class Job(Protocol):
 class LocalJob:
     """The shards in this process: an entry is a batch, run before `append` returns.
 
-    Entries of single queries that come or go wait for the next that is no such, or for somebody
-    to look (`catch_up`), and are a batch with it. With `eager=False` all wait for `drain`.
-    One thread at a time may call it. Shards that raise are in no state to go on.
+    Entries that add or drop single queries wait for the next other entry or for a read
+    (`catch_up`), and run in one batch. With `eager=False` all entries wait for `drain`.
+    One thread at a time may call it. After an error the shards cannot continue.
     """
 
     def __init__(self, shards: int, deliver: Deliver, eager: bool = True) -> None:
@@ -85,17 +85,17 @@ class LocalJob:
         self._waiting: list[bytes] = []
         self._entries = 0
         self._batches = 0
-        self._delivered = 0  # the last entry whose batch has been run
+        self._delivered = 0  # the last entry that was run
         self._running = False
         self._death: PenstockError | None = None
 
     @property
     def dead(self) -> bool:
-        """Whether something has ended the shards."""
+        """Whether an error has ended the shards."""
         return self._death is not None
 
     def check(self) -> None:
-        """Raise what ended the shards, if something has."""
+        """Raise the error that ended the shards, if there is one."""
         if self._death is not None:
             raise self._death.with_traceback(None)
 
@@ -121,12 +121,12 @@ class LocalJob:
         return self._entries
 
     def catch_up(self) -> None:
-        """Run what waits, unless that is for `drain` to do."""
+        """Run waiting entries, unless they wait for `drain`."""
         if self._eager:
             self.drain()
 
     def wait(self, entry: int) -> None:
-        """Run what waits; a subscriber is told before that, and would be told half."""
+        """Run waiting entries. A subscriber cannot call this: its batch is not complete."""
         if self._running and entry > self._delivered:
             raise UnsupportedError(
                 "a subscriber cannot wait for the next batch: the batch waits for the subscriber",
@@ -137,7 +137,7 @@ class LocalJob:
         self.check()
 
     def drain(self) -> None:
-        """Run what waits as one batch; entries that delivery makes are another."""
+        """Run waiting entries as one batch; entries added during delivery are another batch."""
         if self._running or self._death is not None:
             return
         self._running = True
@@ -171,11 +171,11 @@ class LocalJob:
         return [shard.report() for level in levels for shard in level]
 
     def close(self) -> None:
-        """Nothing runs in the background."""
+        """Do nothing: no thread runs in the background."""
 
 
 def _can_wait(block: EntryBlock) -> bool:
-    """Whether nothing is seen of a block before somebody looks, and little work is put off."""
+    """Whether a block has no visible effect before the next read, and little work waits."""
     return isinstance(block, Deploy) or (
         isinstance(block, AddQueries | b.DropQueries) and block.qids.shape[0] == 1
     )

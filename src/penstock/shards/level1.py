@@ -35,7 +35,7 @@ class Level1Shard(Shard):
     level = 1
 
     def apply(self, messages: Iterable[LogMessage | SourceMessage]) -> list[CrossMessage]:
-        """Take the messages of a batch; one message for every shard of level 2."""
+        """Process the messages of a batch; returns one message for every shard of level 2."""
         messages = list(messages)
         self._steps: list[list[StepMessage]] = [[] for _ in range(self.count)]
         for message in messages:
@@ -69,7 +69,7 @@ class Level1Shard(Shard):
             elif isinstance(first, b.Heartbeat):
                 waiting += self._beat(first.stream, first.watermark)
             else:
-                self._run(waiting, ())  # rows before control are a step of their own
+                self._run(waiting, ())  # rows before a control block are a separate step
                 waiting = []
                 self._control(cast(list[e.Control], blocks))
         self._run(waiting, ())
@@ -88,7 +88,7 @@ class Level1Shard(Shard):
     def _spread(
         self, stream: str, batch: pa.RecordBatch, epoch: int, watermark: int
     ) -> list[b.Block]:
-        """Rows that came whole: those of this shard on every route, all for RETAIN."""
+        """Unrouted rows: this shard's rows on every route, and all rows for RETAIN."""
         schema = self.spec.streams[stream].schema
         found: list[b.Block] = []
         if self.spec.streams[stream].retain:
@@ -108,7 +108,7 @@ class Level1Shard(Shard):
         return route.spread.kind != "one" or route.spread.shard == self.index
 
     def _rows(self, name: str, batches: list[pa.RecordBatch], epoch: int, watermark: int) -> b.Rows:
-        """Rows in the engine's form; columns that were not shipped are 0, and nobody looks."""
+        """Rows in the engine's form; columns that were not shipped are 0 and never read."""
         schema = self.engine.sources[name].schema
         count = sum(batch.num_rows for batch in batches)
         rows, ts = np.zeros((1 + len(schema), count), np.int64), np.empty(count, np.int64)
@@ -134,7 +134,7 @@ class Level1Shard(Shard):
         return [b.Heartbeat(n, watermark) for n in names if n in self.engine.sources]
 
     def _take_sources(self, messages: list[SourceMessage]) -> None:
-        """Rows of external sources in the order of their places, whoever read them."""
+        """Rows of external sources in the order of their places, independent of the task."""
         known = [m for m in messages if m.stream in self.spec.streams]
         reached: dict[str, int] = {}
         for m in known:
@@ -171,7 +171,7 @@ class Level1Shard(Shard):
         return blocks
 
     def _open_route(self, route: Route) -> list[b.Block]:
-        """A new route starts at its stream's time, with what the stream retains."""
+        """A new route starts at its stream's watermark, with the retained rows."""
         self.spec.routes[route.name] = route
         base = self.engine.sources[route.stream]
         made = route_stream(route.name, self.spec.streams[route.stream])
@@ -238,7 +238,7 @@ class Level1Shard(Shard):
         self._tidy()
 
     def _is_for_level_2(self, block: e.Control) -> bool:
-        """Whether level 2 may have a part in a control block; what broke here may be there."""
+        """Whether level 2 may need a control block, also for a template that failed here."""
         match block:
             case e.Deploy():
                 return block.plan.upper
@@ -252,7 +252,7 @@ class Level1Shard(Shard):
         return next(op.edge for send, op in plan.sends if send.channel == channel)
 
     def _parts(self, spread: Spread, delta: Delta, edge: Edge) -> Iterator[tuple[int, Delta]]:
-        """The rows for each shard; a replacement whose halves part becomes two changes."""
+        """The rows for each shard; a replacement split over two shards becomes two changes."""
         if spread.kind == "one":
             yield spread.shard, delta
         elif spread.kind == "all" or self.count == 1:
@@ -268,7 +268,7 @@ class Level1Shard(Shard):
 
 
 def _part_pairs(sign: I8, shards: I64) -> I8:
-    """Signs where the (−2, +2) pairs whose halves go to two shards are ±1."""
+    """Signs, with ±1 for (−2, +2) pairs that go to two shards."""
     first = np.flatnonzero(sign == -2)
     broken = first[shards[first] != shards[first + 1]]
     if broken.shape[0]:

@@ -1,4 +1,4 @@
-"""Level 2: plans over rows that level 1 sends; what level 1 has answered itself passes through."""
+"""Level 2: plans over rows that level 1 sends; results of level 1 pass through."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Level2Shard(Shard):
     level = 2
 
     def apply(self, messages: Iterable[CrossMessage]) -> list[wire.Result]:
-        """Take what level 1 sends in a batch; the results of the batch."""
+        """Process the messages of level 1; returns the results of the batch."""
         ordered = sorted(messages, key=lambda m: m.origin)
         for k in range(max((len(m.steps) for m in ordered), default=0)):
             self._take_step([m.steps[k] for m in ordered])
@@ -40,7 +40,7 @@ class Level2Shard(Shard):
         self._tidy()
 
     def _moved(self, watermarks: tuple[tuple[str, int], ...]) -> list[b.Block]:
-        """The streams whose time goes on; those that this step brings have none yet."""
+        """The streams with a watermark; streams declared in this step have none yet."""
         sources = self.engine.sources
         return [
             b.Heartbeat(name, mark)

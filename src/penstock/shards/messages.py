@@ -1,4 +1,4 @@
-"""What pack tasks send to level 1, and level 1 to level 2."""
+"""Messages from pack tasks to level 1, and from level 1 to level 2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from penstock.shards.entries import Control
 from penstock.shards.wire import Parcel, Result
 
 SourcePart = tuple[str, int]
-"""Where in a source rows stand: file and part of it; elsewhere no file, and the task."""
+"""The place of rows in a source: file and part; for other sources no file, and the task."""
 
 
 @record
@@ -48,8 +48,8 @@ class Piece:
 class SourceMessage:
     """What one task read from an external source, for one shard.
 
-    `reached` is the stream's watermark as far as this task knows. Every shard gets a message
-    from every task, so all know the same time: these are the papers' time messages.
+    `reached` is the stream's watermark as this task knows it. Every shard gets a message from
+    every task, so all know the same time.
     """
 
     stream: str
@@ -70,7 +70,7 @@ class StepMessage:
 
 @record
 class CrossMessage:
-    """Everything one shard of level 1 sends to one shard of level 2 in a batch."""
+    """All that one shard of level 1 sends to one shard of level 2 in a batch."""
 
     origin: int
     steps: tuple[StepMessage, ...]

@@ -1,7 +1,7 @@
 """Integers in as few bytes as their range needs, for the wire and the log.
 
-A column whose values span little is shipped as its distance from the least one, in 1, 2 or 4
-bytes. On counts, keys and times that is smaller than what LZ4 makes of it, in a tenth of the time.
+A column with a small range is shipped as distances from its least value, in 1, 2 or 4 bytes. For
+counts, keys and times this is smaller than LZ4 output and takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _FEW = 1024
-"""Batches of fewer rows are shipped as they are."""
+"""Batches of fewer rows are not narrowed."""
 _TYPES = {str(t): t for t in (pa.int64(), pa.int32(), pa.timestamp("us"), pa.date32())}
 _NARROW = (pa.uint8(), pa.uint16(), pa.uint32())
 _TYPE, _LEAST = b"penstock.type", b"penstock.least"
 
 
 def narrowed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with narrow columns, where that is less."""
+    """The batch with narrowed columns, where that is smaller."""
     if batch.num_rows < _FEW:
         return batch
     made = [_narrow(f, c) for f, c in zip(batch.schema, batch.columns, strict=True)]
@@ -26,7 +26,7 @@ def narrowed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def widened(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch that was narrowed."""
+    """Undo `narrow`."""
     if not any(_is_narrow(field) for field in batch.schema):
         return batch
     made = [_widen(f, c) for f, c in zip(batch.schema, batch.columns, strict=True)]
@@ -34,7 +34,7 @@ def widened(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def is_plain(batch: pa.RecordBatch) -> bool:
-    """Whether all columns are numbers that compression would not make much smaller."""
+    """Whether all columns are numbers that compression would hardly shrink."""
     return all(pa.types.is_integer(field.type) for field in batch.schema)
 
 

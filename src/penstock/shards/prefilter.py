@@ -1,9 +1,9 @@
-"""Pre-filter: rows of an external stream that no query can want are not shipped (DESIGN §5.6).
+"""Pre-filter: do not ship rows of an external stream that no query can match (DESIGN §5.6).
 
-A route's rows are read through filters right above its scans. Where every reader has one, and
-few queries stand behind it, `pack` evaluates them with the queries' constants and drops the
-rest. It may keep too much (a predicate that fails, or whose failure ON ERROR hides, keeps the
-row, so that the shard sees it) but never too little; time and counts are taken before.
+If every scan of a route has a filter right above it, and few queries use it, `pack` evaluates
+the filters with the queries' constants and drops the other rows. It may keep too many rows (a
+predicate that fails keeps its row, so that the shard sees the failure) but never too few.
+Watermarks and counts are taken before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.state.strings import StringTable
 from penstock.types import SqlType
 
 MOST_QUERIES = 16
-"""With more queries behind a filter, matching is the shards' work."""
+"""With more queries behind a filter, only the shards match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Clause:
 
 
 Prefilter = tuple[Clause, ...]
-"""A row is wanted if any clause holds."""
+"""A row is kept if any clause holds."""
 
 
 def readers(deploy: Deploy, route: str) -> Iterator[Clause | None]:
@@ -66,7 +66,7 @@ def _readers(node: Node, predicate: Expr | None, route: str) -> Iterator[Clause 
 
 def with_constants(clause: Clause, params: Schema, queries: QueryTable, qids: I64,
                    strings: StringTable) -> Iterator[Clause] | None:  # fmt: skip
-    """The clause once for every query behind it; None when that cannot be done here."""
+    """The clause for every query behind it; None if it cannot be evaluated here."""
     if any(
         isinstance(part, Call) and part.fn.startswith("udf:") for part in walk(clause.predicate)
     ):
@@ -102,7 +102,7 @@ def _literal(type_: SqlType, index: int, row: I64, strings: StringTable) -> Lite
 
 
 def wanted(batch: pa.RecordBatch, schema: Schema, clauses: Prefilter) -> Bool:
-    """The rows of a batch that some query may want."""
+    """The rows of a batch that some query may match."""
     strings = StringTable(Arena().scope("strings"))
     ctx = Context(strings, {}, Failures())
     keep = np.zeros(batch.num_rows, np.bool_)
@@ -116,14 +116,14 @@ def wanted(batch: pa.RecordBatch, schema: Schema, clauses: Prefilter) -> Bool:
             keep |= Condition.of(clause.predicate, ctx).mask(made[clause.columns], None, hidden)
             keep |= hidden.rows(keep.shape[0])  # the shard counts them
         except EvaluationError as error:
-            keep |= error.bad  # the shard will find the failure; the others once more
+            keep |= error.bad  # the shard reports the failure; evaluate the other rows again
             rest = np.flatnonzero(~error.bad)
             keep[rest] |= _sure(clause, made[clause.columns][:, rest], ctx)
     return keep
 
 
 def _sure(clause: Clause, rows: I64, ctx: Context) -> Bool:
-    """A clause without the rows that fail it; should more fail, all are kept."""
+    """A clause on the rows that do not fail; if more fail, all are kept."""
     hidden = Hidden()
     try:
         taken = Condition.of(clause.predicate, ctx).mask(np.ascontiguousarray(rows), None, hidden)

@@ -1,4 +1,4 @@
-"""Which shard gets which row: spreads applied to Arrow batches and to rows of the engine."""
+"""Routing of rows to shards, for Arrow batches and for rows of the engine."""
 
 from __future__ import annotations
 

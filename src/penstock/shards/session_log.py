@@ -1,9 +1,9 @@
-"""The session log: what a session did, as numbered records in segment files, append only.
+"""The session log: the calls of a session as numbered records in append-only segment files.
 
-A record is a call (what repeats it on the driver) and its blocks (what the shards take). It is
-written with one write() before `append` returns. Other processes read the files as they grow,
-without a handshake: a record counts from the moment the file is long enough for all of it. So a
-record torn by a crash never was there; one that is damaged is an error.
+A record is a call (replayed by the driver) and its blocks (for the shards), written with one
+write() before `append` returns. Other processes read the files as they grow, without a
+handshake: a record counts once the file is long enough to hold it. So a record that a crash cut
+off does not count; a damaged record is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RecordPosition:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a record's header says, and where it is."""
+    """The header of a record, and its place."""
 
     number: int
     place: RecordPosition
@@ -59,7 +59,7 @@ def segments(directory: Path) -> list[int]:
 
 
 class LogReader:
-    """Follows a log from a record on; finds what was appended since it last looked."""
+    """Follows a log from a record on; each call finds the records appended since the last one."""
 
     def __init__(
         self, directory: Path, first: int = 1, place: RecordPosition | None = None
@@ -72,7 +72,7 @@ class LogReader:
             self._seek(first)
 
     def _seek(self, first: int) -> None:
-        """Start at the segment that holds `first`, or will."""
+        """Start at the segment that holds `first`, or will hold it."""
         known = segments(self._directory)
         if not known:
             return
@@ -110,13 +110,13 @@ class LogReader:
         return None
 
     def _check_is_last(self, place: RecordPosition) -> None:
-        """A record that is not all there may only be the last of all."""
+        """Only the last record may be incomplete."""
         path = segment_path(self._directory, place.segment)
         if path.stat().st_size > place.offset and segments(self._directory)[-1] > place.segment:
             raise damaged(path, place.offset)
 
     def _header(self, place: RecordPosition) -> Record | None:
-        """The complete record at `place`, None when it is not all there."""
+        """The record at `place`; None if it is incomplete."""
         fd = self._open(place.segment)
         size = os.fstat(fd).st_size
         if size - place.offset < _HEADER.size:
@@ -124,7 +124,7 @@ class LogReader:
         data = os.pread(fd, _HEADER.size, place.offset)
         magic, number, call, blocks, crc, own = _HEADER.unpack(data)
         if data == bytes(_HEADER.size) and _is_blank(fd, place.offset, size):
-            return None  # the system had made room for a record that it then never wrote
+            return None  # the file was extended for a record that was never written
         if magic != _MAGIC or own != zlib.crc32(data[:-4]) or number != self._next:
             raise damaged(segment_path(self._directory, place.segment), place.offset)
         record = Record(number, place, call, blocks, crc)
@@ -185,7 +185,7 @@ def _is_blank(fd: int, start: int, end: int) -> bool:
 
 
 def damaged(path: Path, offset: int) -> StateError:
-    """The error about a record that is not what was written."""
+    """The error for a damaged record."""
     return StateError(
         f"the log file {path} is damaged at byte {offset}",
         code="PS-STATE-006",
@@ -194,7 +194,7 @@ def damaged(path: Path, offset: int) -> StateError:
 
 
 class SessionLog:
-    """The writer of a log, of which there is one, and reading for whoever has it."""
+    """The single writer of a log; it can also read it."""
 
     def __init__(
         self, directory: Path, sync: bool = False, segment_bytes: int = SEGMENT_BYTES
@@ -205,7 +205,7 @@ class SessionLog:
         self._segment_bytes = segment_bytes
         self._fd = -1
         self._size = 0
-        self.broken: StateError | None = None  # the caller has done what is not in the log
+        self.broken: StateError | None = None  # the caller's state is ahead of the log
         self.last = 0
         known = segments(self.directory)
         if known:
@@ -213,7 +213,7 @@ class SessionLog:
 
     @property
     def first(self) -> int:
-        """The first record that is not trimmed, or the one that will be."""
+        """The number of the first record that is not trimmed."""
         return next(iter(segments(self.directory)), self.last + 1)
 
     @property
@@ -223,7 +223,7 @@ class SessionLog:
         return segment_path(self.directory, known[-1]) if known else self.directory
 
     def _continue(self, segment: int) -> None:
-        """Find the last record, cut off what follows it, and go on there."""
+        """Find the last record, cut off the bytes after it, and continue there."""
         reader = LogReader(self.directory, segment)
         self.last = segment - 1
         for record in reader.poll():
@@ -236,7 +236,7 @@ class SessionLog:
         os.ftruncate(self._fd, self._size)
 
     def append(self, call: bytes, blocks: bytes) -> int:
-        """Write a record; its number. After one that failed there are no more."""
+        """Write a record and return its number; after a failure no more can be written."""
         if self.broken is not None:
             raise self.broken
         number = self.last + 1
@@ -261,7 +261,7 @@ class SessionLog:
             if self._sync:
                 os.fsync(self._fd)
         except OSError:
-            os.ftruncate(self._fd, self._size)  # what is half there would be in the way
+            os.ftruncate(self._fd, self._size)  # remove the partial record
             raise
         self._size += len(data)
 

@@ -1,8 +1,8 @@
 """A shard of the job: the engine behind the wire (DESIGN §5.5, docs/design/0004-spark.md).
 
-`Lower` (level 1) takes what pack tasks send and hands on to level 2; `Upper` (level 2) takes
-that and brings forth results. Both are deterministic: same state and same messages, same
-output. State is the engine's arena and the `spec`, which builds the same operators again.
+`Level1Shard` takes the messages of pack tasks and sends rows to level 2; `Level2Shard` takes
+those and produces results. Both are deterministic: the same state and messages give the same
+output. The state is the engine's arena and the `spec`, which rebuilds the operators.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Shard(ABC):
         self.engine.apply(list(self.spec.blocks()))
         self._subscribers = {key: self._open(made) for key, made in self.spec.templates.items()}
         self.engine.views.row_of = self._row_of
-        self._coming_or_going: set[int] = set()  # templates some of whose queries do, in this step
+        self._coming_or_going: set[int] = (
+            set()
+        )  # templates with queries that are added or dropped in this step
         self.changes_out = 0  # rows of changes since this object was made
         self._results: list[wire.Result] = []
         self._reads: list[e.Read] = []  # of this batch
@@ -66,7 +68,7 @@ class Shard(ABC):
 
     # ---- control ---------------------------------------------------------------------
     def _take(self, block: e.Control) -> list[b.Block]:
-        """A portable block as blocks of this shard's engine; the spec follows."""
+        """Translate a portable block into blocks of this shard's engine, and update the spec."""
         match block:
             case b.SetRouting():
                 self.spec.routing = block.routing
@@ -105,7 +107,7 @@ class Shard(ABC):
     def _add_queries(self, block: e.AddQueries) -> list[b.Block]:
         template = self.spec.templates.get(block.template)
         if template is None:
-            if block.template in self.spec.broken:  # the driver does not know yet
+            if block.template in self.spec.broken:  # the driver does not know of the failure yet
                 self._fail(block.template, block.qids.tolist(), "its plan has failed")
             return []
         rows = wire.unpack_params(block.params, template.params, self.engine.strings)
@@ -151,7 +153,7 @@ class Shard(ABC):
         return [block]
 
     def _tidy(self) -> None:
-        """Forget what the engine has freed, and collect strings nobody holds."""
+        """Forget what the engine has freed, and collect unused strings."""
         if len(self.spec.templates) > len(self.engine.templates):
             for key in self.spec.templates.keys() - self.engine.templates.keys():
                 del self.spec.templates[key]
@@ -192,7 +194,7 @@ class Shard(ABC):
             self._add_result("failure", template, wire.dumps((query, reason)))
 
     def _settle(self, key: int) -> list[Changes]:
-        """What those are told who leave rows of Q that stay, or come to rows that stand."""
+        """Changes for queries that leave or join an existing shared row of Q."""
         subscribers = self._subscribers[key]
         left, rows = subscribers.staying()
         taken_back = self._held(key, rows, DELETE, left)
@@ -218,7 +220,7 @@ class Shard(ABC):
         return node.schema
 
     def _answer_reads(self) -> None:
-        """Answer what the batch asks, at its end: so an answer has all changes of its batch."""
+        """Answer the reads of the batch at its end, so that an answer has all its changes."""
         reads, self._reads = self._reads, []
         for block in reads:
             template = self.engine.templates.get(block.template)
@@ -227,7 +229,7 @@ class Shard(ABC):
                 self._add_result("read", block.template, data)
 
     def _answer(self, block: e.Read) -> bytes | str:
-        """The part of the answers that is here, or why it cannot be read."""
+        """The part of the answers on this shard, or the reason why it cannot be read."""
         subscribers = self._subscribers[block.template]
         try:
             held = self.engine.answers(block.template, subscribers.rows_of(block.qids))
@@ -237,7 +239,7 @@ class Shard(ABC):
         return wire.pack_changes(held, self._schema(block.template), self.engine.strings)
 
     def _tell_hidden(self) -> None:
-        """What ON ERROR has hidden here in all: totals, so that a missed batch loses no count."""
+        """Totals of what ON ERROR has hidden here; totals survive a missed batch."""
         found = {
             key: (hidden.nulls, hidden.rows, hidden.reason)
             for key, template in self.engine.templates.items()

@@ -1,4 +1,4 @@
-"""The configuration of a shard: with the arena, all there is of its state."""
+"""The configuration of a shard; with the arena it is the shard's whole state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Spec:
     routing: Routing = "tickets"
 
     def blocks(self) -> Iterator[b.Block]:
-        """What builds the operators again."""
+        """The declarations that rebuild the operators."""
         yield b.SetRouting(self.routing)
         yield from self.udfs.values()
         yield from self.streams.values()

@@ -1,6 +1,6 @@
-"""The wire format: what crosses between driver, pack tasks, shards and sinks, as bytes.
+"""The wire format between driver, pack tasks, shards and sinks.
 
-Rows are Arrow IPC (strings travel as text, never as a shard's codes); what is around them is
+Rows are Arrow IPC (strings travel as text, never as a shard's codes); everything else is
 pickled. Both ends run the same version: a checkpoint of another one is refused.
 """
 
@@ -25,7 +25,7 @@ from penstock.state.strings import StringTable
 TIME = "__ts"
 """Column of event times beside the columns of a stream."""
 _FEW = 1 << 10
-"""So many rows, or bytes for each of them, are not worth compressing or a second thread."""
+"""Below this many rows, or bytes per row, compression and a second thread do not pay."""
 _SMALL = pa.ipc.IpcWriteOptions(use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions()
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -70,7 +70,7 @@ def unpack_batch(data: bytes) -> pa.RecordBatch:
 
 
 def stream_batch(batch: pa.RecordBatch, ts: I64, columns: tuple[str, ...] | None) -> bytes:
-    """Admitted rows of a stream: the columns that somebody reads, and the times."""
+    """Admitted rows of a stream: the columns that some plan reads, and the times."""
     names = batch.schema.names if columns is None else columns
     arrays = [batch.column(name) for name in names]
     return pack_batch(pa.RecordBatch.from_arrays([*arrays, pa.array(ts)], [*names, TIME]))
@@ -99,7 +99,7 @@ def unpack_params(data: Params, schema: Schema, strings: StringTable) -> I64:
 # ---- rows between levels -------------------------------------------------------------
 @record
 class Parcel:
-    """Rows on a channel of a template; what is the same for all rows is said once."""
+    """Rows on a channel of a template; values shared by all rows are stored once."""
 
     template: int
     channel: int
@@ -147,7 +147,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> I64:
 # ---- results -------------------------------------------------------------------------
 @record
 class Result:
-    """Something that leaves the job: changes of a template, rows kept out, a failure.
+    """A result of the job: changes of a template, rows kept out, or a failure.
 
     `order` is the place within the batch (step, level, shard): sorted by it, the changes of a
     query are in the order in which they happened. A template has one block of changes per order,
@@ -169,7 +169,7 @@ def pack_changes(changes: Changes, schema: Schema, strings: StringTable) -> byte
 
 
 def _whose(changes: Changes) -> pa.Array:
-    """The query of each change, or its set, which is there once for all that have it."""
+    """The query of each change, or its set; each distinct set is stored once."""
     if changes.sets is None:
         return pa.array(changes.qid)
     offsets, items = (a.astype(np.int32) for a in (changes.sets.offsets, changes.sets.items))

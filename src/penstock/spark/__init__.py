@@ -1,1 +1,1 @@
-"""The job on Spark: carries bytes, keeps shards in Spark's state store; alone imports pyspark."""
+"""The job on Spark: carries bytes, keeps shards in Spark's state store; only it imports pyspark."""

@@ -1,10 +1,9 @@
-"""Batches of changes as files of a directory, each batch there once (DESIGN §5.6 point 6).
+"""Batches of changes as files of a directory, each batch exactly once (DESIGN §5.6 point 6).
 
-Spark writes a batch into a staging directory; then the list of its files is written down, the
-files are renamed into their place, and the batch is marked done. A batch that comes again is
-skipped when it is done, its renames are finished when it is listed, and it is staged anew when
-it is neither. Names of files name their writer (checkpoint and sink), so that writers that share
-a directory never meet.
+Spark writes a batch into a staging directory. Then the sink writes the list of its files, renames
+them into place, and marks the batch done. A repeated batch is skipped if it is done; if it is only
+listed, its renames are finished; otherwise it is staged again. File names contain the writer
+(checkpoint and sink), so that writers that share a directory never collide.
 
     out/part-<batch>-<writer>-<n>.parquet
     out/_penstock/<checkpoint>-<sink>/     opened, <batch>.list, <batch>.done, staging/
@@ -38,7 +37,7 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "timestampNTZFormat": MICROSECONDS,
     },
 }
-"""What Spark is told, so that nothing is lost and other readers understand it."""
+"""Options of Spark's writers that keep all values and suit other readers."""
 _FILE_BYTES = 32 << 20
 _BATCH_FILE = re.compile(r"part-\d{12}(-[0-9a-f]+-\d+)?\.(parquet|json|csv)")
 _MARK = re.compile(r"(\d{12})\.done")
@@ -46,7 +45,7 @@ _MARK = re.compile(r"(\d{12})\.done")
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes: names of a checkpoint and a sink in it."""
+    """The writer of files: a checkpoint and a sink in it."""
 
     checkpoint: str
     sink: str
@@ -58,7 +57,7 @@ class Writer:
 
     @property
     def tag(self) -> str:
-        """What its files have in their names."""
+        """The writer's part of its file names."""
         return hashlib.sha256(self.home.encode()).hexdigest()[:8]
 
 
@@ -76,7 +75,7 @@ class BatchFiles:
         self._done = max((int(m[1]) for m in marks if m), default=-1)
 
     def _open(self, mode: str) -> None:
-        """Look at what is there, the first time."""
+        """Check the directory the first time."""
         directory = self._directory
         if directory.exists(f"{self._home}/opened"):
             return  # what is there may be our own
@@ -94,7 +93,7 @@ class BatchFiles:
         directory.write(f"{self._home}/opened", b"")
 
     def write(self, frame: DataFrame, batch: int, weight: int) -> None:
-        """Have a batch in the directory; `weight` is about how many bytes it has."""
+        """Write a batch of about `weight` bytes into the directory."""
         if batch <= self._done:
             return
         listed = self._listed(batch)
@@ -103,7 +102,7 @@ class BatchFiles:
         self._finish(batch)
 
     def _stage(self, frame: DataFrame, batch: int, weight: int) -> dict[str, str]:
-        """Write the batch beside its place, and its list: final names by staged ones."""
+        """Stage the batch and write its list: final names by staged ones."""
         directory = self._directory
         directory.delete(self._staging)
         rows = Observation()
@@ -131,7 +130,7 @@ class BatchFiles:
         return found
 
     def _move(self, listed: dict[str, str]) -> bool:
-        """Rename what is not yet in its place; False, and nothing there, if something is lost."""
+        """Rename the files that are not in place yet; False, and no files, if one is lost."""
         directory = self._directory
         staged = directory.sizes(self._staging)
         if any(a not in staged and not directory.exists(b) for a, b in listed.items()):
@@ -140,7 +139,7 @@ class BatchFiles:
             return False
         for name, final in listed.items():
             if name in staged:
-                directory.delete(final)  # half a copy, where a rename is a copy
+                directory.delete(final)  # may be half a copy, on file systems where a rename copies
                 directory.rename(f"{self._staging}/{name}", final)
         return True
 
@@ -160,6 +159,6 @@ def forget(spark: SparkSession, writer: Writer, path: str) -> None:
 
 
 def in_order(frame: DataFrame, weight: int) -> DataFrame:
-    """Changes in the order in which they happened, in as many parts as their weight asks for."""
+    """Changes in order, in a number of parts that suits their weight."""
     parts = 1 + weight // _FILE_BYTES
     return frame.coalesce(parts).sortWithinPartitions("_time", "_seq")

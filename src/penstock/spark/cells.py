@@ -1,9 +1,9 @@
-"""The two Spark schemas of the job, which no stream or query changes.
+"""The two fixed Spark schemas of the job.
 
-Blocks go to shards: `shard` is a key of `keys.shard_keys`, `passing` marks results on their way
-through (never logged), `origin` numbers the sender, and what is large comes in parts: Spark moves
-cells whole, several times, and a few large ones fill its heap. Results leave the job. Here is no
-pandas: Spark starts processes for the log that need none of it, and it is slow to import.
+Blocks go to shards: `shard` is a key of `keys.shard_keys`, `passing` marks results that pass
+through (never logged), `origin` numbers the sender. Large blocks are split into parts, because
+Spark copies cells several times and a few large ones fill its heap. Results leave the job. This
+module does not import pandas, which is slow to import and not needed by the log's processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Block = tuple[int, bool, int, int, bytes]
 
 
 def parts(shard: int, passing: bool, origin: int, data: bytes) -> Iterator[Block]:
-    """What is sent to a shard, as blocks; an origin sends it one thing of each kind."""
+    """Messages to a shard as blocks; an origin sends one message of each kind."""
     for n, at in enumerate(range(0, len(data), PART)):
         yield shard, passing, origin, n, data[at : at + PART] if len(data) > PART else data
 

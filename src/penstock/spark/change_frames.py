@@ -1,7 +1,7 @@
 """The results of a batch as a typed DataFrame of changes.
 
 Columns: `_query, _change_type, _time, _batch, _seq` and the query's own. A TIMESTAMP is a
-TIMESTAMP_NTZ, for event time has no zone.
+TIMESTAMP_NTZ, because event time has no zone.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class QueryNames:
 
     @classmethod
     def none(cls) -> QueryNames:
-        """Nobody has a name."""
+        """No names."""
         return cls(np.empty(0, np.int64), pa.nulls(0, pa.string()))
 
     def look_up(self, qids: I64) -> pa.Array:
-        """The name of each; NULL for a query that nobody named."""
+        """The name of each query; NULL if it has none."""
         if not len(self.qids):
             return pa.nulls(len(qids), pa.string())
         place = np.minimum(np.searchsorted(self.qids, qids), len(self.qids) - 1)
@@ -103,7 +103,7 @@ class Decode:
                 yield from self.rows(place, wire.unpack_batch(data.as_buffer()))
 
     def rows(self, place: int, data: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of a block that are wanted."""
+        """The selected rows of a block."""
         rows, names = self._named(*whose(data))
         if not len(rows):
             return
@@ -115,7 +115,7 @@ class Decode:
         yield from pa.Table.from_arrays(columns, schema=self._arrow()).to_batches()
 
     def _named(self, who: I64, sets: Sets | None) -> tuple[I64, pa.Array]:
-        """The rows that are wanted, and the names of their queries."""
+        """The selected rows, and the names of their queries."""
         if sets is not None:
             return self._listed(who, sets)
         if self.names is None:
@@ -151,7 +151,7 @@ def change_frame(results: DataFrame, template: int, decode: Decode) -> DataFrame
 
 
 def local_frame(spark: SparkSession, blocks: Iterable[Result], decode: Decode) -> DataFrame | None:
-    """The same from blocks that are here: for few changes a task costs more than they do.
+    """The same from blocks on the driver: for few changes a Spark task would cost more.
 
     None when there are none.
     """

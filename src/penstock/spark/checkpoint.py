@@ -1,4 +1,4 @@
-"""The directory of a job: who it belongs to, and that one driver has it.
+"""The checkpoint directory of a job: its identity, and the lock of its driver.
 
 penstock.json   format, version, id, shards; external sources as of the last start
 lock            held by the driver while it runs
@@ -26,19 +26,19 @@ from penstock.state.private import make_private
 from penstock.state.sealed import damaged
 
 FORMAT = 5
-"""Of the directory; 2: Spark names the states of shards by what made them."""
+"""Format number of the directory; a checkpoint of another format is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What penstock.json says."""
+    """The contents of penstock.json."""
 
     format: int
     penstock: str
     id: str
     shards: int
     sources: tuple[str, ...] | None  # None until the job is started
-    by_name: bool = False  # whether Spark tells sources apart by name, so that more may come
+    by_name: bool = False  # whether Spark identifies sources by name, so that more can be added
     dropped: Mapping[str, int] = field(default_factory=dict)  # streams, by the entry of the drop
 
 
@@ -117,7 +117,7 @@ class Checkpoint:
         )
 
     def note_sources(self, sources: tuple[str, ...], named: bool) -> None:
-        """The external sources of a start; if Spark counts them, they stay the same."""
+        """Record the external sources of a start; if Spark numbers them, they must not change."""
         known = self.identity
         if known.sources is None:
             known = replace(known, by_name=named)
@@ -135,10 +135,10 @@ class Checkpoint:
             self.identity = changed
 
     def drop_source(self, stream: str, entry: int) -> None:
-        """A stream was dropped; its source keeps its number, where Spark counts sources."""
+        """Record a dropped stream; if Spark numbers sources, its source keeps its number."""
         known = self.identity
         if known.dropped.get(stream, 0) >= entry:
-            return  # as the log says once more
+            return  # replayed from the log
         sources = known.sources
         if sources is not None and known.by_name:
             sources = tuple(name for name in sources if name != stream)
@@ -148,7 +148,7 @@ class Checkpoint:
         self.identity = changed
 
     def close(self) -> None:
-        """Let others have it; a temporary directory goes."""
+        """Release the lock; delete a temporary directory."""
         if self.temporary:
             shutil.rmtree(self.path, ignore_errors=True)
         self._lock.release()
@@ -176,7 +176,7 @@ def _checksum(told: dict[str, Any]) -> int:
 
 
 def _read_identity(path: Path) -> tuple[Identity, Any]:
-    """What the file says, and its checksum."""
+    """The contents of the file, and its checksum."""
     try:
         data: dict[str, Any] = json.loads(path.read_text())
         found = Identity(

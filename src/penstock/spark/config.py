@@ -1,7 +1,7 @@
 """The Spark session: our own with sane settings, or the user's.
 
 Spark writes to the terminal from three places (the launcher, log4j, and Python workers through
-the JVM's stderr); our JVM's output goes to a file instead, which errors name.
+the JVM's stderr). The output of a JVM that we start goes to a file instead, which errors name.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from penstock.spark import java
 from penstock.spark.workers import OURS, check_workers
 
 SETTINGS = threading.RLock()
-"""Held by code that needs the session's settings as they are."""
+"""Held by code that needs the session's settings unchanged."""
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-"""Renames by itself; the default one starts ten processes for every file of a local checkpoint."""
+"""Renames files in this process; the default starts ten processes per file of a checkpoint."""
 _PLAIN_TRACEBACKS = ("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "false")
-"""Some kinds of tasks know no others; those that do would have a Python daemon of their own."""
+"""Some kinds of tasks support only these; tasks with other settings need a second Python daemon."""
 _STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -61,7 +61,7 @@ _UNRESOLVED = re.compile(r"\[unresolved dependency: ([^\s:]+)")
 LOCAL_DIR = "spark.local.dir"
 _OWN_FOLDER = "penstock-local-"
 _log: Path | None = None
-"""Where the Spark that we started writes; removed at exit unless an error named it."""
+"""The output of the Spark that we started; removed at exit unless an error named it."""
 
 
 class SparkError(PenstockError):
@@ -76,7 +76,7 @@ def build_session(
     options: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> SparkSession:
-    """The user's session, checked, or one of our own."""
+    """The user's session, checked, or a new one."""
     if spark is not None:
         return check_workers(_check(spark))
     if is_running():
@@ -94,7 +94,7 @@ def build_session(
     global _log
     _log = log
     try:
-        if SparkContext._gateway is None:  # else there is a Java from an earlier session
+        if SparkContext._gateway is None:  # otherwise a Java process of an earlier session exists
             with log.open("ab") as file:
                 gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway, conf=conf)
@@ -110,7 +110,7 @@ def build_session(
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Ctrl-C ends the call that waits; Spark would have it cancel the batch, and so end the job."""
+    """Let Ctrl-C end only the call that waits; Spark's handler would cancel the batch."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -120,40 +120,40 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def is_running() -> bool:
-    """Whether this process has a Spark already."""
+    """Whether this process already has a Spark session."""
     return SparkContext._active_spark_context is not None
 
 
 def _private_folder() -> str:
-    """Where Spark spills rows; by default it does so in folders that all users can read."""
+    """A private directory in which Spark spills rows; its default is readable by all users."""
     folder = tempfile.mkdtemp(prefix=_OWN_FOLDER)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def lasting_folder(spark: SparkSession) -> Path:
-    """Where caches outlive a process: the session's local directory, if it is not our own."""
+    """A directory for caches that outlive a process: the session's own local directory."""
     chosen = Path((spark.conf.get(LOCAL_DIR, None) or tempfile.gettempdir()).split(",")[0])
     return Path(tempfile.gettempdir()) if chosen.name.startswith(_OWN_FOLDER) else chosen
 
 
 def _private_log() -> Path:
-    """A file for what Spark says, which may name data: readable by its owner alone."""
+    """A file for Spark's output, which may contain data: readable only by its owner."""
     file, name = tempfile.mkstemp(prefix=f"penstock-spark-{os.getpid()}-", suffix=".log")
     os.close(file)
     return Path(name)
 
 
 def _call_daemon(spark: SparkSession) -> None:
-    """Have Spark start its Python daemon while other things go on: the first batch needs it."""
-    with suppress(Exception):  # if anything is wrong, the job will say so
+    """Start Spark's Python daemon in the background, before the first batch needs it."""
+    with suppress(Exception):  # the job reports any problem later
         session = spark.newSession()
         session.conf.set(*_PLAIN_TRACEBACKS)
         session.range(1, numPartitions=1).mapInArrow(lambda rows: rows, "id LONG").collect()
 
 
 def _not_started(error: Exception, log: Path) -> SparkError:
-    """Why there is no Spark; that a package cannot be fetched is in its log only."""
+    """The error of a failed start; only the log says that a package cannot be fetched."""
     missing = _UNRESOLVED.search(log.read_text(errors="replace")) if log.exists() else None
     if missing is None:
         said, remedy = _first_line(error), f"see {log}; Spark needs Java 17 or 21"
@@ -165,7 +165,7 @@ def _not_started(error: Exception, log: Path) -> SparkError:
 
 
 def log_remedy() -> str:
-    """Where to read more, for the end of a remedy; the file is there when the process has ended."""
+    """The name of the log file, for the end of a remedy; the file then outlives the process."""
     if _log is None or not _log.exists():
         return ""
     atexit.unregister(_log.unlink)
@@ -173,14 +173,14 @@ def log_remedy() -> str:
 
 
 def _retrying(master: str | None) -> str:
-    """A local master that runs a failed task again, as any other does."""
+    """A local master that repeats failed tasks, as other masters do."""
     if master is None or master == "local":
         return "local[*,4]" if master is None else "local[1,4]"
     return re.sub(r"^local\[(\*|\d+)\]$", r"local[\1,4]", master)
 
 
 def _worker_python(master: str) -> str:
-    """The Python of workers; on this machine, with the pyspark that is installed (see there)."""
+    """The Python of workers; on this machine, with the installed pyspark."""
     script = Path(OURS)
     installed = Path(_find_spark_home()) == Path(pyspark.__file__).parent
     usable = master.startswith("local[") and installed and os.access(script, os.X_OK)
@@ -211,9 +211,9 @@ def _check_java() -> None:
 def query_settings(shards: int, by_name: bool = False) -> dict[str, str]:
     """Settings that the streaming query must have; it takes a copy when it starts.
 
-    With format 2 of the state store every attempt of a task writes files of its own, and the
-    driver says whose count: attempts that run at once (speculation) may save differently. Local
-    files have checksums without Spark's own, each of which is two more files and processes.
+    With format 2 of the state store every attempt of a task writes separate files, and the driver
+    records which ones count: simultaneous attempts (speculation) may save different states.
+    Spark's checksum files are off: local files have checksums already, and each costs two files.
     """
     return {
         "spark.sql.streaming.queryEvolution.enableSourceEvolution": str(by_name).lower(),
@@ -233,7 +233,7 @@ def query_settings(shards: int, by_name: bool = False) -> dict[str, str]:
 
 @contextmanager
 def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Have settings for a while, in which no source is opened without them (`SETTINGS`)."""
+    """Apply settings temporarily; sources are opened only under this lock (`SETTINGS`)."""
     SETTINGS.acquire()
     before = {key: spark.conf.get(key, None) for key in values}
     try:

@@ -1,4 +1,4 @@
-"""Spark's Python daemon with the engine imported, so that forked workers have it at once."""
+"""Spark's Python daemon with the engine imported, so that forked workers start with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT = 256 << 20
 
 
 def keep_memory() -> None:
-    """Workers keep freed memory for the next batch: to get it anew costs more than to fill it."""
+    """Let workers keep freed memory for the next batch, which is faster than getting it again."""
     with suppress(AttributeError):  # another libc
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_MMAP_MAX, 0)
@@ -24,5 +24,5 @@ def keep_memory() -> None:
 
 if __name__ == "__main__":
     keep_memory()
-    gc.freeze()  # a worker collects after every task, and need not look at what never goes
+    gc.freeze()  # a worker collects after every task; skip objects that never go
     daemon.manager()

@@ -1,4 +1,4 @@
-"""What Spark says when something fails, as our errors: the essential, never a Java stack trace."""
+"""Translate errors of Spark into ours: the essential line, never a Java stack trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = re.compile(
     r"penstock\.(?:\w+\.)+\w+: \[(PS-[A-Z]+-\d+)\] ([^\n]*)(?:\n\s+remedy: ([^\n]*))?"
 )
 _PYTHON = re.compile(r"^\s*((?:[a-zA-Z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)): (.*)$")
-_AROUND = re.compile(  # what Spark puts before and behind what happened
+_AROUND = re.compile(  # Spark's text around the message
     r"^(?::\s|Caused by: |(?:[a-z_]\w*\.)+[A-Z][\w$]*: |\[STREAM_FAILED\] Query \[[^\]]*\] "
     r"terminated with exception: )|\s*SQLSTATE: \w{5}\s*$"
 )
@@ -27,21 +27,21 @@ _DAMAGE = re.compile(
     r"\[CHECKPOINT_FILE_CHECKSUM|batch \d+ doesn't exist|Incomplete log file|"
     r"Malformed log file|Failed to parse .* from .*metadata"
 )
-"""What Spark says of files of its own that are not what it wrote."""
+"""Messages of Spark about its own damaged files."""
 _CHECKSUM = re.compile(r"Checksum error: (?:file:)?(\S+) at ")
 _GONE = re.compile(
     r"Error while sending or receiving|Answer from Java side is empty|"
     r"Error while obtaining a new communication channel|trying to connect to the Java server"
 )
-"""What py4j says when there is no Java to talk to."""
+"""Messages of py4j when the Java process is gone."""
 _START_AGAIN = "remove the cause and start again: the checkpoint is intact"
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ")
-"""Spark's name of an error: the message after it was written for users."""
+"""Spark's name of an error; a message for users follows it."""
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Errors of Spark become ours; ours pass."""
+    """Translate errors of Spark; our own errors pass through."""
     try:
         yield
     except PenstockError:
@@ -53,7 +53,7 @@ def translated() -> Iterator[None]:
 
 
 def essential(text: str) -> PenstockError:
-    """The error that matters in what Spark reports."""
+    """The essential error in a report of Spark."""
     ours = _OURS.search(text)
     if ours:
         return SparkError(ours[2], code=ours[1], remedy=ours[3] or "")
@@ -69,7 +69,7 @@ def essential(text: str) -> PenstockError:
 
 
 def ours(error: BaseException) -> PenstockError:
-    """An error of a batch as one of ours: of a disk that is full, say."""
+    """An error of a batch, such as a full disk, as one of ours."""
     if isinstance(error, PenstockError):
         return error
     said = f"the job failed: {type(error).__name__}: {error}"
@@ -87,7 +87,7 @@ def _gone() -> SparkError:
 
 
 def _damaged(text: str, said: str) -> SparkError:
-    """A file of Spark's is not what it wrote; Hadoop names one whose checksum is wrong."""
+    """The error for a damaged file of Spark; Hadoop names the file if its checksum is wrong."""
     file = _CHECKSUM.search(text)
     if file:
         message = f"the checkpoint file {file[1]} is damaged: its checksum is wrong"
@@ -98,20 +98,20 @@ def _damaged(text: str, said: str) -> SparkError:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether it may go well the next time: a busy machine was slow to start a Python process.
+    """Whether a retry may help: a busy machine was too slow to start a Python process.
 
-    Spark gives it ten seconds, which cannot be changed.
+    Spark waits ten seconds for it; this cannot be changed.
     """
     return "failed to connect back" in str(error)
 
 
 def cause(error: PenstockError) -> str:
-    """What `essential` found, for an error that says itself what failed."""
+    """The cause that `essential` found, for an error with its own introduction."""
     return error.message.removeprefix("the job failed: ")
 
 
 def _said(text: str) -> str:
-    """The line that says most: of Python, with Spark's name of an error, the last cause."""
+    """The most useful line: Python's error, a line with Spark's error name, or the last cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     python = [m for line in lines if (m := _PYTHON.match(line))]
     if python and not python[-1][1].startswith(("org.apache.", "java.")):
@@ -123,7 +123,7 @@ def _said(text: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """A line without the names of Java classes around it; what Kafka says would not tell so."""
+    """A line without Java class names; a line of Kafka begins with `Kafka:` instead."""
     of_kafka = _KAFKA in line
     while (shorter := _AROUND.sub("", line)) != line:
         line = shorter

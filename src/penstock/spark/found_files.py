@@ -1,9 +1,9 @@
 """Files by name: Spark finds the new files of a batch, and pack reads them (`files/formats.py`).
 
-Spark would turn columns into rows and back into columns to hand them to Python, and reads CSV and
-JSON in ways of its own. So a source of local files gives their names, and each task reads its
-share. Which task reads what depends on names and the number of shards alone, so a batch that is
-run again is read alike.
+Spark would convert columns to rows and back to hand them to Python, and its CSV and JSON readers
+differ from ours. So a source of local files yields file names, and each task reads its share.
+The assignment depends only on names and the number of shards, so a repeated batch is read the
+same way.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from penstock.shards.intake import Part
 
 _FOUND = "path string, modificationTime timestamp, length long, content binary"
 _DIVISIBLE = 1 << 20
-"""Bytes from which on a file is read by several tasks."""
+"""Files of at least this many bytes are read by several tasks."""
 
 
 def readable(spark: SparkSession, kind: str, options: Mapping[str, str]) -> FileFormat | None:
-    """How any process of the job can open the files of a source; None: only Spark can."""
+    """How a task opens the files of a source; None if only Spark can."""
     made = file_format(kind, options) if kind in FORMATS else None
     if not isinstance(made, FileFormat):
         return None

@@ -1,4 +1,4 @@
-"""Cells as pandas, which is what a stateful processor takes and gives."""
+"""Cells as pandas frames, the input and output of a stateful processor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.spark.cells import Block
 
 
 def joined(frames: Iterable[pd.DataFrame]) -> tuple[list[bytes], list[bytes]]:
-    """Messages and passing results by origin, whatever the shuffle did to their parts."""
+    """Messages and passing results by origin; the shuffle may have reordered their parts."""
     found: dict[tuple[int, bool], list[tuple[int, bytes]]] = {}
     for frame in frames:
         columns = (frame["origin"], frame["passing"], frame["part"], frame["data"])

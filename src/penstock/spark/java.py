@@ -1,9 +1,9 @@
-"""The Java that Spark runs in: where it is, and how it starts quickly.
+"""The Java process of Spark: find it, and start it quickly.
 
-To read Spark's classes from their jars costs Java seconds in every process. `python -m
-penstock.warm` has it write down once what a small job loads; from then on that file is mapped into
-memory. Java passes over a file that does not fit (other jars, another build of Java), but does not
-survive one that is not whole: its size is part of its name.
+Loading Spark's classes from jars takes Java seconds in every process. `python -m penstock.warm`
+records the classes of a small job in a file, which Java then maps into memory. Java ignores a
+file that does not fit (other jars, another build of Java), but crashes on a truncated one; so the
+file's size is part of its name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.find_spark_home import _find_spark_home
 
 OPTIONS = "spark.driver.extraJavaOptions"
 _WRITING = 300.0
-"""Seconds that Java is given to write the file when it ends."""
+"""Seconds for Java to write the file when it ends."""
 
 
 def find_java() -> Path | None:
@@ -36,7 +36,7 @@ def find_java() -> Path | None:
 
 
 def start_options(asked: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a Spark with which its Java starts quickly, if it was recorded."""
+    """Settings that let Java start quickly, if its classes were recorded."""
     classes = _recorded()
     if classes is None:
         return dict(asked)
@@ -45,7 +45,7 @@ def start_options(asked: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def recorded() -> Iterator[dict[str, str] | None]:
-    """Settings for a Spark whose classes are recorded; None: there is nothing to be done."""
+    """Settings that record the classes of Spark; None if that is not possible or needed."""
     place = _place()
     if place is None or _recorded() is not None or not os.access(place.parent, os.W_OK):
         yield None
@@ -59,7 +59,7 @@ def recorded() -> Iterator[dict[str, str] | None]:
 
 
 def _recorded() -> Path | None:
-    """The file for this Spark in this Java, if there is one that is whole."""
+    """The complete file for this Spark and this Java, if there is one."""
     place = _place()
     found = [] if place is None else place.parent.glob(f"{place.name}-*.jsa")
     whole = (file for file in found if file.stem.endswith(f"-{file.stat().st_size}"))
@@ -67,7 +67,7 @@ def _recorded() -> Path | None:
 
 
 def _place() -> Path | None:
-    """How the file's name begins; None without Java, or with spaces."""
+    """The prefix of the file's name; None without Java, or if the path has spaces."""
     java = find_java()
     folder = Path(__file__).parent / "__pycache__"
     if java is None or " " in str(folder):
@@ -82,7 +82,7 @@ def _place() -> Path | None:
 
 
 def _end_java() -> int:
-    """End the process in which Spark ran, which writes the file; its exit code."""
+    """End Spark's process, which writes the file, and return its exit code."""
     gateway = SparkContext._gateway
     assert gateway is not None
     gateway.shutdown()

@@ -1,8 +1,8 @@
 """A job of shards as one exactly-once Spark streaming query (docs/design/0004-spark.md).
 
 `foreachBatch(N)` writes the manifest, runs the batch, delivers its results and marks it done, in
-this order; Spark commits the batch after that. What is interrupted is run again with the same
-manifest and so gives the same results under the same number.
+this order; then Spark commits the batch. An interrupted batch is repeated with the same manifest
+and gives the same results under the same number.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from penstock.spark.streaming import Streaming
 from penstock.spark.topology import LOG, Topology
 
 Intakes = Callable[[int], Mapping[str, Intake]]
-"""How the rows of each external stream are taken in, as of an entry."""
+"""How the rows of each external stream are admitted, as of an entry."""
 
 
 class Sinks(Protocol):
@@ -52,10 +52,10 @@ class Sinks(Protocol):
 
     @property
     def needs_frame(self) -> bool:
-        """Whether there is anything to write them to."""
+        """Whether there are any sinks."""
 
     def __call__(self, frame: DataFrame, batch: int, results: Sequence[wire.Result]) -> None:
-        """Write a batch: its frame (`cells.RESULTS`), which is kept, and the same as results."""
+        """Write a batch, given as a persisted frame (`cells.RESULTS`) and as results."""
 
 
 Wanted = Callable[[], Collection[int] | None]
@@ -73,9 +73,9 @@ def _no_intakes(entry: int) -> Mapping[str, Intake]:
 class SparkJob:
     """Runs entries on shards in Spark (`shards.job.Job`).
 
-    `deliver` and `intakes` are called in a thread of their own, one batch at a time. A batch
-    that Spark repeats has the same number and results; it is delivered again unless it was
-    marked as done, or delivered by this process.
+    A separate thread calls `deliver` and `intakes`, one batch at a time. A batch that Spark
+    repeats has the same number and results; it is delivered again unless it was marked done
+    or this process has delivered it.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class SparkJob:
         self._told: list[dict[str, Any]] = []
 
     def _look_for_losses(self) -> None:
-        """Refuse a checkpoint of which a part has gone: to go on would give wrong answers."""
+        """Refuse an incomplete checkpoint: continuing would give wrong answers."""
         newest, offsets = self._manifests.newest(), self._checkpoint.spark / "offsets"
         begun = 0 if newest is None else newest.last
         if begun > self._log.last:
@@ -159,7 +159,7 @@ class SparkJob:
         return [(number, wire.loads(data)) for number, data in self._log.read_calls(first)]
 
     def trim(self, before: int) -> None:
-        """Forget entries below `before`; not those of the last batch, which Spark may repeat."""
+        """Delete entries below `before`, except those of the last batch, which Spark may repeat."""
         done = self._manifests.find(self._mark.batch)
         self._log.trim(min(before, 1 if done is None else done.first))
 
@@ -171,26 +171,26 @@ class SparkJob:
 
     @property
     def mark(self) -> Mark:
-        """How far the last batch that is done came."""
+        """The mark of the last completed batch."""
         return self._mark
 
     def kept_out(self, number: int) -> list[int]:
-        """The batches after one that kept rows out (numbers as in `JobBatch`)."""
+        """Later batches that kept rows out (numbers as in `JobBatch`)."""
         return [n + 1 for n in self._manifests.kept_out(number)]
 
     @property
     def first_entry(self) -> int:
-        """The first entry that is not forgotten."""
+        """The first entry in the log."""
         return self._log.first
 
     @property
     def id(self) -> str:
-        """The checkpoint's own name."""
+        """The id of the checkpoint."""
         return self._checkpoint.identity.id
 
     @property
     def broken(self) -> bool:
-        """Whether the session has done what could not be made durable."""
+        """Whether the session is ahead of the log because a write failed."""
         return self._log.broken is not None
 
     @property
@@ -200,38 +200,38 @@ class SparkJob:
 
     @property
     def dead(self) -> bool:
-        """Whether something has ended the job; `start` goes on."""
+        """Whether an error has ended the job; `start` continues it."""
         return self._streaming.dead
 
     def check(self) -> None:
-        """Raise what ended the job, if something has."""
+        """Raise the error that ended the job, if there is one."""
         self._streaming.check()
 
     def add_source(self, name: str, source: Source, entry: int) -> None:
-        """Read an external stream, which an entry declares; a running query starts again."""
+        """Add an external stream declared by an entry; a running query restarts."""
         with self._changed:
             self._sources.add(name, source, entry)
             self._streaming.renew_if_needed()
 
     def check_drop(self, name: str) -> None:
-        """Refuse to drop a source that the job cannot do without."""
+        """Refuse to drop a source that the job cannot run without."""
         self._sources.check_drop(name)
 
     def drop_source(self, name: str, entry: int) -> None:
-        """An entry has dropped an external stream; if it was what stopped the job, it goes on."""
+        """Remove an external stream; if it had stopped the job, the job continues."""
         with self._changed:
             self._sources.drop(name, entry)
         self.forgive()
         self._streaming.renew_if_needed()
 
     def pause(self, name: str) -> None:
-        """Read no more of a source until `resume`."""
+        """Stop reading a source until `resume`."""
         with self._changed:
             self._sources.pause(name, Paused(BY_USER))
         self._streaming.renew_if_needed()
 
     def resume(self, name: str) -> None:
-        """Read a source again, also if that was what stopped the job."""
+        """Read a source again, also if it had stopped the job."""
         with self._changed:
             self._sources.resume(name)
         self.forgive()
@@ -242,7 +242,7 @@ class SparkJob:
         self._streaming.forgive()
 
     def retry(self) -> None:
-        """Read again what failed and may go well by now."""
+        """Retry sources that failed long enough ago."""
         with self._changed:
             due = self._sources.resume_due(time.monotonic())
         if due:
@@ -254,14 +254,14 @@ class SparkJob:
         return {name: why.reason for name, why in dict(self._sources.paused).items()}
 
     def _forget_plan(self) -> None:
-        """The batch to come is planned again, and what is noted for it is asked for again."""
+        """The next batch is planned again; restore the heartbeats and drops noted for it."""
         with self._changed:
             self._noted = Noted(self._log, self._mark.last + 1)
             self._files = SparkFiles(self._checkpoint.spark)
 
     # ---- running ---------------------------------------------------------------------
     def start(self) -> None:
-        """Start the query, or go on where it stopped or failed."""
+        """Start the query, or continue where it stopped or failed."""
         self._streaming.start()
 
     @contextmanager
@@ -290,11 +290,11 @@ class SparkJob:
         return batch_end({record.number: record for record in records}, first)
 
     def _arenas(self) -> str:
-        """Where shards keep their arenas; the same after a restart on this machine."""
+        """The directory of the shards' arenas; the same after a restart on this machine."""
         return str(lasting_folder(self._spark) / f"penstock-{self._checkpoint.identity.id}")
 
     def catch_up(self) -> None:
-        """Nothing waits: batches run by themselves."""
+        """Do nothing: batches run automatically."""
 
     def wait(self, entry: int, patient: bool = True) -> None:
         """Return when the batch that holds an entry has been delivered."""
@@ -323,7 +323,7 @@ class SparkJob:
         return [dict(told) for told in self._told]
 
     def stop(self) -> None:
-        """Stop after the batch that runs; `start` goes on."""
+        """Stop after the running batch; `start` continues."""
         self._streaming.stop()
 
     def close(self) -> None:
@@ -332,7 +332,7 @@ class SparkJob:
             self.stop()
             if self._checkpoint.temporary:
                 shutil.rmtree(self._arenas(), ignore_errors=True)
-        finally:  # also if Spark is gone
+        finally:  # even if Spark is gone
             self._log.close()
             self._checkpoint.close()
 
@@ -360,7 +360,7 @@ class SparkJob:
             mark = self._mark.without(self._noted.dropped(manifest.last))
             mark = mark.after(number, manifest.last, statuses)
             self._manifests.finish(mark)
-            self._mark = mark  # if it could not be written, the batch comes again
+            self._mark = mark  # if this write fails, the batch is repeated
             with self._changed:  # calls note more at any time
                 self._noted.forget(manifest.last)
             self._sources.went_well()
@@ -390,12 +390,12 @@ class SparkJob:
         return results
 
     def _end_run(self, number: int, laps: Laps) -> None:
-        """A batch has results: from now on it is run again as it was."""
+        """The batch has results: from now on it must be repeated unchanged."""
         self._faults.end_run(number)
         laps.end("run_s")
 
     def _collect(self, frame: DataFrame) -> list[wire.Result]:
-        """The results that the driver wants: changes of some templates, and all else."""
+        """The results for the driver: changes of some templates, and all other results."""
         wanted = self._wanted()
         if wanted is not None:
             is_wanted = f.col("template").isin(list(wanted)) if wanted else f.lit(False)
@@ -420,7 +420,7 @@ class SparkJob:
         return self._manifests.propose(manifest)
 
     def _planned_entry(self, number: int) -> int:
-        """The last entry of a batch, as Spark has written down before it runs."""
+        """The last entry of a batch, from the offsets that Spark wrote before it ran."""
         query = self._streaming.query
         assert query is not None
         planned = query._jsq.streamingQuery().offsetLog().get(number).get()

@@ -1,8 +1,8 @@
-"""Kafka: whether the broker and the topics that a stream or a sink names are there.
+"""Kafka: check that the broker and topics of a stream or sink exist.
 
-Spark asks only when the job runs, several times and for minutes, in which nobody hears a word.
-The question is asked with the connector's own client; what it cannot tell (a client that cannot
-be made without Spark's delegation tokens, a topic that it may not see) is left to Spark.
+Spark checks only when the job runs, and retries for minutes without a message. This check uses
+the connector's own client. If the client cannot decide (it needs Spark's delegation tokens, or
+may not see the topic), the check is left to Spark.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from penstock.errors import DataError
 SERVERS = "kafka.bootstrap.servers"
 _PATIENCE_MS = "10000"
 _SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
-_NOBODY = re.compile(r"errors\.TimeoutException|No resolvable bootstrap urls")
+_NO_ANSWER = re.compile(r"errors\.TimeoutException|No resolvable bootstrap urls")
 _NO_TOPIC = re.compile(r"errors\.(?:UnknownTopicOrPartition|InvalidTopic)Exception")
 
 
 def check_source(spark: SparkSession, options: Mapping[str, str], what: str, code: str) -> None:
-    """Refuse a stream whose broker does not answer, or has no such topics."""
+    """Refuse a stream if its broker does not answer or a topic does not exist."""
     topics = [topic.strip() for topic in options.get("subscribe", "").split(",") if topic.strip()]
     with _admin(spark, options, what, code) as admin:
         if admin is not None:
@@ -36,7 +36,7 @@ def check_source(spark: SparkSession, options: Mapping[str, str], what: str, cod
 
 
 def check_sink(spark: SparkSession, options: Mapping[str, str], what: str, code: str) -> None:
-    """Refuse a sink whose broker does not answer, or neither has the topic nor makes it."""
+    """Refuse a sink if its broker does not answer, or neither has nor creates the topic."""
     topic = options["topic"]
     with _admin(spark, options, what, code) as admin:
         if admin is not None and _missing(admin, [topic]) and not _is_made(spark, options, topic):
@@ -52,16 +52,16 @@ def _no_topic(what: str, topic: str, code: str) -> DataError:
 
 @contextmanager
 def _admin(spark: SparkSession, options: Mapping[str, str], what: str, code: str) -> Iterator[Any]:
-    """A client of a broker that answers; None when there can be no client."""
+    """A client of a broker that answers; None if no client can be created."""
     jvm: Any = spark._jvm
     clients = jvm.org.apache.kafka.clients.admin.AdminClient
     made = None
     try:
-        if not isinstance(clients, JavaPackage):  # else the connector has a client of its own
+        if not isinstance(clients, JavaPackage):  # otherwise the connector bundles its own client
             made = clients.create(_settings(spark, options))
             made.describeCluster().nodes().get()
     except Py4JJavaError as error:
-        if _NOBODY.search(str(error)):
+        if _NO_ANSWER.search(str(error)):
             _close(spark, made)
             raise DataError(
                 f"{what}: no server answers at {options[SERVERS]}", code=code,
@@ -74,7 +74,7 @@ def _admin(spark: SparkSession, options: Mapping[str, str], what: str, code: str
 
 
 def _settings(spark: SparkSession, options: Mapping[str, str]) -> Any:
-    """The options for Kafka itself, with less patience."""
+    """The options for Kafka's client, with shorter timeouts."""
     found: Any = spark._jvm.java.util.HashMap()  # type: ignore[union-attr]
     for limit in ("default.api.timeout.ms", "request.timeout.ms", "max.block.ms"):
         found.put(limit, _PATIENCE_MS)
@@ -90,7 +90,7 @@ def _close(spark: SparkSession, client: Any) -> None:
 
 
 def _missing(admin: Any, topics: Collection[str]) -> str:
-    """The first topic that the broker says it does not have; empty: none."""
+    """The first topic that does not exist; empty if all exist."""
     for topic in topics:
         try:
             admin.describeTopics([topic]).allTopicNames().get()
@@ -101,7 +101,7 @@ def _missing(admin: Any, topics: Collection[str]) -> str:
 
 
 def _is_made(spark: SparkSession, options: Mapping[str, str], topic: str) -> bool:
-    """Whether the broker makes a topic when somebody wants to write to it."""
+    """Whether the broker creates missing topics on write."""
     settings = _settings(spark, options)
     for side in ("key", "value"):
         settings.put(f"{side}.serializer", _SERIALIZER)
@@ -110,7 +110,7 @@ def _is_made(spark: SparkSession, options: Mapping[str, str], topic: str) -> boo
         producer = spark._jvm.org.apache.kafka.clients.producer.KafkaProducer(settings)  # type: ignore[union-attr]
         producer.partitionsFor(topic)
     except Py4JJavaError as error:
-        return not (_NOBODY.search(str(error)) or _NO_TOPIC.search(str(error)))
+        return not (_NO_ANSWER.search(str(error)) or _NO_TOPIC.search(str(error)))
     finally:
         _close(spark, producer)
     return True

@@ -1,4 +1,4 @@
-"""Grouping keys that put every shard into a partition of its own.
+"""Grouping keys that put every shard into its own partition.
 
 Spark places an int key by murmur3 (x86, 32 bits, seed 42) modulo the partitions; shards 0 and 1
 would share partition 0 of 2. So the key of shard `i` is the first int that lands in partition `i`.

@@ -1,9 +1,9 @@
 """Shards between batches: objects of a worker process over arenas in files (DESIGN §5.6, point 2).
 
-Spark hands the batches of a shard to any worker. The arena's files go from hand to hand: who runs
-a batch claims them under the nonce that the state store names, and commits them under the
-next. The objects over them (operators) are kept in each process, as long as the configuration
-is the same. Whatever is missing is built from the store.
+Spark may run each batch of a shard in a different worker. The worker claims the arena's files
+under the nonce in the state store, and commits them under the next nonce. Each process caches the
+objects over them (operators) as long as the configuration is the same. Missing parts are rebuilt
+from the store.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LENGTH = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class ShardName:
-    """Which shard of which job, and where its arena lives on this machine."""
+    """A shard of a job, and the place of its arena on this machine."""
 
     root: str
     level: int
@@ -58,7 +58,7 @@ class LiveShard:
         self._config: bytes | None = None
 
     def apply(self, messages: list[bytes]) -> list[Any]:
-        """Take a batch; the nonce of the configuration follows."""
+        """Process a batch, and update the nonce of the configuration."""
         output = self.shard.apply([wire.loads(m) for m in messages])
         declared = _declared(self.shard.spec)
         if declared != self._declared:
@@ -68,7 +68,7 @@ class LiveShard:
 
     @property
     def weight(self) -> int:
-        """The most that `pack` may give, but for a few bytes."""
+        """An upper bound of the size of `pack`'s result, up to a few bytes."""
         return self.arena.nbytes + len(self._pickled())
 
     def pack(self) -> Iterator[bytes]:
@@ -79,16 +79,16 @@ class LiveShard:
         return chain((data[at : at + PIECE] for at in range(0, len(data), PIECE)), pack(self.arena))
 
     def commit(self, head: Head) -> None:
-        """Leave the arena to who runs the next batch, in case Spark keeps this one."""
+        """Commit the arena for the worker of the next batch, if Spark commits this one."""
         try:
             commit(self.arena, head.nonce, self._pickled())
-        except OSError:  # no space: the store has all, and the next batch builds from it
+        except OSError:  # no space: the next batch rebuilds the arena from the store
             abandon(self.arena)
         else:
             _LIVE[self.name] = self
 
     def abandon(self) -> None:
-        """Nobody may trust this state."""
+        """Discard this state."""
         abandon(self.arena)
 
     def _pickled(self) -> bytes:
@@ -101,7 +101,7 @@ _LIVE: dict[ShardName, LiveShard] = {}
 
 
 def take_shard(name: ShardName, head: Head, store: ShardStore) -> LiveShard:
-    """The shard in the state of `head`; until it commits, nobody else can have it."""
+    """The shard in the state of `head`; no other process can claim it until it commits."""
     live = _LIVE.pop(name, None)
     if head.nonce:
         found = claim(name.directory, head.nonce, None if live is None else live.arena)
@@ -143,14 +143,14 @@ def _restored(name: ShardName, arena: FileArena, chunks: Iterator[bytes]) -> Liv
 
 
 def _declared(spec: Spec) -> list[tuple[Any, Any]]:
-    """The declarations, to be compared by identity; holding them keeps identities apart."""
+    """The declarations, compared by identity; keeping references keeps identities unique."""
     parts = (spec.streams, spec.routes, spec.tables, spec.udfs, spec.templates)
     declared = [(key, _Same(value)) for part in parts for key, value in part.items()]
     return [("routing", spec.routing), ("broken", len(spec.broken)), *declared]
 
 
 class _Same:
-    """Equal to what is the same object."""
+    """Equality is object identity."""
 
     __slots__ = ("value",)
 

@@ -1,7 +1,7 @@
-"""The session log as a Spark streaming source, whose offset is the number of the last entry.
+"""The session log as a Spark streaming source; the offset is the number of the last entry.
 
 It yields blocks, not entries: one message with all entries of the batch for every shard, so that
-no further Python worker stands between the log and the shards.
+no further Python worker is needed between the log and the shards.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from penstock.spark.cells import block_batch, parts
 FORMAT = "penstock_log"
 LOG_ORIGIN = -1
 BATCH_BYTES = 64 << 20
-"""A batch takes entries up to about this size, and at least one."""
+"""The size limit of a batch's entries; a batch takes at least one entry."""
 
 
 @dataclass
 class EntryRange(InputPartition):
-    """Entries of a batch, and where the first is."""
+    """The entries of a batch, and the place of the first."""
 
     first: int
     last: int
@@ -58,7 +58,7 @@ class LogSource(BlockSource):
 
 
 class LogStream(BlockReader):
-    """Lives beside the driver and finds entries as they come; `read` runs in a task."""
+    """Runs in a process beside the driver and finds new entries; `read` runs in a task."""
 
     def __init__(self, path: Path, keys: tuple[int, ...]) -> None:
         self._path = path
@@ -101,7 +101,7 @@ class LogStream(BlockReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One message for every shard."""
-        from penstock.shards import wire  # the process beside the driver does without the engine
+        from penstock.shards import wire  # the process beside the driver does not import the engine
         from penstock.shards.messages import LogMessage
 
         assert isinstance(partition, EntryRange)
@@ -118,6 +118,6 @@ class LogStream(BlockReader):
                 yield block_batch([block])
 
     def commit(self, end: dict[str, int]) -> None:
-        """Entries up to `end` will not be asked for again."""
+        """Forget the places of entries up to `end`."""
         for number in [n for n in self._known if n <= end["entry"]]:
             del self._known[number]

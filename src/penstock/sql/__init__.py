@@ -1,1 +1,1 @@
-"""The SQL front end: text to statements to logical plans. User SQL goes nowhere else."""
+"""The SQL front end: text to statements to logical plans. No other package reads SQL text."""

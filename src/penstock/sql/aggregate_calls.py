@@ -1,7 +1,7 @@
 """Aggregate calls met while binding a select list or HAVING.
 
-Each distinct call is kept once; its place in the expression is taken by an `AggregateRef`
-until the GROUP BY is built.
+Each distinct call is kept once; an `AggregateRef` replaces it in the expression until the
+GROUP BY is built.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AggregateRef(Expr):
 
 
 def aggregate_name(fn: str, index: int) -> str:
-    """What an aggregate's column is called inside the plan."""
+    """The name of an aggregate's column inside the plan."""
     return f"{fn}_{index}"
 
 
@@ -47,7 +47,7 @@ class AggregateCalls:
         node: exp.Expr,
         condition: exp.Expr | None,
     ) -> Expr:
-        """Bind a call and return what stands for its value."""
+        """Bind a call and return the reference to its value."""
         agg = _bind(binder, fn, arguments, node, condition)
         if agg not in self.found:
             self.found.append(agg)

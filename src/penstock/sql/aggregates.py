@@ -119,7 +119,7 @@ class Grouping:
 
 
 def _guarded(agg: Agg) -> Agg:
-    """What FILTER leaves out cannot fail."""
+    """Rows that FILTER excludes cannot fail."""
     if agg.arg is None or agg.filter is None or not can_fail(agg.arg):
         return agg
     choice = (agg.filter, agg.arg, Literal(agg.arg.type, None))

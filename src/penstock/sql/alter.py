@@ -1,4 +1,4 @@
-"""ALTER STREAM name …: what can be changed of a stream that is there."""
+"""ALTER STREAM name …: the changes to an existing stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Read = Callable[[Cursor, str], Statement]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRetain(Statement):
-    """ALTER STREAM name SET RETAIN length | NONE: how much history it keeps from now on."""
+    """ALTER STREAM name SET RETAIN length | NONE: set how much history it keeps from now on."""
 
     name: str
     length: Duration | None
@@ -23,7 +23,7 @@ class SetRetain(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseSource(Statement):
-    """ALTER STREAM name PAUSE | RESUME: read no more of its source, or read it again."""
+    """ALTER STREAM name PAUSE | RESUME: stop reading its source, or continue."""
 
     name: str
     paused: bool

@@ -105,7 +105,7 @@ def negative(expr: Expr, node: Where) -> Expr:
 
 
 def _fold(fn: str, left: Expr, right: Expr) -> Literal | None:
-    """The value of an operation on two constants, None when it has to wait for run time."""
+    """The value of an operation on two constants; None if only run time can compute it."""
     if not isinstance(left, Literal) or not isinstance(right, Literal):
         return None
     spans = _fold_spans(fn, left, right)

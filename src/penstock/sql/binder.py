@@ -44,7 +44,7 @@ def bind(query: exp.Expr, catalog: Catalog, on_error: OnError = "fail") -> Bound
 
 
 def _parameters(query: exp.Expr) -> tuple[list[exp.Parameter], list[Duration]]:
-    """All parameters below, and lengths of windows that are: by a plain loop, for every text."""
+    """All parameters and parameter window lengths of a plan; a plain loop, run for every text."""
     found: list[exp.Parameter] = []
     lengths: list[Duration] = []
     todo = [query]
@@ -71,7 +71,7 @@ def _refuse_reserved(query: exp.Expr, node: Node) -> None:
 
 
 def _names(parameters: list[exp.Parameter], lengths: list[Duration]) -> list[str]:
-    """Parameters by first appearance in the text, so that equal shapes number them alike."""
+    """Parameters by first appearance in the text, so that equal shapes number them equally."""
     found = [(place_of(node), node.name) for node in parameters]
     found += [(span.place, span.name or "") for span in lengths]
 

@@ -156,7 +156,7 @@ def _argument(signature: Signature, position: int, arg: Expr, node: exp.Expr) ->
 
 
 def _target(kind: Arg, arg: Expr) -> SqlType | None:
-    """The type an argument is cast to, None when it does not fit."""
+    """The type that an argument is cast to; None if it does not fit."""
     type_ = arg.type
     free = type_.kind is Kind.NULL  # NULL, or a parameter without a type yet
     if kind is Arg.ANY:

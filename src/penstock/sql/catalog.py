@@ -1,4 +1,4 @@
-"""What the binder asks about names: streams, tables, views and functions.
+"""Lookup of names for the binder: streams, tables, views and functions.
 
 Names are compared without case and keep the spelling of their declaration.
 """
@@ -59,7 +59,7 @@ class TableDef:
 class ParamSpec:
     """An explicit parameter of a query: ``$name``.
 
-    If it is the length of a window, `unit` is how long one of it is (else 0).
+    If it is the length of a window, `unit` is the length of one unit (else 0).
     """
 
     name: str
@@ -69,7 +69,7 @@ class ParamSpec:
 
 @dataclass(frozen=True, slots=True)
 class ViewDef:
-    """A view with its plan, which is used wherever the view is named."""
+    """A view with its plan, which replaces the view's name in queries."""
 
     name: str
     node: Node
@@ -94,7 +94,7 @@ class Catalog(Protocol):
 
 
 def check_udf_name(name: str) -> None:
-    """Refuse a user-defined function that a built-in one would hide."""
+    """Refuse a user-defined function with the name of a built-in one."""
     builtin = {n for n, s in FUNCTIONS.items() if not s.operator}
     if name.lower() in {
         *builtin, *ALIASES, *AGGREGATES, *AGGREGATE_ALIASES, *VOLATILE, *_SYNTAX

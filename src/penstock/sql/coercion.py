@@ -21,7 +21,7 @@ from penstock.sql.literals import cast_literal, convert
 from penstock.types import BIGINT, BOOLEAN, DOUBLE, NULL, TIMESTAMP, Kind, SqlType, decimal
 
 Where = exp.Expr | None
-"""The tree an expression was written as: only errors look up its place."""
+"""The syntax tree of an expression; errors look up its place there."""
 CommonType = Callable[[SqlType, SqlType], SqlType | None]
 FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _TEMPORAL = (Kind.DATE, Kind.TIMESTAMP)
@@ -34,9 +34,9 @@ class Params:
     names: list[str] = field(default_factory=list)
     types: dict[str, SqlType] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=dict)
-    """Of those that are lengths of windows, how long one of it is."""
+    """The length of one unit, for parameters that are window lengths."""
     values: set[str] = field(default_factory=set)
-    """Those that stand in expressions."""
+    """Parameters that are used in expressions."""
 
     def reference(self, name: str, place: Place | None = None) -> Expr:
         """A use of ``$name``."""
@@ -68,7 +68,7 @@ def _two_meanings(name: str, place: Place | None) -> TypeError_:
 
 @frozen
 class FreeParam(Expr):
-    """A parameter whose type the context has not told yet; never part of a finished plan."""
+    """A parameter of a type that is not known yet; never part of a finished plan."""
 
     index: int
     name: str
@@ -80,7 +80,7 @@ class FreeParam(Expr):
 
 
 def common_type(a: SqlType, b: SqlType) -> SqlType | None:
-    """The type in which values of both can be compared, None when there is none."""
+    """The type in which values of both can be compared; None if there is none."""
     if a == b or b.kind is Kind.NULL:
         return a
     if a.kind is Kind.NULL:
@@ -116,7 +116,7 @@ def comparing_type(a: SqlType, b: SqlType) -> SqlType | None:
 
 
 def coerce(expr: Expr, to: SqlType) -> Expr:
-    """`expr` as a value of type `to`; the caller knows that this is possible."""
+    """`expr` as a value of type `to`; the caller ensures that this is possible."""
     if isinstance(expr, FreeParam):
         return coerce(expr.fixed(to), to)
     if expr.type == to:
@@ -127,7 +127,7 @@ def coerce(expr: Expr, to: SqlType) -> Expr:
 
 
 def fixed(expr: Expr, type_: SqlType) -> Expr:
-    """`expr`; if it is a parameter whose type is not known yet, as one of type `type_`."""
+    """`expr`; a parameter of unknown type becomes one of type `type_`."""
     return expr.fixed(type_) if isinstance(expr, FreeParam) else expr
 
 
@@ -167,7 +167,7 @@ def unify(exprs: Sequence[Expr], node: Where, of: CommonType = common_type) -> l
         return common
 
     target = reduce(merge, types)
-    free = bool(typed)  # the constants have no say in the type
+    free = bool(typed)  # constants do not influence the type
     for constant in constants:
         if not _adapted(constant, target):
             target, free = merge(target, constant.type), False
@@ -177,7 +177,7 @@ def unify(exprs: Sequence[Expr], node: Where, of: CommonType = common_type) -> l
 
 
 def _constant(literal: Literal, to: SqlType, free: bool) -> Literal:
-    """`literal` in type `to`; what is written there decides its value alone if it is `free`."""
+    """`literal` in type `to`; if `free`, only its text decides its value."""
     made = literal if literal.type == to else cast_literal(literal, to, None)
     at = literal.at if free else None
     return made if made.at is at else replace(made, at=at)

@@ -21,12 +21,12 @@ KEPT_OUT_NAMES = frozenset({"_malformed", "_watermark", "_reason", "_row"})
 
 
 def unsupported(node: exp.Expr, code: str, message: str, remedy: str) -> UnsupportedError:
-    """Understood, but refused."""
+    """The error for syntax that is understood but not supported."""
     return UnsupportedError(message, code=code, place=place_of(node), remedy=remedy)
 
 
 def misnamed(node: exp.Expr, code: str, message: str, remedy: str) -> NameError_:
-    """A name that means nothing, or more than one thing."""
+    """The error for an unknown or ambiguous name."""
     return NameError_(message, code=code, place=place_of(node), remedy=remedy)
 
 
@@ -39,20 +39,20 @@ def reserved(name: str, place: Place | None) -> NameError_:
 
 
 def mistyped(node: exp.Expr, message: str, remedy: str, code: str = "PS-TYPE-001") -> TypeError_:
-    """Operands that do not fit."""
+    """The error for operands of types that do not fit."""
     return TypeError_(message, code=code, place=place_of(node), remedy=remedy)
 
 
 def words(node: exp.Expr) -> str:
-    """What a kind of syntax is called, in words: AT TIME ZONE, BITWISE AND."""
+    """The name of a kind of syntax in words: AT TIME ZONE, BITWISE AND."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 
 
 def only(node: exp.Expr, *allowed: str) -> None:
     """Refuse a node that carries anything beyond the `allowed` parts.
 
-    The parser knows far more syntax than we give a meaning to: what is not listed here must
-    never be ignored silently.
+    The parser accepts far more syntax than the binder supports. Parts that are not listed here
+    must never be ignored silently.
     """
     for name, value in node.args.items():
         if name not in allowed and value:

@@ -28,7 +28,7 @@ def _check_unicode(sql: str) -> None:
 
 
 class Text:
-    """A SQL text that can tell the line and column of an offset."""
+    """A SQL text that computes the line and column of an offset."""
 
     def __init__(self, sql: str) -> None:
         if not isinstance(sql, str):
@@ -58,7 +58,7 @@ _BEGINNINGS = (
 
 
 def semicolon_remedy(token: Token | None) -> str:
-    """What to do about a word that begins a statement in the middle of another; else nothing."""
+    """The remedy for a word that begins a statement inside another one; empty if it does not."""
     words = _words(token) if token is not None else []
     if not words or words[0] not in _BEGINNINGS:
         return ""
@@ -86,7 +86,7 @@ class Cursor:
         return self.at >= len(self.tokens)
 
     def place(self) -> Place:
-        """Where the next token stands; the end of the text when there is none."""
+        """The place of the next token, or the end of the text."""
         if self.done:
             last = self.tokens[-1].end + 1 if self.tokens else len(self.text.sql)
             return self.text.place(last)
@@ -102,11 +102,11 @@ class Cursor:
         )
 
     def _misplaced(self) -> str:
-        """The remedy where the next token begins another statement."""
+        """The remedy if the next token begins another statement."""
         return "" if self.done or not self.at else semicolon_remedy(self.tokens[self.at])
 
     def _match(self, words: tuple[str, ...]) -> int | None:
-        """How many tokens the words take, None when they do not stand here."""
+        """The number of tokens of the words; None if they do not come next."""
         left, at = list(words), self.at
         while left:
             if at >= len(self.tokens):
@@ -208,6 +208,6 @@ class Cursor:
         return self.tokens[start:]
 
     def end(self) -> None:
-        """Refuse anything that is left."""
+        """Refuse remaining tokens."""
         if not self.done:
             self.fail("the end of the statement", "remove the rest, or put a ; before it")

@@ -1,7 +1,7 @@
 """The SELECT dialect: sqlglot's parser plus window brackets and ``$`` parameters.
 
 Function calls are left unresolved (the binder has its own table of functions) and every node
-remembers where it stands in the whole text, so that later errors can point at it.
+records its place in the whole text, so that later errors can point at it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BEGINNINGS = (TokenType.SELECT, TokenType.WITH)
 
 
 _KEYWORDS = ("FROM", "WHERE", "GROUP", "HAVING", "JOIN", "UNION", "EXCEPT", "INTERSECT")
-"""Keywords that sqlglot takes for a name when they are misspelt."""
+"""Keywords that sqlglot reads as names when they are misspelt."""
 
 
 class Penstock(Dialect):
@@ -73,7 +73,7 @@ class Penstock(Dialect):
             return built
 
         def parse_query(self) -> Any:
-            """A statement that is a query; most begin so that it need not be tried for another."""
+            """A statement that is a query; the first word usually decides this."""
             if self._curr and self._curr.token_type in _BEGINNINGS:
                 return self._parse_query_modifiers(self._parse_select())
             return self._parse_statement()
@@ -143,7 +143,7 @@ _DIALECT = Penstock()
 
 
 class _OfThread(threading.local):
-    """What a thread makes once: a tokenizer begins anew with every text."""
+    """One tokenizer per thread; it is reset for every text."""
 
     def __init__(self) -> None:
         self.tokenizer = Penstock.Tokenizer(dialect=_DIALECT)
@@ -165,7 +165,7 @@ def tokenize(text: Text) -> list[Token]:
 
 
 def _unclosed(text: Text) -> Place:
-    """Where the quote or comment that never ends begins."""
+    """The place of the quote or comment that is not closed."""
     sql, at = text.sql, 0
     closers = {"'": "'", '"': '"', "--": "\n", "/*": "*/"}
     while at < len(sql):
@@ -191,7 +191,7 @@ def parse_query(tokens: list[Token], text: Text, place: Place) -> exp.Query:
 
 
 def _without_parentheses(node: exp.Subquery, place: Place) -> Any:
-    """A query that stands in parentheses, with the clauses that follow them."""
+    """A query in parentheses, with the clauses that follow them."""
     inner, after = node.this, {k: v for k, v in node.args.items() if k != "this" and v}
     cut = any(inner.args.get(clause) for clause in _AFTER)
     if "window" in node.meta or any(k not in _AFTER or cut for k in after):
@@ -231,7 +231,7 @@ def _parse(
             place=place,
             remedy="split it into views",
         ) from error
-    except Exception as error:  # a text that sqlglot has not foreseen can raise anything
+    except Exception as error:  # sqlglot may raise anything on unexpected text
         raise _syntax_error(error, parser, place) from error
     if node is None:
         raise SqlSyntaxError(f"expected {what}", place=place, remedy=f"write {what} here")
@@ -239,7 +239,7 @@ def _parse(
 
 
 def _syntax_error(error: Exception, parser: Penstock.Parser, place: Place) -> SqlSyntaxError:
-    """The complaint of sqlglot in our terms, at the token where it gave up."""
+    """The error of sqlglot as a SqlSyntaxError at the token where it stopped."""
     told = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     token = parser._curr or parser._prev
     at = parser.text.place(token.start) if token else place
@@ -257,21 +257,21 @@ def _syntax_error(error: Exception, parser: Penstock.Parser, place: Place) -> Sq
 
 
 def _window_remedy(parser: Penstock.Parser) -> str:
-    """The remedy where a window function of another dialect stands before the error."""
+    """The remedy if a window function of another dialect precedes the error."""
     read = parser._tokens[: parser._index + 1]
     calls = (a.text for a, b in pairwise(read) if b.token_type is TokenType.L_PAREN)
     return WINDOW_REMEDY if any(name.lower() in WINDOW_CALLS for name in calls) else ""
 
 
 def _clause_remedy(parser: Penstock.Parser) -> str:
-    """The remedy where EMIT or ON ERROR is misspelled, or something follows it."""
+    """The remedy if EMIT or ON ERROR is misspelt, or something follows it."""
     near = [token.text.upper() for token in parser._tokens[parser._index - 1 : parser._index + 2]]
     on_error = any(a == "ON" and b.startswith("ERR") for a, b in pairwise(near))
     return _CLAUSE_REMEDY if on_error or "EMIT" in near else ""
 
 
 def _keyword_remedy(parser: Penstock.Parser) -> str:
-    """The remedy where the last word that was read as a name is nearly a keyword."""
+    """The remedy if the last word read as a name is nearly a keyword."""
     last = parser._prev
     if last is None or last.token_type is not TokenType.VAR or last.text.upper() in _KEYWORDS:
         return ""
@@ -280,7 +280,7 @@ def _keyword_remedy(parser: Penstock.Parser) -> str:
 
 
 def _in_words(complaint: str) -> str:
-    """A complaint of sqlglot without the names of its classes and tokens."""
+    """The message of sqlglot without the names of its classes and tokens."""
     if complaint.startswith("Required keyword"):
         return "something is missing"
     if complaint.startswith("Expected DISTINCT or ALL"):
@@ -291,6 +291,6 @@ def _in_words(complaint: str) -> str:
 
 
 def place_of(node: exp.Expr | None) -> Place | None:
-    """Where the first token of `node` stands, as far as known."""
+    """The place of the first token of `node`, if known."""
     found = [p for n in node.walk() if (p := n.meta.get("at"))] if node is not None else []
     return min(found, key=lambda p: (p.line, p.column)) if found else None

@@ -1,7 +1,7 @@
 """Binding of scalar expressions: names to columns, operators to typed calls.
 
-An allow-list: every kind of node has a handler here or in `calls`, all else is refused.
-Subqueries are handled one level up, where they stand as conjuncts of WHERE.
+This is an allow-list: every supported kind of node has a handler here or in `calls`; all others
+are refused. Subqueries are bound one level up, as conjuncts of WHERE.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Binder:
         raise self.scope.unknown(node)
 
     def without_aliases(self) -> Binder:
-        """The same binder where select items cannot be named."""
+        """The same binder without access to select items."""
         return Binder(self.scope, self.context, self.outer, self.aggregates)
 
     def inner(self) -> Binder:
@@ -221,7 +221,7 @@ def _in(binder: Binder, node: Any) -> Expr:
         raise _refusal(node)
     only(node, "this", "expressions")
     if not node.expressions:
-        binder.bind(node.this)  # its names and types have to be right all the same
+        binder.bind(node.this)  # its names and types must still be valid
         return Literal(BOOLEAN, False)
     value = binder.partial(node.this)
     items = [binder.partial(item) for item in node.expressions]

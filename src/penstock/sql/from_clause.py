@@ -74,7 +74,7 @@ class FromBinder:
         return left.scope + right.scope.shifted(left.tree.width)
 
     def _chain(self, node: Any) -> Source:
-        """A relation with the joins that hang on it inside parentheses."""
+        """A relation with its joins inside parentheses."""
         source = self._relation(node)
         for join in node.args.get("joins") or []:
             source = self._explicit(source, join)
@@ -142,7 +142,7 @@ def _shared(left: Scope, right: Scope) -> list[str]:
 def _merge(
     tree: Tree, left: Source, right: Source, scope: Scope, name: str, join: exp.Join
 ) -> Scope:
-    """Join on equality of a column both sides have, which is then one column."""
+    """Join on equality of a common column, which becomes one column."""
     column = exp.Column(this=exp.Identifier(this=name))
     column.meta["at"] = place_of(join)
     a, b = left.scope.find(column), right.scope.shifted(left.tree.width).find(column)

@@ -1,9 +1,9 @@
-"""What a join condition is made of: column equalities, one band, and the rest.
+"""Split a join condition into column equalities, one band, and the rest.
 
-Equality keys become columns (computed ones are added by a projection and taken away above
-the join). A band is ``low ≤ right − left ≤ high`` with constant bounds, in whatever way it is
-written: each comparison is read as a linear form in one column of either side. Floating-point
-numbers round and have NaN, so of them only the difference itself, bounded above, is read so.
+Equality keys become columns (a projection adds computed ones, and another removes them above
+the join). A band is ``low ≤ right − left ≤ high`` with constant bounds; each comparison is read
+as a linear form in one column of either side. Floating-point numbers round and have NaN, so for
+them only the difference itself, with an upper bound, makes a band.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Conditions:
     residual: list[Expr] = field(default_factory=list)
 
     def narrow(self, condition: Expr, band: Band | None) -> None:
-        """Take a condition in: into the band if it is one over the same columns."""
+        """Add a condition: to the band if it bounds the same columns, else to the rest."""
         merged = None if band is None else _merge(self.band, band)
         if merged is None:
             self.residual.append(condition)
@@ -69,15 +69,15 @@ def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
             lows.append((condition, band))
         else:
             result.narrow(condition, band)
-    for condition, band in lows:  # a band that is there already takes no NaN
+    for condition, band in lows:  # an existing band excludes NaN
         result.narrow(condition, band if result.band else None)
     return result
 
 
 def is_for_pairs(condition: Expr, others: list[Expr], width: int) -> bool:
-    """Whether it can fail and is better tested on pairs of rows, where all others guard it.
+    """Whether a condition can fail, so that it is tested on pairs of rows, guarded by the others.
 
-    A band cannot fail. An equality is the key of its join, if none of the others is.
+    A band cannot fail. An equality that can fail is a key only if the join has no other key.
     """
     if not can_fail(condition) or _band(condition, width) is not None:
         return False
@@ -139,7 +139,7 @@ def _combined(a: Linear, b: Linear, sign: int) -> Linear:
 
 
 def _band(condition: Expr, width: int) -> Band | None:
-    """The band one comparison stands for."""
+    """The band of one comparison."""
     if not isinstance(condition, Call) or condition.fn not in ("eq", "lt", "le", "gt", "ge"):
         return None
     if condition.args[0].type.is_float and not _is_bounded_difference(condition):
@@ -164,7 +164,7 @@ def _band(condition: Expr, width: int) -> Band | None:
 
 
 def _is_bounded_difference(comparison: Call) -> bool:
-    """Whether it compares the difference of two columns with a constant."""
+    """Whether the condition compares the difference of two columns with a constant."""
     sides = [plain(arg) for arg in comparison.args]
     for difference, bound in (sides, sides[::-1]):
         if isinstance(bound, Literal) and isinstance(difference, Call) and difference.fn == "sub":
@@ -173,7 +173,7 @@ def _is_bounded_difference(comparison: Call) -> bool:
 
 
 def _takes_nan(comparison: Expr) -> bool:
-    """Whether a difference that is NaN, which is above all other numbers, may fulfil it."""
+    """Whether a NaN difference may satisfy the comparison (NaN is above all numbers)."""
     assert isinstance(comparison, Call)
     if not comparison.args[0].type.is_float:
         return False
@@ -193,7 +193,7 @@ def _bounded(left: int, right: int, fn: str, bound: int | float, floating: bool)
 
 
 def _merge(a: Band | None, b: Band) -> Band | None:
-    """Both bands at once, None when they are about different columns."""
+    """The intersection of two bands; None if they bound different columns."""
     if a is None:
         return b
     if (a.left_column, a.right_column) != (b.left_column, b.right_column):

@@ -1,7 +1,7 @@
 """Join nodes: from a FROM tree with conditions to `Join`, with keys as columns.
 
-Whatever is added inside, the columns that come out are the left side's, then the right side's
-(the left side's only for SEMI and ANTI).
+The output columns are the left side's, then the right side's (only the left side's for SEMI
+and ANTI), also if computed keys are added inside.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ From = Leaf | Tree
 
 
 def absorb(tree: From, condition: Expr) -> bool:
-    """Make a WHERE conjunct that spans two relations a join condition, where that is the same.
+    """Move a WHERE conjunct over two relations into the join condition, if that is equivalent.
 
-    Conjuncts with parameters stay in WHERE: there they are matched against the queries. So do those
-    that can fail, where all others guard them, if the join has a key without them.
+    Conjuncts with parameters stay in WHERE, where they are matched with queries. Conjuncts that
+    can fail stay there too, guarded by all others, if the join has another key.
     """
     if isinstance(tree, Leaf) or params_of(condition):
         return False
@@ -99,7 +99,7 @@ def is_nrr(node: Node) -> bool:
 
 
 def nrr_refusal(node: Node, place: Place | None) -> UnsupportedError:
-    """The complaint about a non-retroactive table in the wrong position."""
+    """The error for a non-retroactive table in the wrong position."""
     name = getattr(node, "table", "")
     return UnsupportedError(
         f"the NONRETROACTIVE table {name} can only be joined to the right of a stream",

@@ -1,9 +1,9 @@
-"""Lifting constants out of a plan: what is left is the template (DESIGN §2).
+"""Lift constants out of a plan; the rest is the template (DESIGN §2).
 
 Constants that a Filter compares with a column, items of an IN list and patterns of LIKE become
-parameters, in the order in which the plan is walked, after the explicit ones, as long as there is
-room for more. Lists are filled up to a power of two by repeating their last item, so that lists
-of similar length have one template; long ones stay. A subplan that is one object in the bound
+parameters, in plan order after the explicit ones, while there is room. Lists are filled up to a
+power of two by repeating their last item, so that lists of similar length have one template;
+long lists stay. A subplan that is one object in the bound
 plan (a CTE or view used twice, the rows of a NOT IN) is lifted once, so its constant stays one
 parameter.
 """

@@ -1,7 +1,7 @@
 """Constants: from text to physical values, and from one type to another without loss.
 
-`convert` returns None rather than change a value: a constant takes the type of what it is
-compared with only when it means the same there.
+`convert` returns None instead of changing a value: a constant takes the type of its partner in
+a comparison only if its value stays the same.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def interval(node: exp.Interval) -> Literal:
 
 
 def literal_of(node: exp.Expr) -> Literal | None:
-    """The constant an AST spells out, None when it is not one."""
+    """The constant that an AST spells out; None if it is not a constant."""
     if isinstance(node, exp.Literal):
         place = node.meta.get("at")
         at = None if place is None else Written(place)
@@ -149,7 +149,7 @@ def literal_of(node: exp.Expr) -> Literal | None:
         return literal_of(node.this)
     if isinstance(node, exp.Neg):
         if isinstance(node.this, exp.Literal) and node.this.name == str(_INT64):
-            return Literal(BIGINT, -_INT64)  # there is no such number without the minus
+            return Literal(BIGINT, -_INT64)  # the positive number does not fit a BIGINT
         inner = literal_of(node.this)
         return negated(inner) if inner is not None else None
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):

@@ -24,7 +24,7 @@ from penstock.sql.statements import (
 
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "SINKS")
 KEPT_OUT = ("LATE", "QUARANTINE")
-"""What SHOW tells of one stream."""
+"""SHOW statements about one stream."""
 STATEMENTS = (
     "CREATE", "ALTER", "DROP", "INSERT", "UPDATE", "DELETE", "SELECT", "WITH", "SHOW", "DESCRIBE",
     "EXPLAIN",
@@ -74,7 +74,7 @@ def parse_statement(sql: str) -> Statement:
 
 
 def parse_tokens(tokens: list[Token], text: Text) -> Statement:
-    """The one statement of a text whose tokens are these."""
+    """The single statement of a text, given its tokens."""
     statements = _statements(tokens, text)
     if len(statements) != 1:
         place = statements[1].place if statements else Place(1, 1)

@@ -1,4 +1,4 @@
-"""Small projections: columns by position, renaming, types for bare NULLs; none where idle."""
+"""Small projections: columns by position, renaming, types for bare NULLs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def outputs(node: Node) -> tuple[Expr, ...]:
 
 
 def project(node: Node, exprs: tuple[Expr, ...], names: tuple[str, ...]) -> Node:
-    """A projection, left out where it would change nothing."""
+    """A projection; the input itself if nothing would change."""
     if exprs == outputs(node) and names == node.schema.names:
         return node
     return Project(node, exprs, names)
@@ -39,7 +39,7 @@ def named(node: Node, names: Sequence[str]) -> Node:
 
 
 def typed(node: Node) -> Node:
-    """Columns that are nothing but NULL become INT."""
+    """Columns of type NULL become INT."""
     if all(t.kind is not Kind.NULL for t in node.schema.types):
         return node
     exprs = node.exprs if isinstance(node, Project) else outputs(node)

@@ -100,7 +100,7 @@ def _unknown(node: exp.Table, catalog: Catalog, ctes: dict[str, Node]) -> Except
 
 
 def resolve(spec: WindowSpec | None, schema: Schema, unit_time: bool, params: Params) -> Window:
-    """A window as written, tied to a relation."""
+    """A parsed window bound to a relation."""
     if spec is None:
         return Unbounded(explicit=False)
     if spec.kind == "unbounded":
@@ -170,7 +170,7 @@ def _unit_time(node: Node, catalog: Catalog) -> bool:
 
 
 def refuse_relation(node: Any) -> Exception:
-    """The complaint about something in FROM that is not a relation of ours."""
+    """The error for something in FROM that is not a supported relation."""
     if isinstance(node, exp.Lateral):
         return unsupported(
             node, "PS-SQL-014", "LATERAL is not supported", "join with a subquery in FROM"

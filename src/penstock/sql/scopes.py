@@ -1,4 +1,4 @@
-"""Scopes: which names an expression may use and what they stand for.
+"""Scopes: the names that an expression may use, and their columns.
 
 Names compare without case. `Outer` stands for a column of the enclosing query inside a
 correlated subquery; it never leaves the binder.
@@ -56,7 +56,7 @@ class Scope:
         return cls(_names(relation, node.schema))
 
     def shifted(self, by: int) -> Scope:
-        """The same names over columns that stand `by` positions further right."""
+        """The same names over columns shifted right by `by` positions."""
         move = tuple(replace(n, expr=remap(n.expr, lambda i: i + by)) for n in self.names)
         return Scope(move)
 
@@ -69,7 +69,7 @@ class Scope:
         return {n.relation.lower() for n in self.names if n.relation}
 
     def find(self, node: exp.Column) -> Expr | None:
-        """What a column reference stands for, None when it is not in this scope."""
+        """The column of a reference; None if it is not in this scope."""
         table, column = node.table.lower(), node.name.lower()
         found = [
             n
@@ -92,7 +92,7 @@ class Scope:
         return [n for n in self.names if not n.merged]
 
     def unknown(self, node: exp.Column) -> Exception:
-        """The complaint about a column that is not here."""
+        """The error for an unknown column."""
         known = sorted({n.column for n in self.names})
         close = get_close_matches(node.name, known, n=1)
         written = f"{node.table}.{node.name}" if node.table else node.name
@@ -110,7 +110,7 @@ class Scope:
 
 @dataclass
 class Context:
-    """What one binding shares: the catalog, the query's parameters, the views it has met."""
+    """Shared state of one binding: the catalog, the query's parameters, the views it reads."""
 
     catalog: Catalog
     params: Params = field(default_factory=Params)

@@ -45,7 +45,7 @@ _SET_KINDS: dict[type[exp.Expr], SetKind] = {
 
 
 class QueryBinder:
-    """Binds queries over one catalog and one set of parameters; `ctes` are in sight."""
+    """Binds queries over one catalog and one set of parameters; `ctes` are visible."""
 
     def __init__(self, context: Context, ctes: Ctes) -> None:
         self.context = context
@@ -148,7 +148,7 @@ class QueryBinder:
         return Inner(plan, outputs(plan), ())
 
     def _where(self, node: exp.Select, source: Any, outer: Scope | None) -> tuple[Node, list[Expr]]:
-        """FROM and WHERE: join conditions, a filter, subqueries; and what is correlated."""
+        """FROM and WHERE: join conditions, a filter, subqueries, and the correlated conditions."""
         where = node.args.get("where")
         parts = _and_parts(where.this) if where is not None else []
         predicates = [p for p in parts if is_predicate(p)]

@@ -1,8 +1,8 @@
-"""What FROM format OPTIONS (…) may say: the options of Spark's own sources, on every runner.
+"""The valid options of FROM format OPTIONS (…): those of Spark's own sources, on every runner.
 
-Names are compared without case, as Spark does. An option that no source would look at is refused
-with the nearest name, and so is a value that cannot be meant. Formats that are not listed (a
-data source of the user's own) take any option.
+Names are case-insensitive, as in Spark. Unknown options are refused with the nearest name, and
+invalid values are refused too. Formats that are not listed (a user's data source) take any
+option.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CODE = "PS-SRC-002"
 _TRUTH = ("true", "false")
 _BYTES = re.compile(r"\d+\s*([bkmgtp]|[kmgtp]b)?", re.IGNORECASE)
 Judge = Callable[[str], str]
-"""What a value must be, in words, when it is not; empty when it is."""
+"""A check: what the value must be, in words; empty if it is valid."""
 
 
 def _any(value: str) -> str:
@@ -149,7 +149,7 @@ SOURCES: Mapping[str, Mapping[str, Judge]] = {
         ), _natural),
     },
 }  # fmt: skip
-"""Sources that come with Spark, and what they can be told."""
+"""Spark's built-in sources and their options."""
 _DECLARED = "the columns of the stream are declared; leave the option out"
 _WRITTEN = "it is for writing files; leave the option out"
 _NEEDLESS: Mapping[str, str] = {
@@ -166,11 +166,11 @@ _NEEDLESS: Mapping[str, str] = {
         "a stream reads files as they come; maxFileAge leaves old ones out",
     ),
 }  # fmt: skip
-"""Options that readers know elsewhere, with what to do instead."""
+"""Options that other readers have, with what to do instead."""
 
 
 def check_options(format: str, options: Mapping[str, str], what: str) -> None:
-    """Refuse options that the source would not look at, and values that it could not take."""
+    """Refuse options that the source does not have, and invalid values."""
     kind = format.lower()
     known = SOURCES.get(kind)
     if known is None:

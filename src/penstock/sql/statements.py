@@ -1,7 +1,7 @@
 """Statements: frozen dataclasses, one per kind. Query bodies stay sqlglot trees until bound.
 
-`source` is the statement's own text and `place` where it begins in the text it was given in;
-neither takes part in comparisons.
+`source` is the statement's text and `place` its position in the whole text; neither takes part
+in comparisons.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Select(Statement):
     query: exp.Query
     history: bool = False
     emission: Emission = EVERY_CHANGE
-    on_error: OnError | None = None  # None: it says nothing, which is "fail"
+    on_error: OnError | None = None  # None: no clause, which means "fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ class Inner:
 
 
 def is_predicate(node: exp.Expr) -> bool:
-    """Whether a conjunct of WHERE is a subquery predicate, possibly negated."""
+    """Whether a conjunct of WHERE is a subquery predicate, perhaps negated."""
     inner, _ = _stripped(node)
     return isinstance(inner, exp.Exists) or (isinstance(inner, exp.In) and "query" in inner.args)
 
@@ -95,7 +95,7 @@ class SubqueryBinder:
         return [coercion.compare("eq", x, y, ast) for x, y in pairs]
 
     def _not_in(self, node: Node, x: Expr, bound: Inner, ast: exp.Expr) -> Node:
-        """Three ways to fail: a match, a NULL on the right, a NULL on the left."""
+        """NOT IN rejects a row for a match, a NULL on the right or a NULL on the left."""
         correlation = _over(bound.correlation, node)
         equal = self._equal(node, [x], bound, ast)
         place = place_of(ast)
@@ -134,5 +134,5 @@ def refuse_correlation(node: exp.Expr, correlation: list[Expr]) -> None:
 
 
 def constant_output() -> tuple[Expr, ...]:
-    """What an EXISTS subquery yields: nothing that is looked at."""
+    """The output of an EXISTS subquery, which is never read."""
     return (Literal(BOOLEAN, True),)

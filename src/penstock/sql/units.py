@@ -22,7 +22,7 @@ _MICROS = {
 CALENDAR = frozenset({"MONTH", "MONTHS", "QUARTER", "QUARTERS", "YEAR", "YEARS"})
 """Unit words that have no fixed length."""
 LONGEST = 1 << 61
-"""No length of time is longer: event times are as small, so that sums fit 64 bits."""
+"""The longest length of time. Event times have the same bound, so that sums fit 64 bits."""
 UNITS = {word: n for unit, n in _MICROS.items() for word in (unit, unit + "S")}
 """µs of each unit word, in upper case."""
 
@@ -34,11 +34,11 @@ def written(micros: int) -> str:
     return f"{amount} {unit}{'' if amount == 1 else 'S'}"
 
 
-_MOST_DIGITS = 40  # of a number that means something
+_MOST_DIGITS = 40  # of any valid number
 
 
 def whole(text: str) -> int | None:
-    """A whole number as written, None if it is none or beyond all that have a meaning."""
+    """A whole number as written; None if it is not one or is far too large."""
     digits = text.replace("_", "")
     return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
 
@@ -47,7 +47,7 @@ def whole(text: str) -> int | None:
 class Duration:
     """A length of time: `amount` of `unit` (None: plain units of a BIGINT time column).
 
-    The amount of a length that is a parameter, ``$name``, is told by each query.
+    If the length is a parameter, ``$name``, each query gives its amount.
     """
 
     amount: int
@@ -62,7 +62,7 @@ class Duration:
 
     @property
     def one(self) -> int:
-        """What one of the unit is, in µs or plain units."""
+        """The length of one unit, in µs or plain units."""
         return UNITS[self.unit] if self.unit else 1
 
     def resolve(self, unit_time: bool, what: str) -> int:

@@ -1,4 +1,4 @@
-"""Window clauses as written, ``[RANGE 10 MINUTES SLIDE 1 MINUTE]`` and its kin (DESIGN §3)."""
+"""Parsing of window clauses such as ``[RANGE 10 MINUTES SLIDE 1 MINUTE]`` (DESIGN §3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WINDOW_REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """A window before it is tied to a relation.
+    """A parsed window that is not bound to a relation yet.
 
     `kind` is range, rows, now or unbounded; names in `partition` are not yet resolved.
     """
