@@ -1,7 +1,6 @@
 """What a script declares: its streams, its queries, and where rows come from.
 
-A stream that is fed from the command line is declared without its FROM, so that its rows are
-pushed by every runner alike.
+A stream with an --input is declared without its FROM, so that every runner pushes its rows.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def _sources(plan: Plan) -> dict[str, Input]:
 
 @dataclass(slots=True)
 class App:
-    """A script on a session, and the queries whose results are shown."""
+    """A script on a session, and the queries that it shows."""
 
     session: Session
     plan: Plan
@@ -86,7 +85,7 @@ class App:
             if isinstance(statement, CreateStream) and statement.name in self.plan.inputs:
                 text = without_source(statement)
             with located(self.plan.script, piece):
-                # a SELECT of a script stands until the end, also one that reads views only
+                # a SELECT of a script is a standing query, also one over views only
                 run = self.session.query if isinstance(statement, Select) else self.session.sql
                 result = run(text)
             match result:
@@ -102,7 +101,7 @@ class App:
         return list(self.plan.inputs.values())
 
     def read_here(self) -> list[Input]:
-        """What is not for the session to read: what --input gives, and standard input."""
+        """The inputs that the session does not read: --input and standard input."""
         found = _sources(self.plan).values()
         return [i for i in found if i.stream in self.plan.inputs or i.options.get("path") == "-"]
 
@@ -113,7 +112,7 @@ class App:
 
     @property
     def reads_sources(self) -> bool:
-        """Whether some stream brings its own rows."""
+        """Whether some stream has a source."""
         return any(
             s.format is not None and name not in self.plan.inputs
             for name, s in self.streams.items()

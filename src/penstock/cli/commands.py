@@ -1,4 +1,4 @@
-r"""The commands of the shell that are no SQL: pushing rows, moving time, watching views."""
+r"""The commands of the shell besides SQL: push rows, advance time, watch views."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ Ctrl-C discards the line."""
 ROWS_SHOWN = 15
 QUIT = ("quit", "exit", "q")
 WORDS = ("push", "advance", "feed", "view", "changes", "watch", "unwatch", "stats", "help", *QUIT)
-"""They start no statement, so that they need no backslash."""
+"""Commands that need no backslash, because no statement starts with them."""
 STARTS = tuple(word.lower() for word in STATEMENTS)
 
 
 def as_command(line: str) -> str | None:
-    """The command that a line is or nearly is, without backslash and semicolon; None for SQL."""
+    """The command of a line, without backslash and semicolon, also if misspelt; None for SQL."""
     text = line.strip().rstrip(";").rstrip()
     if text[:1] in ("\\", ".", "?"):
         return text.lstrip("\\.").strip() or "help"
@@ -66,7 +66,7 @@ class Commands:
         self.console = console
         self.sources = Sources(session, on_spark)
         self.watched: list[str] = []
-        self._recent: dict[str, pa.Table] = {}  # last changes of what is drawn again and again
+        self._recent: dict[str, pa.Table] = {}  # last changes of watched queries
         self._commands: dict[str, Callable[[str], None]] = {
             "push": self._push,
             "advance": self._advance,
@@ -84,7 +84,7 @@ class Commands:
         }
 
     def run(self, line: str) -> bool:
-        """Run one command; False when it was quit."""
+        """Run one command; False for `quit`."""
         word, _, rest = line.partition(" ")
         if word.lower() in QUIT:
             return False
@@ -107,7 +107,7 @@ class Commands:
                 self.console.print(self._panel(name, changes))
 
     def read_sources(self) -> None:
-        """Bring what streams with FROM have into the answers."""
+        """Read the new rows of streams with FROM."""
         with Interrupt().listening() as interrupt:
             self.sources.read(interrupt)
 
@@ -150,7 +150,7 @@ class Commands:
         self._settle()
 
     def _settle(self) -> None:
-        """What was pushed is in the answers; show those that are watched."""
+        """Process pushed rows, and show the watched views."""
         if self.sources.on_spark:
             self.session.flush()
         self.show_watched()

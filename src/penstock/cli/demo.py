@@ -41,7 +41,7 @@ NEXT = """Next steps:
 
 @dataclass(slots=True)
 class Demo:
-    """A session with its queries, and where what it does is shown."""
+    """A session with its queries and its display."""
 
     session: Session
     traffic: Traffic

@@ -1,7 +1,7 @@
-"""Bringing files and standard input to streams: in turn, batch by batch.
+"""Feed files and standard input to streams, in turn, batch by batch.
 
 A source continues after the rows its stream has already received, so the same command on the
-same checkpoint goes on where it was. Ctrl-C ends the input between two batches, never inside.
+same checkpoint continues where it stopped. Ctrl-C ends the input between two batches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Input:
     options: Mapping[str, str]
 
     def total(self) -> int | None:
-        """About how many rows there are, where that can be told."""
+        """The approximate number of rows, if known."""
         return total_rows(self.format, self.options)
 
     def tables(self, session: Session, batch_rows: int, skip: int = 0) -> Iterator[pa.Table]:
@@ -86,7 +86,7 @@ def _type(text: str) -> SqlType:
 
 @dataclass(slots=True)
 class Interrupt:
-    """Ctrl-C and SIGTERM as a flag; they break off only a wait for input, which then has ended."""
+    """Ctrl-C and SIGTERM as a flag; they interrupt only a wait for input, and end the input."""
 
     asked: bool = False
     pressed: bool = False  # also while waiting
@@ -126,7 +126,7 @@ def feed(
     interrupt: Interrupt,
     pushed: Callable[[str, int], None],
 ) -> bool:
-    """Push all inputs, taking turns; False when Ctrl-C ended it. `pushed` hears of each batch."""
+    """Push all inputs in turn, calling `pushed` for each batch; False if Ctrl-C ended it."""
     received = {s.lower(): row["received"] for s, row in session.stats()["streams"].items()}
     readers = [
         (i.stream, iter(i.tables(session, batch_rows, received.get(i.stream.lower(), 0))))
@@ -145,7 +145,7 @@ def feed(
 
 
 def finish(session: Session, streams: Mapping[str, StreamDef]) -> None:
-    """All input has come: move every stream to the time of the last row of any."""
+    """After all input: advance every stream to the latest time of any row."""
     marks = {s: row["watermark"] for s, row in session.stats()["streams"].items()}
     for unit_time in (False, True):
         group = [s for s in marks if s in streams and streams[s].unit_time is unit_time]

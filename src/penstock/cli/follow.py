@@ -1,7 +1,7 @@
 """Running a script on Spark: rows are pushed and read while batches run in the background.
 
-The session is followed by flushing it over and over: a flush ends when all that is available
-is in the answers, saves the driver's part of the checkpoint, and raises what stopped the job.
+A thread flushes the session repeatedly: a flush ends when the answers contain all available rows,
+saves the driver's part of the checkpoint, and raises the error that stopped the job.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def follow(app: App, batch_rows: int, available_now: bool, show: bool) -> bool:
 
 
 class Follower:
-    """Flushes a session in a thread of its own, over and over."""
+    """Flushes a session repeatedly in a separate thread."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -76,7 +76,7 @@ class Follower:
                 os.kill(os.getpid(), signal.SIGINT)  # it may be waiting for input
 
     def wait(self, interrupt: Interrupt, once: bool) -> None:
-        """Until Ctrl-C, or (`once`) all that has come is in the answers; an error is raised."""
+        """Wait until Ctrl-C or, with `once`, until the answers contain all rows; raises errors."""
         enough = self._begun + 1
         while not interrupt.pressed and not (once and self._ended >= enough):
             time.sleep(0.05)
@@ -97,7 +97,7 @@ def _display(tracker: Tracker, show: bool) -> Iterator[None]:
 def views(queries: list[Query]) -> list[pa.Table | PenstockError]:
     """The answers of many queries, or why there is none.
 
-    They are asked for at once, because answering takes a batch, however many are asked.
+    All are read together, because a read takes a batch for any number of queries.
     """
 
     def ask(query: Query) -> pa.Table | PenstockError:

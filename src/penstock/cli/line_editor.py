@@ -1,8 +1,7 @@
 """Lines typed at the shell: history that is kept, and completion with Tab.
 
-The history is in the user's state directory, and only the user can read it. Lines that
-look as if they hold a password are not kept. Without the readline module lines are typed as they
-come.
+The history is in the user's state directory, readable only by the user. Lines that seem to
+contain a password are not saved. Without the readline module there is no history or completion.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Completer:
         return self._found[state] if state < len(self._found) else None
 
     def candidates(self, text: str) -> list[str]:
-        """All words that go on with `text`; keywords in the case in which it is typed."""
+        """All words that start with `text`; keywords in the typed case."""
         if text.startswith("\\"):
             return [f"\\{word} " for word in self._commands if word.startswith(text[1:].lower())]
         lower = text.lower()
@@ -86,7 +85,7 @@ class LineEditor:
         return line
 
     def save(self) -> None:
-        """Keep the history, for its owner only; not being able to is no reason to complain."""
+        """Save the history, readable only by its owner; ignore failures."""
         if self._readline is None:
             return
         with suppress(OSError):

@@ -36,7 +36,7 @@ class Sources:
         return any(stream.format is not None for stream in streams(self.session))
 
     def read(self, interrupt: Interrupt, seen: Callable[[], None] = lambda: None) -> None:
-        """Bring all that is there into the answers; `seen` hears of each batch."""
+        """Read all available rows; calls `seen` for each batch."""
         if not self:
             return
         if self.on_spark:
@@ -50,7 +50,7 @@ class Sources:
 
 
 def _wait_for(call: Callable[[], None], interrupt: Interrupt) -> None:
-    """Return when a call does, or at Ctrl-C; what it raises is raised here."""
+    """Return when the call returns or at Ctrl-C; raises the call's error."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -68,7 +68,7 @@ def _wait_for(call: Callable[[], None], interrupt: Interrupt) -> None:
 
 
 def show_live(sources: Sources, draw: Callable[[], RenderableType], console: Console) -> None:
-    """Draw again as rows come, until Ctrl-C."""
+    """Redraw as rows arrive, until Ctrl-C."""
     with Interrupt().listening() as interrupt, Live(console=console, auto_refresh=False) as live:
 
         def redraw() -> None:

@@ -1,4 +1,4 @@
-"""The `penstock` command: what is wrong is told in a panel with a remedy, never a traceback."""
+"""The `penstock` command: errors are shown in a panel with a remedy, never as a traceback."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cli() -> None:
 
     A script declares streams and standing queries; Penstock keeps every answer equal, at each
     instant of event time, to what the same SQL would return over the windows' contents, and
-    tells each change, also when a result leaves because its window has slid past it.
+    reports each change, also the deletion of a result when its window has slid past it.
 
     \b
     app.sql:

@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 if TYPE_CHECKING:
     from penstock.session import Session
 
-_RECENT = 5  # batches whose speed is shown
+_RECENT = 5  # batches in the shown speed
 
 
 @dataclass(slots=True)

@@ -104,7 +104,7 @@ def run(
         app, summary = App(stack.enter_context(session), plan), Summary()
         session.on_progress(summary.count)
         summary.look(app.sinks)
-        # what SHOW and EXPLAIN print must not end up among JSON lines
+        # the output of SHOW and EXPLAIN must not mix with JSON lines
         app.execute(Console(stderr=format_ != "table"))
         if output == "changes":
             _write_changes(app, writer)
@@ -134,13 +134,13 @@ def _write_changes(app: App, writer: Writer) -> None:
 
         def commit(changes: pa.Table, query: Query = query) -> None:
             writer.changes(query.name, changes, changes["_batch"][0].as_py())
-            query.changes()  # they are read: a run that continues must not find them again
+            query.changes()  # mark them as read, for a run that continues
 
         query.subscribe(commit)
 
 
 def _write_waiting(query: Query, writer: Writer) -> None:
-    """Changes from before anybody listened: a count of 0, history, tables."""
+    """Changes from before the subscription: a count of 0, history, tables."""
     changes = query.changes()
     if changes.num_rows:
         writer.changes(query.name, changes, changes["_batch"][0].as_py())
@@ -149,7 +149,7 @@ def _write_waiting(query: Query, writer: Writer) -> None:
 def _write_views(app: App, writer: Writer) -> None:
     failed: list[PenstockError] = []
     for query, answer in zip(app.queries, views(app.queries), strict=True):
-        if isinstance(answer, UnsupportedError):  # it keeps nothing: its changes are its answer
+        if isinstance(answer, UnsupportedError):  # it keeps no rows: its changes are its answer
             _write_waiting(query, writer)
         elif isinstance(answer, PenstockError):
             failed.append(answer)
@@ -187,7 +187,7 @@ def _feed(app: App, sources: list[Input], batch_rows: int, show: bool) -> bool:
 
 
 def _read_sources(app: App, interrupt: Interrupt, pushed: Callable[[str, int], None]) -> bool:
-    """Have the session read what FROM says; False when Ctrl-C ended it between two batches."""
+    """Let the session read FROM sources; False if Ctrl-C ended it between two batches."""
     for stream, rows in read_sources(app.session, {i.stream for i in app.read_here()}):
         pushed(stream, rows)
         if interrupt.asked:

@@ -1,6 +1,6 @@
-"""Scripts: cutting SQL text into statements, and finding the way back to its lines.
+"""Scripts: split SQL text into statements, and map places back to the script.
 
-Cutting looks only at quotes and comments; what a statement means is the parser's business.
+Splitting considers only quotes and comments; the parser reads the statements.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Script:
 
 
 class ScriptError(Exception):
-    """An error met in a script, with its place counted in that script."""
+    """An error with its place in the script."""
 
     def __init__(self, error: PenstockError, script: Script, piece: Piece) -> None:
         super().__init__(str(error))
@@ -81,7 +81,7 @@ class ScriptError(Exception):
 
 @contextmanager
 def located(script: Script, piece: Piece) -> Iterator[None]:
-    """Errors raised inside are told with their place in the script."""
+    """Translate errors raised inside to their place in the script."""
     try:
         yield
     except PenstockError as error:
@@ -89,7 +89,7 @@ def located(script: Script, piece: Piece) -> Iterator[None]:
 
 
 def parse(script: Script) -> list[tuple[Piece, Statement]]:
-    """All statements, so that a mistake at the end is found before anything runs."""
+    """Parse all statements, so that an error at the end is found before anything runs."""
     parsed = []
     for piece in script.pieces():
         with located(script, piece):

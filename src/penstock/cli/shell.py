@@ -58,7 +58,7 @@ def sql(checkpoint: str | None, runner: str, master: str | None, shards: int | N
     """  # noqa: D301
     console = Console()
     with open_session(runner, master, shards, checkpoint, quiet=False) as session:
-        # Spark cancels all jobs at Ctrl-C; here it drops a line
+        # Spark would cancel all jobs at Ctrl-C; here it discards a line
         signal.signal(signal.SIGINT, signal.default_int_handler)
         shell = Shell(session, console, runner == "spark")
         if sys.stdin.isatty():
@@ -77,7 +77,7 @@ class Gatherer:
     held: str = ""
 
     def add(self, line: str) -> list[Action]:
-        """What is complete with this line: a command, or statements whose semicolon has come."""
+        """What this line completes: a command, or statements up to their semicolon."""
         command = as_command(line)
         if command is not None and (not self.held or command.lower() in QUIT):
             return [command]
@@ -88,14 +88,14 @@ class Gatherer:
         return [(script, piece) for piece in pieces if piece.closed]
 
     def end(self) -> list[Action]:
-        """What is left when no more lines come."""
+        """The incomplete text at the end of the input."""
         script = Script("<input>", self.held)
         self.held = ""
         return [(script, piece) for piece in script.pieces()]
 
     @property
     def is_whole(self) -> bool:
-        """Whether what is held is a statement but for its semicolon."""
+        """Whether only the semicolon of a statement is missing."""
         try:
             parse_statement(self.held)
         except PenstockError:
@@ -113,7 +113,7 @@ class Shell:
         self._hinted = False  # that a semicolon is missing
 
     def run_lines(self, lines: Iterable[str]) -> None:
-        """Take lines until they end or quit; the first error ends it."""
+        """Run lines until they end or `quit`; the first error stops."""
         gatherer = Gatherer()
         for line in lines:
             if not all(self.do(action) for action in gatherer.add(line)):
@@ -122,7 +122,7 @@ class Shell:
             self.do(action)
 
     def run_typed(self) -> None:
-        """Prompt for lines; an error is shown and the next line asked for."""
+        """Prompt for lines; show errors and continue."""
         words = partial(typed_words, self.session)
         editor = LineEditor(Completer(words, sorted(WORDS)))
         self.console.print(f"penstock {penstock.__version__}; type help for help, quit to leave")
@@ -134,7 +134,7 @@ class Shell:
             editor.save()
 
     def _take(self, editor: LineEditor, gatherer: Gatherer) -> bool:
-        """Read one line and do what it completes; False at the end."""
+        """Read one line and run what it completes; False at the end."""
         try:
             line = editor.read(MORE if gatherer.held else PROMPT)
             if not all(self.do(action) for action in gatherer.add(line)):
@@ -152,7 +152,7 @@ class Shell:
         return True
 
     def _hint(self, gatherer: Gatherer, line: str) -> None:
-        """Say what is waited for: at an empty line, and once when only the semicolon is missing."""
+        """Explain what is missing: at an empty line, and once if only the semicolon is missing."""
         if gatherer.held and (not line.strip() or (not self._hinted and gatherer.is_whole)):
             self._hinted = True
             self.console.print(
@@ -160,7 +160,7 @@ class Shell:
             )
 
     def do(self, action: Action) -> bool:
-        """Run one command or statement; False when it was quit."""
+        """Run one command or statement; False for `quit`."""
         if isinstance(action, str):
             return self.commands.run(action)
         script, piece = action
@@ -170,7 +170,7 @@ class Shell:
         return True
 
     def _asks(self, statement: Statement) -> bool:
-        """Whether a statement asks for what has come; a query of its own sees what comes later."""
+        """Whether a statement reads rows that have arrived; a new query sees later ones."""
         if isinstance(statement, Show):
             return statement.of != "" and len(self.session.sql("SHOW QUERIES")) > 0
         if not isinstance(statement, Select):

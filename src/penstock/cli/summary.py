@@ -1,4 +1,4 @@
-"""What a run sums up when it ends, by itself, by Ctrl-C or by SIGTERM; the same on every runner."""
+"""The summary at the end of a run, also after Ctrl-C or SIGTERM; the same on every runner."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Summary:
     _before: dict[str, set[str]] = field(default_factory=dict)
 
     def count(self, record: dict[str, Any]) -> None:
-        """Take the record of a batch."""
+        """Add the record of a batch."""
         self.batches += record["rows_in"] > 0
         self.changes += record["changes_out"]
 
     def look(self, sinks: Iterable[CreateSink]) -> None:
-        """See which files are there before the run."""
+        """Record the files that exist before the run."""
         self._before = {sink.name: _files(_path(sink)) for sink in sinks}
 
     def tell(self, app: App, console: Console, stopped: bool) -> None:
@@ -79,7 +79,7 @@ def _kept_out(row: dict[str, Any]) -> str:
 
 
 def _reason(app: App, stream: str) -> str:
-    """Why the last row that is kept apart was quarantined."""
+    """The reason of the last quarantined row."""
     reasons = app.session.quarantine(stream)["_reason"]
     return f"; the last one: {reasons[-1].as_py()}" if len(reasons) else ""
 
@@ -110,6 +110,6 @@ def _files(path: str) -> set[str]:
 
 
 def tell_if_possible(summary: Summary, app: App, console: Console, stopped: bool) -> None:
-    """Sum up; a job that has died says why elsewhere."""
+    """Print the summary; the error of a failed job is shown elsewhere."""
     with suppress(PenstockError):
         summary.tell(app, console, stopped)

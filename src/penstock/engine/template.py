@@ -76,7 +76,7 @@ class Template:
 
     @property
     def flows(self) -> list[Flow]:
-        """The flows whose results its plan reads; the engine steps them before it."""
+        """The flows that its plan reads; the engine steps them before the plan."""
         return [leaf.flow for leaf in self.plan.flows if isinstance(leaf, FlowOp)]
 
     def step(self, now: int) -> Step:

@@ -1,4 +1,4 @@
-"""CAST: between numbers, times and text. What does not fit or cannot be read is a row's error."""
+"""CAST between numbers, times and text. A value that does not fit is an error of its row."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cast(type_: SqlType, args: list[Vec]) -> Vec:
 
 
 def try_cast(type_: SqlType, args: list[Vec]) -> Vec:
-    """TRY_CAST(x AS type_): what cannot be cast is NULL; where x has no value there is none."""
+    """TRY_CAST(x AS type_): NULL if the cast fails; still an error where x itself fails."""
     return hidden(cast(type_, args), args[0].error, args[0].reason)
 
 

@@ -1,8 +1,8 @@
-"""A condition on rows, conjunct by conjunct: what rejects a row guards all that can fail on it.
+"""A condition on rows: a conjunct that rejects a row guards the conjuncts that can fail on it.
 
-Conjuncts that can fail (or whose failures are counted) are evaluated on the rows that the others
-take. A row has no verdict only if one of them fails and none rejects it, in whatever order they
-stand: so the optimiser and an eddy may reorder them.
+Conjuncts that can fail, or with failures to count, are evaluated on the rows that the others
+accept. A row has no verdict only if a conjunct fails and none rejects the row. This does not
+depend on their order, so the optimiser and an eddy may reorder them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.logical.failing import is_risky
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The conjuncts of a condition: those that just hold or not as one, the others apart."""
+    """The conjuncts of a condition: those that cannot fail as one expression, the others apart."""
 
     expr: Expr
     safe: Compiled | None

@@ -1,4 +1,4 @@
-"""What every operator of a plan may use besides its own state."""
+"""Services that every operator of a plan may use besides its own state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.state.strings import StringTable
 
 @dataclass(slots=True)
 class Failures:
-    """Lineage ids whose queries failed in this step, with the reason: faults stay local."""
+    """Lineage ids that failed in this step, with the reason; other queries are not affected."""
 
     found: list[tuple[Lineage, int, str]] = field(default_factory=list)
 

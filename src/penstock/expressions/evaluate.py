@@ -2,7 +2,7 @@
 
 Each node is a function of a `Frame` (the rows and, per row, the parameters of its query) to a
 `Vec`. Only the columns an expression reads are touched, and strings are decoded only where a
-function needs their text. Nothing is kept between calls, least of all string codes.
+function needs their text. Calls keep no state, in particular no string codes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FUNCTIONS = frozenset(_FUNCTIONS)
 
 
 class EvaluationError(Exception):
-    """Rows at which an expression has no value; the others are fine without them."""
+    """The rows on which an expression has no value; all other rows have one."""
 
     def __init__(self, bad: Bool, reason: str) -> None:
         super().__init__(reason)
@@ -77,7 +77,7 @@ class Frame:
         return self._vec(self.params, True, index, type_)
 
     def hide(self, fn: str, error: Bool | None, reason: str) -> None:
-        """Take note of failures that a hiding function met."""
+        """Record failures that a hiding function met."""
         if error is not None and self.hidden is not None:
             self.hidden.note(fn, np.broadcast_to(error, self.n), reason)
 
@@ -190,7 +190,7 @@ def _compile_call(call: logical.Call, ctx: Context) -> Node:
 
 
 def _compile_hiding(fn: str, args: list[Node]) -> Node:
-    """A function that has a value where its arguments have none, and says so."""
+    """A function that has a value where its arguments fail, and records this."""
 
     def value(frame: Frame) -> Vec:
         vec = args[0](frame)

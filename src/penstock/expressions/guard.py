@@ -12,7 +12,7 @@ from penstock.types import SqlType, arrow_type
 
 
 class WrongResult(Exception):
-    """A function that breaks its contract whatever the rows: no use in looking for bad ones."""
+    """The function breaks its contract on all rows, so there are no bad rows to find."""
 
 
 def attempt(

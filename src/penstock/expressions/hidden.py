@@ -1,6 +1,6 @@
 """What ON ERROR NULL and SKIP ROW hid: rows of one evaluation, and totals of a step.
 
-Only rows that come are counted: one that leaves fails as it failed when it came.
+Only arriving rows are counted: a row that leaves fails as it did on arrival.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Hidden:
             self.found.append(Hid(fn == OR_NULL, rows, reason))
 
     def within(self, other: Hidden, rows: I64) -> None:
-        """Take over what the evaluation of some of the rows hid."""
+        """Add what the evaluation of some of the rows hid."""
         self.found += [Hid(hid.null, rows[hid.rows], hid.reason) for hid in other.found]
 
     def rows(self, n: int) -> Bool:

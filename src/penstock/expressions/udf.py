@@ -18,7 +18,7 @@ from penstock.types import arrow_type
 
 
 def call_udf(udf: Udf, args: list[Vec], n: int, strings: StringTable) -> Vec:
-    """The result for n rows; rows whose arguments failed are not shown to the function."""
+    """The result for n rows; the function does not get rows with failed arguments."""
     error, reason = errors_of(args)
     arrays = [_full(coerce(a, t), n) for a, t in zip(args, udf.arguments, strict=True)]
     if error is None:
@@ -66,7 +66,7 @@ def _runner(udf: Udf, arrays: list[pa.Array]) -> Callable[[int, int], pa.Array]:
 
 
 def _within(udf: Udf, arguments: list[pa.Array]) -> object:
-    """Call the function on a thread that is given up when it does not return in time."""
+    """Call the function on a thread; abandon the thread if it does not return in time."""
     outcome: list[object] = []
     failure: list[BaseException] = []
 
@@ -87,7 +87,7 @@ def _within(udf: Udf, arguments: list[pa.Array]) -> object:
 
 
 def _caught(error: BaseException) -> Exception:
-    """What a function raised; it does not end the process, whatever it asks for."""
+    """The error of a function; even SystemExit does not end the process."""
     if isinstance(error, Exception):
         return error
     return WrongResult(f"raised {type(error).__name__}")

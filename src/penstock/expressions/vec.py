@@ -1,9 +1,9 @@
 """Vec: the value of a subexpression over a batch of rows.
 
 Values are native NumPy (bool, float64 or int64); strings are codes of the string table, an
-Arrow array, or both, each made from the other when first asked for. A constant has length 1
-and broadcasts. Failures are values too: rows in `error` have none, and only an error that
-reaches the root of an expression counts, so what AND, OR and CASE do not need cannot fail.
+Arrow array, or both, each made from the other on first use. A constant has length 1 and
+broadcasts. Rows in `error` have no value. Only an error that reaches the root of an expression
+counts, so a part that AND, OR or CASE does not need cannot fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether the columns of files can be those that a stream declares, seen before any row is read.
+"""Check the columns of files against a stream's declaration before any row is read.
 
-Single values that do not fit are quarantined when they come. Here a stream is refused of which no
-value of a column ever could fit.
+Single values that do not fit are quarantined later. A stream is refused here if no value of a
+column can ever fit.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _TRIED: dict[Callable[[pa.DataType], bool], list[Any]] = {
 
 
 def check_files(stream: StreamDef, form: FileFormat, options: Mapping[str, str]) -> None:
-    """Refuse a stream whose columns cannot be those of the files that are there."""
+    """Refuse a stream if its columns can never fit those of the existing files."""
     if form.kind != "parquet":
-        return  # text: every value is judged by itself
+        return  # text: admission checks every value
     listing = Listing.of(options["path"].removeprefix("file:"), {}, stream.name)
     for file in listing.files()[:1]:
         try:
             found = pq.read_schema(file.path)
         except (OSError, pa.ArrowException):
-            return  # reading tells
+            return  # the reader reports it later
         check_columns(file.path, found, stream.schema, stream.name)
 
 
 def check_columns(path: str, found: pa.Schema, schema: Schema, stream: str) -> None:
-    """Refuse a column whose values cannot be of the declared type."""
+    """Refuse a column if its values can never have the declared type."""
     named = names_in(schema, found.names)
     for field in schema:
         theirs = found.field(named[field.name]) if field.name in named else None

@@ -1,8 +1,8 @@
-"""Which files a source has, and in which batches they are read: as Spark's file source does.
+"""The files of a source and their batches, as in Spark's file source.
 
-A path is a file, a directory or a glob. Files whose names begin with `.` or `_` are not there.
-Those that are new make batches in the order in which they were written: `maxFilesPerTrigger`
-files each, or `maxBytesPerTrigger` bytes, else all in one.
+A path is a file, a directory or a glob. Files with names that begin with `.` or `_` are ignored.
+New files form batches in order of modification: `maxFilesPerTrigger` files each, or
+`maxBytesPerTrigger` bytes, else all in one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Listing:
         )  # fmt: skip
 
     def exists(self) -> bool:
-        """Whether the path is there; of a glob, files may come later."""
+        """Whether the path exists; a glob may match files later."""
         return bool(glob.has_magic(self.path)) or os.path.exists(self.path)
 
     def files(self) -> list[File]:
@@ -79,7 +79,7 @@ class Listing:
                     yield os.path.join(path, name)
 
     def key(self, file: File) -> str:
-        """What tells a file from others; one that is written again is not read again."""
+        """The identity of a file; a rewritten file is not read again."""
         return os.path.basename(file.path) if self.by_name else os.path.abspath(file.path)
 
     def batches(self, seen: Container[str]) -> Iterator[list[File]]:

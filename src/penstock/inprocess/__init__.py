@@ -1,1 +1,1 @@
-"""The in-process runner: file sources of one process, and sinks whose batches wait for room."""
+"""The in-process runner: file sources of one process, and sinks that retry failed writes."""

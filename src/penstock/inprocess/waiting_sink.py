@@ -1,7 +1,6 @@
-"""A sink whose batches wait while it cannot be written (a full disk, a directory in the way).
+"""A sink that keeps batches while it cannot write them (a full disk, a read-only directory).
 
-Batches are written in their order, each of them until it is there: a reader of the sink later
-finds all of them once.
+Batches are written in order, each until it succeeds, so every batch appears exactly once.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ Waiting = list[tuple[int, pa.Table]]
 class WaitingSink:
     """A sink and what it could not write.
 
-    A sink that is opened `later` opens with its first write, so that a session can be restored, and
-    the sink dropped, while its directory cannot be used.
+    With `later`, the sink opens with its first write, so that a session can be restored, and the
+    sink dropped, while its directory is unusable.
     """
 
     def __init__(self, open_: Callable[[], Sink], later: bool = False) -> None:
@@ -29,7 +28,7 @@ class WaitingSink:
         self.waiting: Waiting = []
 
     def write(self, changes: pa.Table, batch: int) -> None:
-        """Deliver the changes of `batch`, after those that wait."""
+        """Write the changes of `batch`, after waiting batches."""
         if changes.num_rows:
             self.take([(batch, changes)])
         self.catch_up()
@@ -39,7 +38,7 @@ class WaitingSink:
         self.waiting += batches
 
     def catch_up(self) -> None:
-        """Deliver what waits; what cannot be delivered waits on."""
+        """Write waiting batches; those that fail keep waiting."""
         while self.waiting:
             batch, changes = self.waiting[0]
             self._sink = self._sink or self._open()
@@ -47,7 +46,7 @@ class WaitingSink:
             del self.waiting[0]
 
     def close(self) -> None:
-        """Deliver what waits, and nothing more."""
+        """Write waiting batches, and close."""
         try:
             self.catch_up()
         finally:

@@ -1,8 +1,8 @@
 """Expression nodes: typed, frozen, positional.
 
 `Column.index` counts columns of the child's schema (of left + right for a join condition).
-Everything that computes is a `Call` whose `fn` is one of the names in `FUNCTIONS`
-(`logical/functions.py`) or ``udf:<name>``.
+Every computation is a `Call`; its `fn` is a name in `FUNCTIONS` (`logical/functions.py`) or
+``udf:<name>``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from penstock.types import BOOLEAN, SqlType
 
 _NONE: frozenset[int] = frozenset()
 _ALONE = tuple(frozenset((i,)) for i in range(64))
-_CHAIN = 16  # so many parts in a row
+_CHAIN = 16  # longest chain that is built without a tree
 Value = bool | int | float | str | None
 """A literal in physical terms: µs for TIMESTAMP and INTERVAL, days for DATE, scaled for DECIMAL."""
 
 
 class _Reads(Hashed):
-    """Base with room for what an expression derives from its fields once."""
+    """Base with slots for the properties that an expression computes once."""
 
     __slots__ = ("_columns", "_params")
 
@@ -63,9 +63,9 @@ class Column(Expr):
 
 @record
 class Written:
-    """The number or string of a text that alone decides a value.
+    """The number or string in a text that alone decides a value.
 
-    If that is a length of time, `unit` is how long one of it is (else 0).
+    For a length of time, `unit` is the length of one unit (else 0).
     """
 
     place: Place
@@ -75,7 +75,7 @@ class Written:
 
 @frozen
 class Literal(Expr):
-    """A constant; `at` is known while another number or string there would change nothing else."""
+    """A constant; `at` is set if replacing the token there changes only this value."""
 
     value: Value
     at: Written | None = field(default=None, compare=False, repr=False)

@@ -1,7 +1,8 @@
 """Which expressions can fail on a row: overflow, a text that is no number, ln(0), a UDF.
 
-Told from names and types alone, so it errs on the side of "can". What a hiding function stands over
-cannot fail: the function has a value where its argument has none (`logical/on_error.py`).
+Decided from names and types alone, so it errs on the side of "can". The argument of a hiding
+function does not count: the function has a value where its argument fails
+(`logical/on_error.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ OR_NULL, OR_SKIP, QUIET = "or_null", "or_skip", "quiet"
 COMPUTES = "computes"
 """Whether all arguments have a value (NULL is one); if not, counted as a row."""
 MAYBE = "maybe"
-"""A condition, TRUE where it has no value: what it rejects may go before it is judged."""
+"""A condition, TRUE where it fails; the rows it rejects may be dropped early."""
 HIDING = frozenset({OR_NULL, OR_SKIP, QUIET, COMPUTES, MAYBE})
 COUNTED = frozenset({OR_NULL, OR_SKIP, COMPUTES})
 _WHOLE = frozenset({"add", "sub", "mul", "neg", "abs", "div", "round"})
@@ -52,17 +53,17 @@ def hides(expr: Expr) -> bool:
 
 
 def guesses(parts: list[Expr]) -> list[Expr]:
-    """What those of the conditions that can fail say where they do not."""
+    """For the conditions that can fail, their `maybe(…)`: TRUE where they fail."""
     return [Call(BOOLEAN, MAYBE, (p,)) for p in parts if can_fail(p)]
 
 
 def is_risky(expr: Expr) -> bool:
-    """Whether it matters on which rows `expr` is evaluated: failures are told, or counted."""
+    """Whether it matters on which rows `expr` is evaluated: failures are raised or counted."""
     return can_fail(expr) or hides(expr)
 
 
 def fails_itself(call: Call) -> bool:
-    """Whether the function may have no value though all its arguments have."""
+    """Whether the function may fail although its arguments do not."""
     return call.fn not in HIDING and _fails(call)
 
 
@@ -82,7 +83,7 @@ def _fails(call: Call) -> bool:
 
 
 def most(expr: Expr) -> int:
-    """A number that the size of an integer expression does not exceed, as far as that is known."""
+    """An upper bound of the absolute value of an integer expression, if known."""
     if not expr.type.is_integer:
         return _BEYOND
     if isinstance(expr, Literal):
@@ -101,7 +102,7 @@ def most(expr: Expr) -> int:
 
 
 def _mixed(types: list[SqlType], call: Call) -> bool:
-    """Whether values of several types meet, which has to make one of them another."""
+    """Whether values of several types meet, so that one must be converted."""
     if call.fn == "case":
         types = [*types[1:-1:2], types[-1]]
     if call.fn not in COMPARISONS and call.fn != "in":
@@ -112,7 +113,7 @@ def _mixed(types: list[SqlType], call: Call) -> bool:
 
 
 def cast_fails(a: SqlType, b: SqlType) -> bool:
-    """Whether some value of type `a` is no value of type `b`."""
+    """Whether some value of type `a` does not fit type `b`."""
     if a == b or a.kind is Kind.NULL or b.is_string:
         return False
     if a.is_string:

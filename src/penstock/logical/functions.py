@@ -1,7 +1,7 @@
 """The functions an expression may call: names, argument kinds, result types.
 
-One table shared by the binder, which checks and casts arguments to what is said here, and the
-evaluator, which may therefore rely on it: it never sees another argument type. All functions
+The binder checks and casts arguments by this table, so the evaluator can rely on it: it never
+sees another argument type. All functions
 are pure and deterministic, so a replay gives the same changelog (DESIGN §3). Except where the
 note says otherwise, a NULL argument gives NULL.
 """
@@ -37,7 +37,7 @@ class Signature:
     """How a function is called: `args`, of which the last `optional` may be left out.
 
     With `variadic` the last argument may repeat. `operator` functions are written with SQL
-    syntax (``a + b``, CASE, CAST) and cannot be called by name. `note` is for people.
+    syntax (``a + b``, CASE, CAST) and cannot be called by name. `note` is documentation.
     """
 
     name: str
@@ -198,7 +198,7 @@ ALIASES = {
 
 AGGREGATES = ("count", "sum", "avg", "min", "max", "stddev", "median")
 SUM_PARTS = ("sum_high", "sum_middle", "sum_low", "sum_shift")
-"""What shards show of a sum of doubles, in this order (`kernels/aggregates_parts.py`)."""
+"""The columns of a partial sum of doubles, in this order (`kernels/aggregates_parts.py`)."""
 SUM_OF_PARTS = "sum_of_parts"
 """Their sum: the argument is the first of four columns that follow one another."""
 AGGREGATE_ALIASES = {"stddev_samp": "stddev", "mean": "avg"}
@@ -208,4 +208,4 @@ VOLATILE = frozenset({
     "clock_timestamp", "statement_timestamp", "getdate", "sysdate", "current_datetime",
     "unix_timestamp", "currenttimestamp", "currentdate", "currenttime", "currentdatetime",
 })  # fmt: skip
-"""Functions whose value depends on when or where they run: refused, a replay would differ."""
+"""Functions that depend on time or place of execution: refused, because a replay would differ."""

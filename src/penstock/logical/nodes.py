@@ -80,7 +80,7 @@ Window = Range | Rows | Now | Unbounded
 
 # ---- relations -----------------------------------------------------------------------
 class Derived(Hashed):
-    """Base with room for what a node derives from its fields once."""
+    """Base with slots for the properties that a node computes once."""
 
     __slots__ = ("_schema",)
 
@@ -139,7 +139,7 @@ class TableScan(Node):
 
 @frozen
 class ViewScan(Node):
-    """The answer of a view that stands, and its changes: query `qid` of a template.
+    """The answer of a registered view, and its changes: query `qid` of a template.
 
     `streams` and `tables` are those that the view reads.
     """

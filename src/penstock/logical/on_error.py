@@ -1,10 +1,10 @@
-"""ON ERROR NULL and SKIP ROW as a rewrite of the plan: what is left cannot fail.
+"""ON ERROR NULL and SKIP ROW as a rewrite of the plan; the result cannot fail.
 
 NULL puts a hiding function over every call that can fail. SKIP ROW puts one over every condition,
-below every projection a filter for the rows on which all of it can be computed, and above every
-GROUP BY one for the groups whose sums can be shown. So the setting is part of the template, every
-rule of the optimiser keeps it, and a row is judged the same when it comes and when it leaves. A
-view that the query reads keeps its own setting.
+a filter below every projection (keep rows on which all expressions have a value), and a filter
+above every GROUP BY (keep groups with sums that fit). So the setting is part of the template, all
+optimiser rules keep it, and a row gets the same result on arrival and on departure. A view that
+the query reads keeps its own setting.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from penstock.types import BIGINT, BOOLEAN, Kind
 
 OnError = Literal["fail", "null", "skip"]
 KEY = "_key"
-"""How the columns are named that the binder adds for computed keys of a join."""
+"""The prefix of columns that the binder adds for computed keys of a join."""
 _STRICT = (*COMPARISONS, "in", "like", "ilike", "starts_with")
 _NULL: dict[type[Node], Callable[..., Node]] = {}
 _SKIP: dict[type[Node], Callable[..., Node]] = {}
@@ -175,7 +175,7 @@ def _computed(node: Project) -> Node:
 
 @case(_SKIP, GroupBy)
 def _shown(node: GroupBy) -> Node:
-    """The groups all of whose sums can be shown: those that are not NULL, or of nothing."""
+    """The groups with sums that all fit: each is not NULL, or is a sum of no values."""
     aggs = tuple(_settled(agg, "skip") for agg in node.aggs)
     risky = [i for i, agg in enumerate(aggs) if agg.on_error != "fail"]
     if not risky:

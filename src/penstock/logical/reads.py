@@ -18,5 +18,5 @@ def tables_of(*plans: Node) -> tuple[str, ...]:
 
 
 def views_of(*plans: Node) -> list[ViewScan]:
-    """The views whose changes plans follow."""
+    """The views that plans follow."""
     return [n for plan in plans for n in walk(plan) if isinstance(n, ViewScan)]

@@ -49,7 +49,7 @@ class Record:
 
 
 def segment_path(directory: Path, first: int) -> Path:
-    """The file of the segment whose first record is `first`."""
+    """The file of the segment that starts with record `first`."""
     return directory / f"{first:020d}.log"
 
 

@@ -36,7 +36,7 @@ class Shard(ABC):
     level = 0
 
     def __init__(self, index: int, count: int, arena: Arena, spec: Spec | None = None) -> None:
-        """Build the operators of `spec` in an empty arena, whose contents may then be replaced."""
+        """Build the operators of `spec` in an empty arena; its contents may be replaced later."""
         self.index = index
         self.count = count
         self.spec = spec or Spec()

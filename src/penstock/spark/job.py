@@ -59,7 +59,7 @@ class Sinks(Protocol):
 
 
 Wanted = Callable[[], Collection[int] | None]
-"""The templates whose changes the driver reads; None: all."""
+"""The templates with changes for the driver; None: all."""
 
 
 def _everything() -> None:
@@ -250,7 +250,7 @@ class SparkJob:
 
     @property
     def paused(self) -> dict[str, str]:
-        """The streams whose sources are not read, and why."""
+        """The paused streams, and why they are paused."""
         return {name: why.reason for name, why in dict(self._sources.paused).items()}
 
     def _forget_plan(self) -> None:

@@ -1,8 +1,8 @@
-"""Batch manifests: what of a batch is not a function of its data (docs/design/0004-spark.md).
+"""Batch manifests: the inputs of a batch besides its data (docs/design/0004-spark.md).
 
-Manifest N is written by `foreachBatch(N)` before anything of the batch runs, and the first writer
-wins, so a rerun repeats the batch. When the batch is done a mark says how far it came, which is
-where the next one starts.
+`foreachBatch(N)` writes manifest N before the batch runs, and the first writer wins, so a rerun
+repeats the batch. When the batch is done, a mark records how far it came; the next batch starts
+there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A batch: entries `first` to `last`, and how external rows are taken in."""
+    """A batch: entries `first` to `last`, and how external rows are admitted."""
 
     batch: int
     first: int
@@ -36,7 +36,7 @@ class Manifest:
     files: Mapping[str, int] = field(default_factory=dict)  # of Spark: checksums
 
     def moment(self, stream: str) -> Moment:
-        """What the batch fixes for a stream."""
+        """The constants of the batch for a stream."""
         return Moment(self.watermarks.get(stream, BEGINNING), self.wall, self.last)
 
 
@@ -50,7 +50,7 @@ class Mark:
     counts: Mapping[str, Counts] = field(default_factory=dict)
 
     def without(self, streams: Container[str]) -> Mark:
-        """What is left when streams were dropped: one that has a name again is another."""
+        """The mark without dropped streams; a new stream of the same name is another stream."""
         return replace(
             self,
             watermarks={s: mark for s, mark in self.watermarks.items() if s not in streams},
@@ -63,7 +63,7 @@ class Mark:
         return sum(c.late + c.quarantined for c in self.counts.values())
 
     def after(self, batch: int, last: int, statuses: Iterable[Mapping[str, Any]]) -> Mark:
-        """The mark of the next batch, from what its shards say."""
+        """The mark of the next batch, from the reports of its shards."""
         watermarks, counts = dict(self.watermarks), dict(self.counts)
         for status in statuses:
             watermarks.update(status["watermarks"])
@@ -80,11 +80,11 @@ class Manifests:
         directory.mkdir(parents=True, exist_ok=True)
 
     def propose(self, manifest: Manifest) -> Manifest:
-        """Write a manifest, unless there is one; the one that holds."""
+        """Write a manifest unless one exists; returns the valid one."""
         return self._settle(f"{manifest.batch}.batch", manifest)
 
     def find(self, batch: int) -> Manifest | None:
-        """The manifest of a batch, None when it has not been written."""
+        """The manifest of a batch; None if it was not written."""
         path = self.directory / f"{batch}.batch"
         return self._load(path, Manifest) if path.exists() else None
 
@@ -93,11 +93,11 @@ class Manifests:
         return self._load(self.directory / f"{batch}.batch", Manifest)
 
     def note_run(self, batch: int) -> None:
-        """Note that a batch has results, which users may see from now on."""
+        """Record that a batch has results, which users may see from now on."""
         (self.directory / f"{batch}.ran").touch()
 
     def has_run(self, batch: int) -> bool:
-        """Whether results of a batch may have been seen, so that it must be run as it was."""
+        """Whether results of a batch may be visible, so that it must be repeated unchanged."""
         return any((self.directory / f"{batch}.{kind}").exists() for kind in ("ran", "done"))
 
     def forget(self, batch: int) -> None:
@@ -105,18 +105,18 @@ class Manifests:
         (self.directory / f"{batch}.batch").unlink(missing_ok=True)
 
     def finish(self, mark: Mark) -> None:
-        """Note that a batch is done, and forget old ones."""
+        """Record that a batch is done, and delete old records."""
         self._settle(f"{mark.batch}.done", mark)
         (self.directory / f"{mark.batch}.ran").unlink(missing_ok=True)
         for kind in ("batch", "done"):
             (self.directory / f"{mark.batch - KEEP}.{kind}").unlink(missing_ok=True)
 
     def mark(self, batch: int) -> Mark:
-        """How far a batch came."""
+        """The mark of a batch."""
         return self._load(self.directory / f"{batch}.done", Mark)
 
     def last_mark(self) -> Mark | None:
-        """How far the last batch that is done came."""
+        """The mark of the last completed batch."""
         done = [int(p.stem) for p in self.directory.glob("*.done")]
         return self.mark(max(done)) if done else None
 

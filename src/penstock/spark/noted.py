@@ -1,4 +1,4 @@
-"""What a job notes beside its batches: heartbeats and drops until they are run, and seconds."""
+"""Notes of a job: heartbeats and drops that are not in a batch yet, and seconds per stage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.shards.session_log import SessionLog
 
 
 class Laps:
-    """Seconds of what is done one after another."""
+    """Seconds of consecutive stages."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -25,7 +25,7 @@ class Laps:
 
 
 class Noted:
-    """Heartbeats and drops by entry, until their batch: lateness is judged after them."""
+    """Heartbeats and drops by entry, until their batch; they apply before lateness is checked."""
 
     def __init__(self, log: SessionLog, first: int) -> None:
         self._by_entry: dict[int, list[b.Heartbeat]] = {}
@@ -43,11 +43,11 @@ class Noted:
             self._by_entry[entry] = beats
 
     def dropped(self, last: int) -> set[str]:
-        """What the entries up to `last` drop."""
+        """The streams that entries up to `last` drop."""
         return {name for entry, name in list(self._drops.items()) if entry <= last}
 
     def forget(self, last: int) -> None:
-        """The batch that ends with an entry is done."""
+        """Forget the notes of a completed batch."""
         self._drops = {entry: name for entry, name in self._drops.items() if entry > last}
         self._by_entry = {entry: beats for entry, beats in self._by_entry.items() if entry > last}
 

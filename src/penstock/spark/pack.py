@@ -1,7 +1,6 @@
-"""Pack: the rows that a task reads from an external source become blocks for the shards.
+"""Pack: turn the rows that a task reads from an external source into blocks for the shards.
 
-Everything that is not in the rows comes from the manifest of the batch, so a task that runs
-again makes the same blocks.
+All other inputs come from the manifest of the batch, so a repeated task makes the same blocks.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _BATCH = "streaming.sql.batchId"
 class Pack:
     """A function for `mapInArrow` over rows, or over parts of files (`found_files`).
 
-    Its stream is the one at `number` of so many `sources`: Spark may give a task partitions of
-    several, so that the number of the task alone does not tell who sent a block.
+    Its stream has `number` among `sources`. Spark may give a task partitions of several sources,
+    so the number of the task alone does not identify the sender of a block.
     """
 
     stream: str
@@ -45,7 +44,7 @@ class Pack:
         manifest = Manifests(self.manifests).read(int(context.getLocalProperty(_BATCH) or 0))
         intake = manifest.intakes.get(self.stream)
         found = [b for b in batches if b.num_rows]
-        if intake is None or not found:  # nobody has declared the stream, or there is no row
+        if intake is None or not found:  # the stream is not declared yet, or there is no row
             return
         task, count = context.partitionId(), len(self.keys)
         messages, kept_out = take_in(

@@ -1,7 +1,7 @@
 """Sources that are not read for a while, and when to try again.
 
-A source that failed is tried again after a delay that doubles with each failure, or as soon as a
-file that it named has changed. One that the user paused waits for the user.
+A failed source is retried after a delay that doubles with each failure, or as soon as the file in
+its error has changed. A source that the user paused waits for RESUME.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Paused:
     """Why a source is not read, and from when on to try again (seconds, monotonic)."""
 
     reason: str
-    failures: int = 0  # 0: the user said so
+    failures: int = 0  # 0: paused by the user
     until: float = float("inf")
     files: Mapping[str, object] = field(default_factory=dict)
 
@@ -35,7 +35,7 @@ class Paused:
 
 
 def paused_by_failure(reason: str, before: int, now: float | None = None) -> Paused:
-    """A source that failed `before` times already, one after another."""
+    """A source after `before` earlier failures in a row."""
     delay = min(_LONGEST_S, _FIRST_S * 2.0**before)
     files = {path.rstrip(".:"): _look(path.rstrip(".:")) for path in _PATH.findall(reason)}
     now = time.monotonic() if now is None else now
@@ -51,7 +51,7 @@ def _look(path: str) -> object:
 
 
 def blamed(said: str, places: Mapping[str, str]) -> tuple[str, ...]:
-    """The streams whose place (path, topic, format) an error names; the most exact ones."""
+    """The streams with a place (path, topic, format) that an error names; the longest matches."""
     named = {stream: place for stream, place in places.items() if place and _names(said, place)}
     longest = max(map(len, named.values()), default=0)
     return tuple(sorted(s for s, place in named.items() if len(place) == longest))

@@ -1,6 +1,6 @@
 """Pickles that may hold functions of the user's script, which workers cannot import.
 
-Arrow pickles a slice with all that it was cut from; here it is cut first.
+Arrow pickles a slice with its whole parent; here the slice is copied first.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ def dumps(value: Any) -> bytes:
 
 
 def read_batch(data: bytes) -> pa.RecordBatch:
-    """A batch that was pickled."""
+    """Unpickle a batch."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()
 
 
 def read_table(data: bytes) -> pa.Table:
-    """A table that was pickled."""
+    """Unpickle a table."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
 
 
 def _written(value: pa.RecordBatch | pa.Table) -> bytes:
-    if not value.num_rows:  # even this would bring its texts along
+    if not value.num_rows:  # even an empty slice would carry its texts
         empty = value.schema.empty_table()
         value = (
             empty

@@ -1,8 +1,8 @@
-"""Taking back a batch that Spark has planned and that a source could not deliver.
+"""Undo the plan of a batch that a source could not deliver.
 
-Spark would read the same rows of the same files for ever. Nothing of the batch has left the job
-(`Manifests.has_run`), so its plan, its manifest and what the failed source noted for it can go;
-the next start plans it again, without the source. Other sources find their rows again.
+Spark would try to read the same rows of the same files forever. No result of the batch has left
+the job (`Manifests.has_run`), so its plan, its manifest and the failed source's notes are deleted;
+the next start plans it again, without the source. Other sources read their rows again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def planned(spark: Path) -> int | None:
 
 
 def take_back(spark: Path, manifests: Manifests) -> bool:
-    """Forget the batch that is planned; False when its results may have been seen."""
+    """Delete the plan of the next batch; False if its results may be visible."""
     batch = planned(spark)
     if batch is None:
         return True
@@ -33,13 +33,13 @@ def take_back(spark: Path, manifests: Manifests) -> bool:
         return False
     manifests.forget(batch)
     _remove(spark / "offsets" / str(batch))
-    if batch == 0:  # Spark wants no state to be there before the first batch
+    if batch == 0:  # Spark requires an empty state before the first batch
         shutil.rmtree(spark / "state", ignore_errors=True)
     return True
 
 
 def offsets(spark: Path) -> Offsets | None:
-    """The offsets of the last plan by name (by number, where sources have none); None: no plan."""
+    """The offsets of the last plan by name or, without names, by number; None: no plan."""
     last = max(_numbers(spark / "offsets"), default=-1)
     return None if last < 0 else _offsets(spark / "offsets" / str(last))
 
@@ -55,12 +55,12 @@ def reads_on(spark: Path, sources: Iterable[str]) -> bool:
 
 
 def _value(known: Offsets, source: str) -> object:
-    """An offset, however it is spaced: a stand-in writes it again in its own way."""
+    """An offset in a canonical form: a stand-in writes it with other spacing."""
     return _parsed(known[source]) if source in known else None
 
 
 def _parsed(offset: str) -> object:
-    """What an offset says; its text if it is not JSON, which sources of others may write."""
+    """The value of an offset; its text if it is not JSON, as other sources may write."""
     try:
         return json.loads(offset)
     except ValueError:
@@ -76,10 +76,10 @@ def _offsets(path: Path) -> Offsets:
 
 
 def forget_found(spark: Path, source: str, offset: str | None) -> None:
-    """Let a source of files look again for what it has found after an offset."""
+    """Let a file source find the files after an offset again."""
     found = {"logOffset": -1} if offset is None else _parsed(offset)
     if not isinstance(found, dict) or "logOffset" not in found:
-        return  # it is no source of files
+        return  # not a file source
     kept = int(found["logOffset"])
     for path in (spark / "sources" / source).glob("[0-9]*"):
         if int(path.name.split(".")[0]) > kept:

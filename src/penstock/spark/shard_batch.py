@@ -1,7 +1,7 @@
 """A batch of one shard: messages in, new state in the store, blocks or results out.
 
-The state store is the truth: what a task does counts when Spark commits it. So it does not
-matter which worker runs a batch, how often, or whether two do at once.
+Only the state store counts: the work of a task takes effect when Spark commits it. So any worker
+may run a batch, repeatedly or twice at once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from penstock.spark.shard_processor import ShardsOfLevel
 from penstock.spark.shard_store import Head, ShardStore
 
 _TOGETHER = 1 << 20
-"""Blocks below this are one frame: each costs."""
+"""Blocks below this size go into one frame, because each frame costs."""
 
 
 def run_batch(
     level: ShardsOfLevel, index: int, store: ShardStore, rows: Iterator[pd.DataFrame]
 ) -> Iterator[pd.DataFrame]:
-    """Run a batch; nothing is yielded before its state is in the store."""
+    """Run a batch; yield nothing before its state is in the store."""
     messages, passing = joined(rows)
     results = [result for data in passing for result in wire.loads(data)]
     output: list[Any] = []
@@ -45,7 +45,7 @@ def run_batch(
 def _apply(
     level: ShardsOfLevel, index: int, store: ShardStore, messages: list[bytes]
 ) -> tuple[list[Any], wire.Result]:
-    """Take the messages; what comes of it, and what it cost."""
+    """Process the messages; returns the output and the time it took."""
     times = [time.perf_counter()]
     head = store.head()
     live = take_shard(ShardName(level.root, level.level, index, len(level.keys)), head, store)
@@ -77,7 +77,7 @@ def _apply(
 def _save(
     level: ShardsOfLevel, live: LiveShard, head: Head, store: ShardStore, messages: list[bytes]
 ) -> Head:
-    """Put the new state into the store: by what led to it, or whole when that is less."""
+    """Save the new state: as the input of the batch, or as a snapshot if that is smaller."""
     head = replace(head, spec=live.spec_nonce)
     weight = sum(map(len, messages))
     if live.weight < weight or head.weight + weight > _limit(level, live.name.index, head):
@@ -88,13 +88,13 @@ def _save(
 
 
 def _limit(level: ShardsOfLevel, index: int, head: Head) -> int:
-    """When to replace the log; apart for every shard, so that not all do it in one batch."""
+    """The log size that triggers a snapshot; it differs by shard, to spread the work."""
     most = max(level.log_weight, head.snapshot_bytes)
     return most + most * index // (2 * len(level.keys))
 
 
 def _results(output: Sequence[CrossMessage | wire.Result]) -> Iterator[wire.Result]:
-    """What leaves the job of what a shard brought forth."""
+    """The results in a shard's output."""
     for made in output:
         yield from (made,) if isinstance(made, wire.Result) else made.through
 
@@ -102,7 +102,7 @@ def _results(output: Sequence[CrossMessage | wire.Result]) -> Iterator[wire.Resu
 def _cross(
     keys: tuple[int, ...], index: int, output: Sequence[CrossMessage], results: list[wire.Result]
 ) -> Iterator[pd.DataFrame]:
-    """Blocks for level 2; results go beside them, because nobody needs to log them."""
+    """Blocks for level 2; results are separate blocks, because they need no log."""
     through = [*results, *_results(output)]
     blocks: list[Block] = []
     for to, message in enumerate(output):

@@ -1,7 +1,7 @@
 """A level of the job as a stateful processor: every group is a shard (DESIGN §5.6, points 2, 3).
 
-Spark starts processes only to ask the processor for its state variables; they need not wait for
-the engine and pandas to be imported, so these are imported where rows come.
+Spark starts some processes only to read the processor's state variables. They do not need the
+engine and pandas, so these are imported where rows are processed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOG_WEIGHT = 64 << 20
-"""The log of a shard's input is replaced by a snapshot when it outgrows this and the last one."""
+"""A snapshot replaces the input log of a shard if the log outgrows this and the last snapshot."""
 
 
 @dataclass(frozen=True, slots=True)

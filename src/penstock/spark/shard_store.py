@@ -1,8 +1,8 @@
 """A shard in Spark's state store: head, snapshot, and the input since (DESIGN §5.6, point 2).
 
-Values are few and of at most 4 MiB, because every call costs and large ones cost more than
-their share; all are in one map, because every kind of state costs too. The head's nonce names the
-state exactly: whoever has a copy under another nonce has another state.
+Values are few and at most 4 MiB: every call costs, and larger values cost more than their share.
+All are in one map, because every state variable costs too. The head's nonce identifies the state
+exactly: a copy under another nonce is another state.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 PIECE = 4 << 20
 _LENGTH = struct.Struct("<Q")
 _LEAST_WEIGHT = 64 << 10
-"""Taking a batch again costs at least as much as reading this many bytes."""
+"""Replaying a batch costs at least as much as reading this many bytes."""
 _HEAD = 0
 """The key of the head; snapshot and log follow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the store holds of a shard."""
+    """The record of a shard in the store."""
 
     nonce: str = ""
     spec: str = ""  # changes when the shard's configuration does
@@ -36,7 +36,7 @@ class Head:
 
 
 class ShardStore:
-    """The store of the shard whose key Spark has set."""
+    """The store of the current shard; Spark sets its key."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._pieces = handle.getMapState("pieces", "piece long", "data binary")
@@ -62,7 +62,7 @@ class ShardStore:
         return replace(head, log=n, weight=head.weight + max(len(data), _LEAST_WEIGHT))
 
     def replace(self, head: Head, chunks: Iterable[bytes]) -> Head:
-        """Put a snapshot in the place of snapshot and log."""
+        """Replace snapshot and log by a new snapshot."""
         self._pieces.clear()
         n = size = 0
         for chunk in chunks:
@@ -102,7 +102,7 @@ def pack_messages(messages: Sequence[bytes]) -> bytes:
 
 
 def unpack_messages(data: bytes) -> list[bytes]:
-    """What `pack_messages` packed."""
+    """Undo `pack_messages`."""
     count = _LENGTH.unpack_from(data, _LENGTH.size)[0]
     start = 2 * _LENGTH.size
     found, at = [], start + count * _LENGTH.size

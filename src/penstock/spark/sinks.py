@@ -1,8 +1,8 @@
-"""Sinks of the Spark job: who gets the changes of which query, batch by batch (DESIGN §5.6).
+"""Sinks of the Spark job: deliver the changes of queries, batch by batch (DESIGN §5.6).
 
-The frame of a batch is computed once and kept until all sinks have read it; a sink whose
-template has not changed costs nothing. File sinks have every batch once (`batch_files`), the
-others at least once (`write_formats`).
+The frame of a batch is computed once and kept until all sinks have read it. A sink without
+changes in a batch costs nothing. File sinks write every batch once (`batch_files`), the others at
+least once (`write_formats`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FEW_BYTES = 1 << 20
 class SinkSpec:
     """A sink for a query, or (`qid` None) for all queries of a template.
 
-    For a template `names` gives the queries' names by number; it is asked in each batch.
+    For a template, each batch calls `names` for the queries' names by number.
     """
 
     name: str
@@ -68,7 +68,7 @@ class SinkSpec:
         return tuple(spark_schema(self.schema, self.unit_time, self.per_row).names)
 
     def decode(self, batch: int) -> Decode:
-        """What makes rows of the blocks of a batch."""
+        """The function that turns blocks of a batch into rows."""
         names = None
         if self.qid is None:
             names = self.names()
@@ -77,18 +77,18 @@ class SinkSpec:
 
 class _Writer(Protocol):
     def write(self, frame: DataFrame, batch: int, weight: int) -> None:
-        """Take the changes of a batch, of about `weight` bytes."""
+        """Write the changes of a batch, of about `weight` bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSink:
-    """A sink as a session holds it: the changes reach it past the session."""
+    """A sink as the session sees it; the job, not the session, writes its changes."""
 
     sinks: SparkSinks
     name: str
 
     def write(self, changes: pa.Table, batch: int) -> None:
-        """Nothing: the job has written them."""
+        """Do nothing: the job has written the changes."""
 
     def close(self) -> None:
         """Deliver nothing more."""
@@ -104,7 +104,7 @@ class _Held:
 
 
 class SparkSinks:
-    """The sinks of a job; `checkpoint` is the id under which they know their batches."""
+    """The sinks of a job; `checkpoint` is the id that marks their batches."""
 
     def __init__(self, spark: SparkSession, checkpoint: str = "") -> None:
         self.checkpoint = checkpoint
@@ -136,7 +136,7 @@ class SparkSinks:
             self._open.pop(name, None)
 
     def remove(self, name: str) -> None:
-        """Close a sink for good: one that has its name later is new."""
+        """Close a sink for good: a later sink of its name is new."""
         with self._lock:
             found = self._open.pop(name, None)
         if found is not None and _is_files(found.spec):
@@ -176,11 +176,11 @@ class SparkSinks:
     # ---- a batch ---------------------------------------------------------------------
     @property
     def needs_frame(self) -> bool:
-        """Whether anybody wants the next batch."""
+        """Whether any sink is open."""
         return bool(self._open)
 
     def __call__(self, frame: DataFrame, batch: int, results: Sequence[Result]) -> None:
-        """Deliver a batch: its frame (`cells.RESULTS`), kept, and the same as results."""
+        """Deliver a batch, given as a persisted frame (`cells.RESULTS`) and as results."""
         blocks: dict[int, list[Result]] = {}
         for result in results:
             if result.kind == "changes":
@@ -210,7 +210,7 @@ def _lower(options: Mapping[str, str]) -> dict[str, str]:
 def _write(
     spec: SinkSpec, writer: _Writer, frame: DataFrame, batch: int, blocks: list[Result]
 ) -> None:
-    """Hand a sink its changes in a batch, if there are any."""
+    """Write the changes of a batch to a sink, if there are any."""
     weight = sum(len(block.data) for block in blocks)
     decode = spec.decode(batch)
     changes: DataFrame | None

@@ -1,7 +1,7 @@
-"""A source that fails is paused, and the job goes on without it.
+"""A source that fails is paused, and the job continues without it.
 
-The batch that had its rows is taken back, unless users may have seen its results: then it has
-to be run as it was, and the job stops with the reason.
+The plan of its batch is undone, unless results of the batch may be visible: then the batch must
+be repeated unchanged, and the job stops with the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.spark.source_set import Slot, SourceSet
 
 
 class SourceFaults:
-    """Finds the source that an error comes from; `replanned` hears of a batch taken back."""
+    """Finds the source of an error; calls `replanned` if the plan of a batch is undone."""
 
     def __init__(
         self, sources: SourceSet, spark: Path, manifests: Manifests, replanned: Callable[[], None]
@@ -26,24 +26,24 @@ class SourceFaults:
         self._spark = spark
         self._manifests = manifests
         self._replanned = replanned
-        self._ran = False  # whether the batch has results: what fails then is no source
+        self._ran = False  # whether the batch has results: later errors are not from a source
 
     def begin(self, batch: int) -> None:
-        """A batch begins, perhaps once more."""
+        """A batch begins, perhaps again."""
         self._ran = self._manifests.has_run(batch)
 
     def end_run(self, batch: int) -> None:
-        """A batch has results: from now on it is run again as it was."""
+        """The batch has results: from now on it must be repeated unchanged."""
         self._manifests.note_run(batch)
         self._ran = True
 
     def blames(self, error: Exception) -> bool:
-        """Whether a query fails because of sources that it can do without."""
+        """Whether a query failed because of sources that the job can run without."""
         found = isinstance(error, PenstockError) and self._sources.blamed(error)
         return bool(found) and not self._ran
 
     def mend(self, error: Exception) -> bool:
-        """Pause the sources that ended a query, and take their batch back; False: no such."""
+        """Pause the sources that ended a query, and undo their batch; False if there are none."""
         if not isinstance(error, PenstockError) or not self.blames(error):
             return False
         streams = self._sources.blamed(error)
@@ -59,7 +59,7 @@ class SourceFaults:
         return True
 
     def open(self, streams: list[str]) -> list[Slot]:
-        """The sources of a start; a batch with rows of one that is paused is taken back."""
+        """The sources of a start; undo a batch that has rows of a paused source."""
         slots = self._sources.open(streams)
         found = self._sources.in_the_way()
         if found is None:

@@ -1,9 +1,9 @@
-"""The external sources of a job: which there are, and which the running query reads.
+"""The external sources of a job, and those that the running query reads.
 
-Spark takes another source into a running job, or lets one go, when it is started again and all
-sources have names (`Source.can_be_named`). A source is read from the batch on that has the entry
-which declares its stream, or a later one: before, no shard would know what to do with its rows.
-One that is paused is not read; a stand-in keeps its place (`stand_in.py`).
+A restart of the query can add or remove sources if all sources have names
+(`Source.can_be_named`). A source is read at the earliest from the batch with the entry that
+declares its stream: before that, no shard knows the stream. A paused source is not read; a
+stand-in keeps its place (`stand_in.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A source of a start: its stream, what Spark calls it, and its frame; None: a stand-in."""
+    """A source of a start: its stream, its name in Spark, and its frame (None: a stand-in)."""
 
     stream: str
     names: tuple[str | None, ...]
@@ -43,9 +43,9 @@ class SourceSet:
         self._checkpoint = checkpoint
         self._sources = sources
         self._declared = dict.fromkeys(sources, 0)
-        self._former: dict[str, list[Source]] = {}  # of the same streams: frames given again
+        self._former: dict[str, list[Source]] = {}  # earlier sources of the same streams
         self._read: dict[str, Source | None] = {}  # of the query that runs; None: stand-ins
-        self._failures: dict[str, int] = {}  # one after another, of each stream
+        self._failures: dict[str, int] = {}  # in a row, by stream
         self.paused: dict[str, Paused] = {}
 
     def __contains__(self, stream: object) -> bool:
@@ -59,12 +59,12 @@ class SourceSet:
 
     @property
     def by_name(self) -> bool:
-        """Whether Spark tells the sources apart by name."""
+        """Whether Spark identifies the sources by name."""
         return self._checkpoint.identity.by_name
 
     # ---- coming and going ------------------------------------------------------------
     def add(self, stream: str, source: Source, entry: int) -> None:
-        """A source whose stream an entry declares."""
+        """Add the source of a stream that an entry declares."""
         why = self._why_not(stream, source, entry)
         if why:
             raise StateError(
@@ -81,7 +81,7 @@ class SourceSet:
         identity = self._checkpoint.identity
         if identity.sources is None:
             return ""
-        gone = identity.dropped.get(stream, entry) < entry  # else the log comes to that yet
+        gone = identity.dropped.get(stream, entry) < entry  # otherwise a later log entry drops it
         known = stream in identity.sources and not gone
         if known or (identity.by_name and source.can_be_named()):
             return ""
@@ -90,7 +90,7 @@ class SourceSet:
         return "its DataFrame reads a source that has no name"
 
     def check_drop(self, stream: str) -> None:
-        """Refuse to drop what no stand-in can stand for."""
+        """Refuse to drop a source that a stand-in cannot replace."""
         if not self.by_name and len(self._names(stream)) > 1:
             raise StateError(
                 f"the DataFrame of stream {stream} reads several sources, which have no names",
@@ -99,14 +99,14 @@ class SourceSet:
             )
 
     def drop(self, stream: str, entry: int) -> None:
-        """The stream is gone; one that has its name later is another."""
+        """Remove a stream; a later stream of its name is another one."""
         self._checkpoint.drop_source(stream, entry)
         for books in (self._sources, self._declared, self._former, self._failures, self.paused):
             books.pop(stream, None)
 
     # ---- pausing ---------------------------------------------------------------------
     def pause(self, stream: str, why: Paused) -> None:
-        """Read no more of a source from the next start on."""
+        """Stop reading a source from the next start on."""
         self.paused[stream] = why
         self._failures[stream] = why.failures
 
@@ -115,19 +115,19 @@ class SourceSet:
         self.paused.pop(stream, None)
 
     def resume_due(self, now: float) -> bool:
-        """Try again what failed long enough ago; whether there is such."""
+        """Retry sources that failed long enough ago; returns whether there are any."""
         due = [stream for stream, why in list(self.paused.items()) if why.is_over(now)]
         for stream in due:
             self.resume(stream)
         return bool(due)
 
     def went_well(self) -> None:
-        """A batch has ended: what is read has not failed in a row."""
+        """A batch has ended: reset the failure counts of the sources that were read."""
         for stream in self._failures.keys() - self.paused.keys():
             del self._failures[stream]
 
     def blamed(self, error: PenstockError) -> tuple[str, ...]:
-        """The streams whose sources an error names, if the job can do without them."""
+        """The streams of the sources that an error names, if the job can run without them."""
         read = {s: source for s, source in self._sources.items() if self.reads(s)}
         found = blamed(error.message, {s: source.place for s, source in read.items()})
         families = {s: source.family for s, source in read.items()}
@@ -136,18 +136,18 @@ class SourceSet:
         return found if all(map(self._can_pause, found)) else ()
 
     def _can_pause(self, stream: str) -> bool:
-        """Whether a stand-in would leave the offset as it is, or none is needed."""
+        """Whether a stand-in can keep the source's offset, or is not needed."""
         return self.by_name or all(n in self._offsets() for n in self._spark_names(stream))
 
     def in_the_way(self) -> tuple[str, str] | None:
-        """A paused stream of which the batch to come has rows, and why it is paused."""
+        """A paused stream that has rows in the planned batch, and why it is paused."""
         for stream, why in list(self.paused.items()):
             if reads_on(self._checkpoint.spark, self._spark_names(stream)):
                 return stream, why.reason
         return None
 
     def fail(self, streams: tuple[str, ...], error: PenstockError) -> None:
-        """Pause what an error names; what it found for the batch to come is found again."""
+        """Pause the sources that an error names, and let them find the files of the batch again."""
         known = self._offsets()
         for stream in streams:
             self.pause(stream, paused_by_failure(str(error.message), self._failures.get(stream, 0)))
@@ -158,7 +158,7 @@ class SourceSet:
         return offsets(self._checkpoint.spark) or {}
 
     def _spark_names(self, stream: str) -> list[str]:
-        """What Spark calls the sources of a stream: by name, or by number."""
+        """The names, or numbers, that Spark has for the sources of a stream."""
         if self.by_name:
             return [name for name in self._names(stream) if name is not None]
         count = 1  # after the log
@@ -177,11 +177,11 @@ class SourceSet:
 
     # ---- starting --------------------------------------------------------------------
     def _order(self) -> list[str]:
-        """Streams as Spark numbers them."""
+        """The streams in Spark's order."""
         return sorted({*self._sources, *(self._checkpoint.identity.sources or ())})
 
     def begin(self, last: int) -> list[str]:
-        """The streams of a start whose first batch takes entries up to `last`."""
+        """The streams of a start, if its first batch takes entries up to `last`."""
         known = self._checkpoint.identity.sources or ()
         chosen = [s for s in sorted(self._sources) if s in known or self._declared[s] <= last]
         named = all(self._sources[s].can_be_named() for s in chosen)
@@ -194,7 +194,7 @@ class SourceSet:
         return self._checkpoint.identity.dropped.keys() - self._sources.keys()
 
     def open(self, streams: list[str]) -> list[Slot]:
-        """Their frames; one that cannot be opened is paused."""
+        """The frames of streams; a source that cannot be opened is paused."""
         self._read = {}
         slots = [self._slot(stream) for stream in streams]
         for slot in slots:
@@ -223,12 +223,12 @@ class SourceSet:
         return Slot(stream, names if self.by_name else (None,) * len(names), None, None)
 
     def reads(self, stream: str) -> bool:
-        """Whether the running query reads the stream, not one that had its name before."""
+        """Whether the running query reads this stream, not an earlier one of its name."""
         own = [s for s in (self._sources.get(stream), *self._former.get(stream, ())) if s]
         return any(self._read.get(stream) is source for source in own)
 
     def waits_for(self) -> int | None:
-        """The entry after which the query must start again to read all, and no more than that."""
+        """The entry after which the query must restart to read exactly the current sources."""
         if any(source is not self._wanted(s) for s, source in self._read.items()):
             return 0
         missing = self._sources.keys() - self._read

@@ -1,7 +1,7 @@
 """External sources: streaming frames by format, and a user's own frame as a stream.
 
-Columns arrive as the source gives them; admission in `pack` converts them or quarantines the
-row. Text formats hand on what they cannot read as text (`_malformed`).
+Columns keep the types of the source; admission in `pack` converts them or quarantines the row.
+Text formats put records that they cannot parse into `_malformed`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _TYPES: dict[Kind, t.DataType] = {
 }
 _FILES = ("parquet", "json", "csv", "orc", "text")
 _CSV = {"header": "true", "enforceschema": "false"}
-"""As in process: there is a header; columns that are not as it says are an error, not a guess."""
+"""As in process: CSV has a header, and columns that do not match it are an error."""
 _JSON_VALUE = ("kafka", "socket")
-"""Formats whose rows are a text `value` that holds a JSON object."""
+"""Formats with a text column `value` that holds a JSON object."""
 
 
 def spark_type(type_: SqlType) -> t.DataType:
@@ -64,26 +64,26 @@ def spark_schema(schema: Schema) -> t.StructType:
 class Source:
     """A streaming frame of rows, or of names of files that hold them (`found_files`).
 
-    Spark lets sources join a running job if all have names. `under` opens the source under one; a
-    user's frame has none but those it was made with. `place` is what an error of the source names.
+    Spark can add sources to a job if all have names. `under` opens the source under a name; a
+    user's frame keeps the names it was made with. `place` is the path or topic in its errors.
     """
 
     frame: DataFrame | None
     files: FileFormat | None = None
     under: Callable[[str | None], DataFrame] | None = None
     place: str = ""
-    family: str = ""  # a word that errors of such sources have, if there is one
+    family: str = ""  # a word that occurs in errors of such sources, if there is one
 
     def can_be_named(self) -> bool:
-        """Whether Spark can tell the source from others by name."""
+        """Whether Spark can identify the source by name."""
         return self.under is not None or all(self.names(""))
 
     def names(self, own: str) -> tuple[str | None, ...]:
-        """What Spark calls it, where that is left to us: our own name."""
+        """The name that we give the source in Spark."""
         return (own,) if self.under is not None else tuple(_names(self.frame))
 
     def open(self, name: str | None) -> DataFrame:
-        """The frame, under a name where it can have one."""
+        """The frame, opened under a name if possible."""
         if self.under is not None:
             return self.under(name)
         assert self.frame is not None
@@ -91,7 +91,7 @@ class Source:
 
 
 def source_name(stream: str) -> str:
-    """A stream's name in the letters that Spark takes."""
+    """A stream's name in characters that Spark accepts."""
     plain = (c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in stream)
     return f"penstock_{''.join(plain)}"
 
@@ -109,7 +109,7 @@ def _names(frame: DataFrame | None) -> Iterator[str | None]:
 def open_source(spark: SparkSession, stream: StreamDef, known: bool = False) -> Source:
     """The source of CREATE STREAM … FROM format OPTIONS (…).
 
-    One that is `known` was there before: whether it can be opened is seen when it is.
+    A `known` source existed before: it is checked only when it is opened.
     """
     assert stream.format is not None
     kind = stream.format.lower()
@@ -140,7 +140,7 @@ def open_source(spark: SparkSession, stream: StreamDef, known: bool = False) -> 
 
 
 def _check(stream: StreamDef, kind: str, options: Mapping[str, str]) -> None:
-    """Refuse options that no source would look at."""
+    """Refuse options that the source does not have."""
     if kind in _FILES and not options.get("path"):
         raise DataError(
             f"stream {stream.name} needs a path", code="PS-SRC-002",
@@ -153,7 +153,7 @@ def _check(stream: StreamDef, kind: str, options: Mapping[str, str]) -> None:
 def _files(
     spark: SparkSession, stream: str, kind: str, options: Mapping[str, str], known: bool
 ) -> FileFormat | None:
-    """How tasks read the files themselves, where they can."""
+    """How tasks read the files themselves, if they can."""
     try:
         with _of_stream(stream, kind), translated():
             return readable(spark, kind, options)
@@ -164,7 +164,7 @@ def _files(
 
 
 def _place(kind: str, options: Mapping[str, str]) -> str:
-    """What an error of the source names."""
+    """The path or topic in errors of the source."""
     if kind in _FILES:
         path = re.split(r"[*?\[{]", options.get("path", ""))[0]
         path = path.removeprefix("file:")
@@ -176,7 +176,7 @@ def _place(kind: str, options: Mapping[str, str]) -> str:
 
 def _rows(reader: DataStreamReader, kind: str, stream: str, schema: Schema) -> DataFrame:
     """The rows of a source as Spark reads them."""
-    if kind == "csv":  # as text: admission says which value of which row does not fit
+    if kind == "csv":  # as text: admission reports values that do not fit
         texts = [t.StructField(c.name, t.StringType()) for c in schema]
         reader = reader.schema(t.StructType([*texts, _corrupt()]))
         return reader.option("columnNameOfCorruptRecord", MALFORMED).load()
@@ -217,7 +217,7 @@ def _of_stream(name: str, kind: str) -> Iterator[None]:
 
 
 def _fault(kind: str, said: str) -> tuple[str, str]:
-    """The code of a source that cannot be opened, and what to do about it."""
+    """The error code and remedy for a source that cannot be opened."""
     if kind == "kafka" and "NOT_ENABLED" in said:
         return "PS-DATA-008", KAFKA_REMEDY
     if said.startswith("[DATA_SOURCE_NOT_FOUND]"):
@@ -246,9 +246,9 @@ def _json_schema(schema: Schema) -> t.StructType:
 
 
 def parsed_values(frame: DataFrame, schema: Schema) -> DataFrame:
-    """The fields of the JSON object in column `value`; any other value is handed on as text.
+    """The fields of the JSON object in column `value`; other values become `_malformed` text.
 
-    Spark's parser would stop at the end of the first object, whatever follows it.
+    Spark's parser would ignore text after the first object.
     """
     text = f.col("value").cast("string")
     listed = f.concat(f.lit("["), f.try_validate_utf8(text), f.lit("]"))
@@ -263,7 +263,7 @@ def parsed_values(frame: DataFrame, schema: Schema) -> DataFrame:
 
 
 def checked_frame(frame: Any, name: str) -> DataFrame:
-    """A user's streaming frame, or an error that says what it is instead."""
+    """Check that an object is a streaming frame."""
     if not isinstance(frame, DataFrame):
         raise DataError(
             f"stream() takes a DataFrame, not a {type(frame).__name__}",

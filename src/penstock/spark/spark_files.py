@@ -1,8 +1,8 @@
-"""Checksums of what Spark has written down of a job: offsets of batches, files that sources took.
+"""Checksums of Spark's records of a job: offsets of batches, files that sources have read.
 
-Spark checks its state itself, but not all of these; and one that is lost or changed would have
-it read rows twice or not at all. So the manifest of a batch has their checksums, and a checkpoint
-in which they are others is refused.
+Spark checks its state, but not all of these files; a lost or changed one would make it read rows
+twice or not at all. So the manifest of a batch has their checksums, and a checkpoint with other
+checksums is refused.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _LOGGED = re.compile(r"(\d+)(\.compact)?")
 
 
 class SparkFiles:
-    """The files in Spark's part of a checkpoint that do not change once they are there."""
+    """The immutable files in Spark's part of a checkpoint."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._known: dict[str, int] = {}
 
     def seals(self, batch: int) -> dict[str, int]:
-        """Checksums of what Spark needs to go on from a batch that it has planned, by path."""
+        """Checksums by path of the files that Spark needs to continue from a planned batch."""
         names = [f"offsets/{n}" for n in (batch - 1, batch) if n >= 0]
         for folder in self._sources():
             names += [f"sources/{folder.name}/{name}" for name in _needed(folder)]
@@ -33,7 +33,7 @@ class SparkFiles:
         return dict(self._known)
 
     def check(self, seals: Mapping[str, int]) -> None:
-        """Refuse files that are not what they were; a log may have been made compact since."""
+        """Refuse changed files; a log may have been compacted since."""
         for name, seal in seals.items():
             path = self._path(name)
             if path.exists():
@@ -62,7 +62,7 @@ def _needed(folder: Path) -> list[str]:
 
 
 def _is_needed(path: Path) -> bool:
-    """Whether a file of a source's log that is missing stood behind the last compact one."""
+    """Whether a missing file of a source's log is newer than the last compact one."""
     if not path.parent.is_dir():  # the stream was dropped
         return False
     first = next(iter(_needed(path.parent)), "")

@@ -1,7 +1,7 @@
-"""A source in place of another: it has no rows, and leaves the offset of the other as it is.
+"""A source that replaces another: it has no rows, and keeps the other's offset.
 
-So a source that is paused goes on, when it is read again, where it was; and one that was dropped
-keeps its number where Spark counts sources.
+So a paused source continues where it stopped, and a dropped source keeps its number if Spark
+numbers sources.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Nothing(BlockReader):
     """Whatever the offset, it is the last."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Of a source that never had one, and never will be read."""
+        """The offset of a source that was never read."""
         return {"nothing": 0}
 
     def latestOffset(self, start: Any, limit: ReadLimit) -> Any:  # noqa: N802

@@ -25,7 +25,7 @@ class Directory:
             found = self._path_of(path)
             self._fs = found.getFileSystem(conf)
             if self._fs.getUri().getScheme() == "file":
-                # one without files of checksums beside ours
+                # a file system that writes no checksum files
                 local = jvm.org.apache.hadoop.fs.RawLocalFileSystem()
                 local.initialize(self._fs.getUri(), conf)
                 self._fs = local
@@ -59,12 +59,12 @@ class Directory:
             }
 
     def exists(self, name: str) -> bool:
-        """Whether it is there."""
+        """Whether a path exists."""
         with _explained(self.at(name)):
             return bool(self._fs.exists(self._path(name)))
 
     def delete(self, name: str) -> None:
-        """Remove a file, or a directory with all in it, if it is there."""
+        """Remove a file, or a directory with its contents, if it exists."""
         with _explained(self.at(name)):
             self._fs.delete(self._path(name), True)
 
@@ -84,7 +84,7 @@ class Directory:
                 stream.close()
 
     def write(self, name: str, data: bytes) -> None:
-        """Make a file that is there with all of its contents, or not at all."""
+        """Write a file atomically."""
         with _explained(self.at(name)):
             self._make(self._path(name).getParent())
             stream = self._fs.create(self._path(name + ".new"), True)
@@ -97,7 +97,7 @@ class Directory:
 
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """Errors of the file system become ours."""
+    """Translate errors of the file system."""
     try:
         yield
     except Py4JError as error:

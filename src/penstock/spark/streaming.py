@@ -1,7 +1,7 @@
 """The streaming query of a job: started, started again, watched, stopped.
 
-It starts again when an external source comes or goes, when one fails that it can do without, and
-when Spark was too slow for it on a busy machine. All else that ends it is an error of the job.
+It restarts when an external source is added or dropped, when a source fails that the job can run
+without, and when Spark was too slow on a busy machine. Any other end is an error of the job.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from penstock.spark.failure import ours, passes, translated
 from penstock.spark.source_set import SourceSet
 
 _PATIENCE = 30.0
-"""Seconds that a batch is given to end when the job is stopped."""
+"""Seconds to wait for a batch when the job is stopped."""
 _STARTING = 180.0
-"""Seconds for which a query is started again and again, when the machine is too busy for it."""
+"""Seconds for which a query is restarted repeatedly while the machine is too busy."""
 
 
 class Streaming:
-    """Has one query at a time.
+    """Runs one query at a time.
 
-    `ready` gives it, not started, while the settings are in force with which it has to start.
-    `settled` says whether Spark has committed all batches that are done. `mend` is told why a query
-    ended, and says whether it can go on: `blame` says so before. Who runs a batch does so within
-    `batch()`, and says with `reach()` which entry it came to.
+    `ready` yields the query, not started, while the settings for its start are in force. `settled`
+    returns whether Spark has committed all completed batches. `mend` gets the error that ended a
+    query, and returns whether the job can continue; `blame` predicts this. A batch runs within
+    `batch()`, and reports its last entry with `reach()`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Streaming:
 
     @property
     def dead(self) -> bool:
-        """Whether an error has ended it."""
+        """Whether an error has ended the query."""
         return self._error is not None
 
     @property
@@ -77,14 +77,14 @@ class Streaming:
         return self._told is self._error
 
     def check(self) -> None:
-        """Raise what ended it, if something has."""
+        """Raise the error that ended the query, if there is one."""
         if (error := self._error) is not None:
             self._told = error
             raise error.with_traceback(None)
 
     # ---- starting --------------------------------------------------------------------
     def start(self) -> None:
-        """Start the query, or go on where it stopped or failed."""
+        """Start the query, or continue where it stopped or failed."""
         with self._calling:
             if self._error is not None or self._stuck:
                 self.stop()
@@ -100,7 +100,7 @@ class Streaming:
         threading.Thread(target=self._watch, args=(self.query,), daemon=True).start()
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Wait for the end of the query; start it again if that may help, else say why it ended."""
+        """Wait for the end of the query; restart it if that may help, else record the error."""
         error: Exception = _stopped("from outside this session")
         try:
             with translated():
@@ -120,7 +120,7 @@ class Streaming:
             self.changed.notify_all()
 
     def _may_go_on(self, error: Exception) -> bool:
-        """Whether another query can do what this one could not."""
+        """Whether a new query can continue after this error."""
         return self._mend(error) or (passes(error) and self._has_time())
 
     def _has_time(self) -> bool:
@@ -130,14 +130,14 @@ class Streaming:
         return now - self._failing < _STARTING
 
     def forgive(self) -> None:
-        """What ended the query is out of the way: the next call that waits starts another."""
+        """The cause of the error is removed: the next call that waits starts a new query."""
         if self._error is not None:
             self.stop()
             self._error = None
 
     # ---- sources that come and go ----------------------------------------------------
     def renew_if_needed(self) -> None:
-        """Start the query again, in a thread, once the shards know of all sources."""
+        """Restart the query, in a thread, once the shards know all sources."""
         with self.changed:
             stale = self._sources.waits_for() is not None
             if self.query is not None and self._renewal is None and stale:
@@ -168,7 +168,7 @@ class Streaming:
     # ---- batches ---------------------------------------------------------------------
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """A batch runs; what it raises ends the query."""
+        """Run a batch; an error in it ends the query."""
         with self.changed:
             self.changed.wait_for(lambda: self.query is not None)
             if self._stopping:
@@ -183,7 +183,7 @@ class Streaming:
                 elif not passes(error):
                     self._error = self._error or ours(error)
             raise
-        except SystemExit as error:  # it would end this thread, and Spark wait for ever
+        except SystemExit as error:  # it would end this thread, and Spark would wait forever
             with self.changed:
                 self._error = self._error or ours(error)
             raise ours(error) from error
@@ -209,7 +209,7 @@ class Streaming:
         return since is not None and time.monotonic() - since > _PATIENCE
 
     def reach(self, entry: int) -> None:
-        """Entries up to here are delivered."""
+        """Record that entries up to this one are delivered."""
         with self.changed:
             self._delivered, self._failing = entry, None
 
@@ -241,12 +241,12 @@ class Streaming:
                 with translated():
                     query.processAllAvailable()
                 return
-            except Exception:  # what a batch raised, in Spark's words
+            except Exception:  # the error of a batch, as Spark reports it
                 if not self._is_replaced(query):
                     raise
 
     def _is_replaced(self, query: StreamingQuery) -> bool:
-        """Wait for what becomes of a query that failed; raises what the job says of it."""
+        """Wait until the job has handled a failed query; raises the job's error."""
         until = time.monotonic() + _PATIENCE
         with self.changed:
             while self.query is query and (not query.isActive or time.monotonic() < until):
@@ -257,7 +257,7 @@ class Streaming:
 
     # ---- stopping --------------------------------------------------------------------
     def stop(self) -> None:
-        """Stop after the batch that runs; `start` goes on."""
+        """Stop after the running batch; `start` continues."""
         with self.changed:
             self._stopping = True
             self.changed.notify_all()
@@ -278,7 +278,7 @@ class Streaming:
         until = time.monotonic() + _PATIENCE
         with translated():
             while query.isActive and not self._settled() and time.monotonic() < until:
-                time.sleep(0.01)  # else the last batch will be delivered again
+                time.sleep(0.01)  # otherwise the last batch would be delivered again
             query.stop()
         self.query = None
 

@@ -24,14 +24,14 @@ LOG = "log"
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What the frame is made of."""
+    """The parameters of the frame."""
 
     root: str  # of the arenas
     log: Path
     manifests: Path
     shards: int
     log_weight: int
-    by_name: bool  # whether Spark tells sources apart by name, not by number
+    by_name: bool  # whether Spark identifies sources by name, not by number
 
     def frame(self, spark: SparkSession, sources: Sequence[Slot]) -> DataFrame:
         """Results of the batch; the log comes first, then the sources, as Spark counts them."""

@@ -1,7 +1,7 @@
 """The Python that Spark's workers run: it must be of this version and have our packages.
 
-A Spark session of the user's brings its own. On a local master it is asked before anything runs;
-elsewhere what the first task says is translated.
+A user's Spark session brings its own Python. On a local master it is checked before anything
+runs; elsewhere the error of the first task is translated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ASK = (
 )
 _PATIENCE_S = 30
 OURS = str(Path(__file__).with_name("worker-python"))
-"""What runs the Python of this process, for the Spark that we start."""
+"""The command for this process's Python, for a Spark that we start."""
 _SAID = (
     re.compile(r"\[PYTHON_VERSION_MISMATCH\] ([^\n]*?)\.?(?:\s+Please check.*)?$", re.MULTILINE),
     re.compile(r"Cannot run program \"([^\"]*)\"[^\n]*"),
@@ -42,7 +42,7 @@ class WorkerPythonError(PenstockError):
 
 
 def check_workers(spark: SparkSession) -> SparkSession:
-    """The session; one with local workers that cannot run the job is refused."""
+    """Check the session; refuse local workers that cannot run the job."""
     context = spark.sparkContext
     local = (context.master or "").startswith("local")
     if local and context.pythonExec not in (sys.executable, OURS):
@@ -66,7 +66,7 @@ def _check_python(python: str) -> None:
 
 
 def unfit_workers(text: str) -> PenstockError | None:
-    """The error of a job that failed because of its workers' Python; None for other reasons."""
+    """The error if a job failed because of its workers' Python; None for other reasons."""
     for said in _SAID:
         if found := said.search(text):
             return _unfit(f"Spark's workers run another Python: {found[0].strip()}")

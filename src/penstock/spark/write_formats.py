@@ -1,6 +1,6 @@
-"""Where changes can go besides files: the console, Kafka, any format of Spark, a function.
+"""Sinks besides files: the console, Kafka, any format of Spark, a function.
 
-None of these can tell a batch that comes again; `_batch` and `_seq` let their readers do so.
+These cannot detect a repeated batch; readers recognise it by `_batch` and `_seq`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _JSON = {"ignoreNullFields": "false", "timestampNTZFormat": MICROSECONDS}
 class FunctionSink:
     """A function of the user's, called with the changes of a batch and the batch's number.
 
-    The frame may be empty, and is good until the function returns. A batch that is interrupted
-    comes again, with the same number and changes.
+    The frame may be empty, and is valid until the function returns. An interrupted batch is
+    repeated with the same number and changes.
     """
 
     function: BatchFunction
@@ -54,7 +54,7 @@ class FunctionSink:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleWriter:
-    """Prints the first changes of a batch; the title has the rest of what there is to say."""
+    """Prints the first changes of a batch; the title has the total."""
 
     sink: Sink
     one_query: bool
@@ -70,7 +70,7 @@ class ConsoleWriter:
 
 @dataclass(frozen=True, slots=True)
 class KafkaWriter:
-    """Sends changes as JSON; the key is the query, whose changes so stay in one partition."""
+    """Sends changes as JSON; the key is the query, so its changes stay in one partition."""
 
     options: Mapping[str, str]
     key: str
@@ -91,7 +91,7 @@ def kafka_rows(frame: DataFrame, key: str) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class FormatWriter:
-    """Appends to what Spark has a format for."""
+    """Appends with any format of Spark."""
 
     format: str
     mode: str
@@ -114,7 +114,7 @@ def open_kafka(
 
 
 def kafka_writer(given: Mapping[str, str], name: str, columns: Collection[str]) -> KafkaWriter:
-    """What the options of a sink into Kafka ask for."""
+    """The writer for the options of a Kafka sink."""
     options = {key.lower(): value for key, value in given.items()}
     key = options.pop("key", "_query")
     wrong, remedy = "", ""

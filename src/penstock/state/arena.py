@@ -1,7 +1,7 @@
 """The arena: all state of an engine shard as named flat NumPy arrays (DESIGN §5.4).
 
-An operator asks its `Scope` for arrays by name and never keeps them across steps, so a
-snapshot is a copy of arrays, accounting is a sum, and growing is replacing one array.
+An operator gets arrays by name from its `Scope` and never keeps them across steps. So a snapshot
+is a copy of all arrays, the size is a sum, and growing replaces one array.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Arena:
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
-        # names of `_indexed` by owner: those of `_fresh` are still to come, some may be gone
+        # indexed names by owner; names in `_fresh` are missing, some may be released
         self._owned: dict[str, set[str]] = {}
         self._indexed: dict[str, Array] = self._arrays
         self._fresh: list[str] = []
 
     def scope(self, prefix: str) -> Scope:
-        """A view of the arrays whose names start with ``prefix/``."""
+        """A view of the arrays with names that start with ``prefix/``."""
         return Scope(self, prefix)
 
     def names(self) -> Iterator[str]:
@@ -63,10 +63,10 @@ class Arena:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Within, the arena is empty; afterwards it is what it was.
+        """Run the block on an empty arena and restore the old one afterwards.
 
-        Operators built within make their first arrays in vain, and find those of the arena
-        when they run.
+        Arrays that operators create in the block are discarded; the operators use the restored
+        arrays when they run.
         """
         kept, self._arrays = self._arrays, {}
         try:
@@ -75,7 +75,7 @@ class Arena:
             self._arrays = kept
 
     def names_in(self, prefix: str) -> list[str]:
-        """The names that start with ``prefix/``; below an owner, without looking at others."""
+        """The names that start with ``prefix/``; scans only the names of one owner."""
         owner, start = _owner(prefix), f"{prefix}/"
         names: Iterable[str] = self._arrays
         if "/" in owner:
@@ -92,7 +92,7 @@ class Arena:
         self._fresh.clear()
 
     def free(self, prefix: str) -> None:
-        """Release the arrays whose names start with ``prefix/``."""
+        """Release the arrays with names that start with ``prefix/``."""
         names = self.names_in(prefix)
         for name in names:
             self.release(self._arrays.pop(name))
@@ -104,14 +104,14 @@ class Arena:
 
     # ---- where arrays live: what a kind of arena may change ----------------------------
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
-        """A new array for this arena; what is only zero is left to the system until touched."""
+        """A new array for this arena; zero pages take no memory until they are touched."""
         return np.zeros(shape, dtype)
 
     def release(self, array: Array) -> None:
         """Called when an array has left the arena."""
 
     def extents(self, array: Array) -> list[tuple[int, int]]:
-        """Byte ranges of an array of the arena outside of which it is known to be zero."""
+        """Byte ranges of an array; outside of them it is known to be zero."""
         return [(0, array.nbytes)]
 
 
@@ -178,7 +178,7 @@ class Scope:
         return self.renew(name, kept, capacity, fill)
 
     def renew(self, name: str, kept: slice, capacity: int, fill: int = 0) -> Array:
-        """The array `name` anew: what it keeps, then `fill` to the capacity."""
+        """Replace the array `name`: the kept part, then `fill` up to the capacity."""
         old = self._arena._arrays.pop(f"{self.prefix}/{name}")
         new, n = self._arena.zeros((capacity, *old.shape[1:]), old.dtype), kept.stop - kept.start
         new[:n] = old[kept]

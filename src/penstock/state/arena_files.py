@@ -1,9 +1,10 @@
 """An arena in memory-mapped files, handed from process to process (DESIGN §5.4, §5.6 point 2).
 
-A directory holds one folder per committed arena, under its nonce. To claim it is to rename it,
-which succeeds for one process only; a commit writes everything and then gives it its new ready
-name. So a folder with a ready name is whole, and one whose holder died has none. It is a cache:
-nothing is synced, and the ready name holds only until the machine restarts.
+A directory holds one folder per committed arena, named by its nonce. A process claims a folder by
+renaming it, which succeeds for one process only. A commit writes everything and then renames the
+folder to its new ready name. So a folder with a ready name is complete, and the folder of a dead
+process has no ready name. It is a cache: nothing is synced, and ready names are valid only until
+the machine restarts.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from penstock.state.mapped import File, data_ranges, file_of, map_file, size_of
 _READY, _CLAIMED = "ready-", "claim-"
 _CONTENTS = "contents"
 _SIZES = struct.Struct("<16sQQQQ")  # series, next file, bytes of table, config, small arrays
-_ROOM = 16 << 20  # free space below which no file is made: a full disk would end the process
+_ROOM = 16 << 20  # least free space for a new file: a full disk would kill the process
 
 
 class _Folder:
-    """A claimed folder: locked while its holder lives, reached by descriptor."""
+    """A claimed folder, locked while its process lives and accessed by descriptor."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -52,12 +53,12 @@ class _Folder:
         return os.open(name, flags, 0o600, dir_fd=self.fd)
 
     def remove(self, name: str) -> None:
-        """Delete a file; who has it mapped keeps it."""
+        """Delete a file; existing mappings stay valid."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.fd)
 
     def close(self) -> None:
-        """Give up the lock, also that of forked children."""
+        """Release the lock, also in forked children."""
         if self.fd >= 0:
             fcntl.flock(self.fd, fcntl.LOCK_UN)
             os.close(self.fd)
@@ -74,7 +75,7 @@ class _Folder:
 
 
 class FileArena(Arena):
-    """An arena whose large arrays are files of a claimed folder; without one, on the heap.
+    """An arena with large arrays in files of a claimed folder; without one, on the heap.
 
     Between a commit and the next claim it may be read, but not written.
     """
@@ -82,10 +83,10 @@ class FileArena(Arena):
     def __init__(self) -> None:
         super().__init__()
         self._folder: _Folder | None = None
-        self._series = b""  # the folder's identity through all its names: file numbers are its own
+        self._series = b""  # the folder's identity across renames; it numbers its files
         self._next = 0
         self._files: set[int] = set()  # that exist
-        self._nonce: str | None = None  # under which the content is what this process committed
+        self._nonce: str | None = None  # of the content that this process committed, if unchanged
         self._config = b""
         self._entries: list[ArrayEntry] = []
         self._table = b"[]"  # of those entries
@@ -103,7 +104,7 @@ class FileArena(Arena):
             try:
                 return self._create(self._folder, shape, dtype)
             except OSError:
-                pass  # a cache is no reason to fail the step; the commit will say so
+                pass  # the cache must not fail the step; the commit reports it
         return np.zeros(shape, dtype)
 
     def _create(self, folder: _Folder, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -228,10 +229,10 @@ class Claim:
 
 
 def claim(directory: Path, nonce: str, cached: FileArena | None) -> Claim | None:
-    """The arena committed under `nonce`; None when it is missing, claimed, dirty or another's.
+    """The arena committed under `nonce`; None if it is missing, claimed or dirty.
 
-    `cached` is an arena that this process used for the directory before. The claim is that same
-    object with its content brought up to date, so engines over it go on; None leaves it as it is.
+    `cached` is an arena that this process used for the directory before. The claim updates the
+    content of that object, so engines over it continue; if the result is None, it is unchanged.
     """
     if cached is not None:
         abandon(cached)  # a step that failed on it
@@ -280,9 +281,9 @@ def abandon(arena: FileArena) -> None:
 
 
 def sweep(directory: Path, keep: set[str], older: float = 60.0) -> None:
-    """Delete ready folders of nonces not in `keep`, and claims whose holder is gone.
+    """Delete ready folders of nonces not in `keep`, and claims of dead processes.
 
-    Only claims taken more than `older` seconds ago are looked at: a new one may not be locked yet.
+    Only claims older than `older` seconds are checked: a new one may not be locked yet.
     """
     kept = {_ready_name(nonce) for nonce in keep}
     for path in list(directory.glob(f"{_READY}*")):
@@ -297,7 +298,7 @@ def sweep(directory: Path, keep: set[str], older: float = 60.0) -> None:
 
 
 def _take(directory: Path, ready: str) -> _Folder | None:
-    """Rename a ready folder to a name of our own; None when another was faster."""
+    """Rename a ready folder to a private name; None if another process was faster."""
     path = _fresh(directory)
     try:
         (directory / ready).rename(path)
@@ -321,7 +322,7 @@ _BOOT = _boot()
 
 
 def _ready_name(nonce: str) -> str:
-    """After a crash of the machine a name may be on disk and the content not: it must not fit."""
+    """A name valid until reboot: after a crash of the machine, files may lack their content."""
     if not nonce or not nonce.replace("-", "").isalnum():
         raise StateError(f"{nonce!r} cannot be the nonce of an arena")
     return f"{_READY}{nonce}-{_BOOT}"

@@ -1,8 +1,8 @@
 """Arenas as bytes (DESIGN §5.4, §5.6): a table of contents, small arrays, pieces of large ones.
 
-`pack` gives the same bytes for the same arrays, wherever they live. Pieces that are only zero
-are left out, so the unused part of a grown array costs nothing. `unpack` fills any arena, and
-refuses what is not whole.
+`pack` gives the same bytes for the same arrays, on the heap or in files. Pieces of zeros are left
+out, so the unused part of a grown array costs nothing. `unpack` fills any arena, and refuses
+incomplete bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.errors import StateError
 from penstock.state.arena import Arena, Array
 
 LARGE = 64 << 10
-"""Arrays from this many bytes on are stored one by one."""
+"""Arrays of at least this many bytes are stored separately."""
 CHUNK = 4 << 20
 """The most bytes of a chunk: larger values of a state store are slow (DESIGN §5.6)."""
 

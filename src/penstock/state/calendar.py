@@ -70,14 +70,14 @@ class Calendar:
             self._tune_if_grown()
 
     def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
-        """Insert entries whose words are [lin, row…], the rows column-major."""
+        """Insert entries with words [lin, row…], the rows column-major."""
         if exp.shape[0]:
             self._reserve(exp)
             write_rows(place_entries(exp, *self._state()), lin, rows, self._arr("words"))
             self._tune_if_grown()
 
     def _reserve(self, exp: I64) -> None:
-        """Room for new entries, even if each partition between them needs a new block."""
+        """Reserve room for new entries, even if each partition needs a new block."""
         if self._mostly_holes():
             self._tune()
         regs, more = self._arr("regs"), exp.shape[0]
@@ -91,7 +91,7 @@ class Calendar:
         self._scope.reserve("words", blocks * self._block)
 
     def due(self, until: int) -> bool:
-        """Whether there are entries: which is the first, the partitions do not tell."""
+        """Whether there are entries; the partitions do not show which is the first."""
         return len(self) > 0
 
     def expire(self, until: int) -> tuple[I64, I64]:
@@ -116,7 +116,7 @@ class Calendar:
         return found
 
     def _mostly_holes(self) -> bool:
-        """Whether blocks are kept that entries of a later lap, or cancelled ones, hold back."""
+        """Whether entries of a later lap, or cancelled ones, keep blocks from being freed."""
         regs = self._arr("regs")
         blocks = int(regs[BLOCKS] - regs[FREE])
         return blocks > 16 + self._arr("heads").shape[0] + 4 * len(self) // self._block
@@ -151,7 +151,7 @@ class Calendar:
     def _tune_if_grown(self) -> None:
         """A lap has room for twice the span it was tuned to, which grows with what is stored.
 
-        With entries of two laps in a partition its blocks would not come free.
+        Entries of two laps in one partition would keep its blocks from being freed.
         """
         if len(self) > 2 * self._arr("regs")[TUNED] and len(self) > 64:
             self._tune()

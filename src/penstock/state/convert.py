@@ -34,7 +34,7 @@ _DTYPES: dict[Kind, DTypeLike] = {
 
 # ---- Arrow to rows -------------------------------------------------------------------
 def to_rows(batch: pa.RecordBatch | pa.Table, schema: Schema, strings: StringTable) -> I64:
-    """The matrix of a batch whose columns are those of `schema`, by position."""
+    """The matrix of a batch with the columns of `schema`, by position."""
     if batch.num_columns != len(schema):
         raise DataError(f"{batch.num_columns} columns where {len(schema)} are expected")
     rows = np.empty((1 + len(schema), batch.num_rows), np.int64)

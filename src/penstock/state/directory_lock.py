@@ -1,7 +1,7 @@
-"""One process and one session at a time has a directory: a lock that goes with the process.
+"""A lock for one session of one process on a directory; it ends with the process.
 
-The file `lock` in the directory is locked by the kernel (flock), so a crash leaves no lock behind;
-its text names the process that has it, for messages only.
+The kernel locks the file `lock` in the directory (flock), so a crash leaves no lock behind. Its
+text names the owning process, for messages only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DirectoryLock:
 
 
 def _release(lock: int, holder: int) -> None:
-    """Let others have it, also while a process that was forked meanwhile has the file open."""
+    """Release the lock, also if a forked process still has the file open."""
     if os.getpid() == holder:
         fcntl.flock(lock, fcntl.LOCK_UN)
     os.close(lock)

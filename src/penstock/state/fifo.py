@@ -102,7 +102,7 @@ class Fifo:
         return int(self._arr("exp")[last.start])
 
     def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
-        """Append entries whose words are [lin, row…], the rows column-major."""
+        """Append entries with words [lin, row…], the rows column-major."""
         words = np.empty((exp.shape[0], 1 + rows.shape[0]), np.int64)
         words[:, 0] = lin
         words[:, 1:] = rows.T

@@ -1,7 +1,7 @@
 """Arrays over mapped files: shared with every process that maps the same file.
 
-An array made here knows its file as long as it is the whole of it; views of it keep the mapping
-alive, not the file: that may be deleted at any time.
+An array made here records its file while it spans the whole file. Views keep the mapping alive,
+not the file, which may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
 
 File = tuple[bytes, int]
-"""What a file is, whatever its path: its series and its number there."""
+"""The identity of a file, independent of its path: its series and its number there."""
 
 
 class _Mapping:
@@ -56,7 +56,7 @@ def map_file(fd: int, file: File, shape: tuple[int, ...], dtype: np.dtype[Any]) 
     if os.fstat(fd).st_size != size:
         raise ValueError(
             f"file {file[1]} is not of {size} bytes"
-        )  # touching what is not there kills
+        )  # touching a missing page kills the process
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     address = _libc.mmap(None, size, protection, mmap.MAP_SHARED, fd, 0)
     if address == _FAILED:
@@ -73,7 +73,7 @@ def file_of(array: Array, series: bytes) -> int:
 
 
 def data_ranges(fd: int) -> list[tuple[int, int]]:
-    """Byte ranges of a file outside of which it is a hole."""
+    """Byte ranges of a file that are not holes."""
     size, end = os.fstat(fd).st_size, 0
     ranges: list[tuple[int, int]] = []
     while end < size:

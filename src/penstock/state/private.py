@@ -1,7 +1,7 @@
 """Directories that belong to one user: checkpoints.
 
-Reading a checkpoint runs code that is written in it (it holds pickles), so one that another
-user could have written is refused; and it holds rows, so others cannot enter it.
+Reading a checkpoint runs code stored in it (pickles), so a checkpoint that another user could have
+written is refused. It contains rows, so other users cannot enter it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def make_private(directory: Path, contents: tuple[str, ...] = ()) -> None:
     """Make a directory that only this user can enter.
 
-    One that exists is made so if it is empty or holds one of `contents`. It is refused if it, or
-    something in it, may come from another user.
+    An existing directory becomes private if it is empty or holds one of `contents`. It is refused
+    if it, or something in it, may come from another user.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = directory.stat()

@@ -1,7 +1,7 @@
-"""Files with a seal: a length and a checksum before the data, so that damage is told, not read.
+"""Sealed files: a length and a checksum before the data, so that damage is detected.
 
-A file is written beside its place and renamed into it: it is there as a whole or not at all.
-A reader gets the bytes that were written, or a StateError that names the file.
+A file is written to a temporary name and renamed, so it is complete or absent. A reader gets the
+bytes that were written, or a StateError that names the file.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def read_sealed(path: Path) -> bytes:
 
 
 def write_sealed(path: Path, data: bytes) -> None:
-    """Have the data in a file, in the place of what is there."""
+    """Write data to a file, replacing its old contents."""
     with staged(path, data) as beside:
         beside.replace(path)
 
 
 @contextmanager
 def staged(path: Path, data: bytes) -> Iterator[Path]:
-    """A sealed file beside its place, to be put there; it is gone afterwards in any case."""
+    """A temporary sealed file, to be renamed into place; it is deleted afterwards in any case."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(sealed(data))
@@ -72,7 +72,7 @@ def staged(path: Path, data: bytes) -> Iterator[Path]:
 
 
 def damaged(path: Path, reason: str) -> StateError:
-    """The error about a file that is not what was written."""
+    """The error for a damaged file."""
     return StateError(
         f"the checkpoint file {path} is damaged: {reason}",
         code="PS-STATE-003",

@@ -2,7 +2,7 @@
 
 A row of a SET edge carries the code of the queries it belongs to. Sets are kept as the string
 table keeps texts: by content, in the arena, found by hash; code 0 is the empty set. Codes are
-recycled: whoever holds codes across steps must report them to `collect`, which frees all others.
+recycled: state that holds codes across steps must report them to `collect`, which frees the rest.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SetTable:
         return self._bytes.should_collect()
 
     def collect(self, held: list[I64]) -> int:
-        """Free all codes that nobody holds; returns how many."""
+        """Free all codes that no state holds; returns how many."""
         marks = np.zeros(self._bytes.capacity, np.bool_)
         for codes in held:
             marks[codes[(codes >= 0) & (codes < marks.shape[0])]] = True

@@ -4,8 +4,8 @@ Rows lie in order of (ts, arrival). Rows at or before the watermark never move, 
 rows are not older than the watermark; so a reader is a position. Positions are absolute and
 survive trimming. RETAIN keeps rows that readers are done with.
 
-Most rows are read in the step that brings them, and never again. So what comes to an empty log is
-held as it came, and only what is left at the end of the step goes into the arena.
+Most rows are read only in the step in which they arrive. So rows that arrive at an empty log stay
+in their columns, and only rows still needed at the end of the step go into the arena.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ARRAYS = ("ts", "epoch", "rows")
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
-    """Rows of this step (column-major) in order of time, which the arena does not have."""
+    """Rows of this step (column-major) in order of time that are not in the arena."""
 
     rows: I64
     ts: I64
@@ -72,11 +72,11 @@ class SourceLog:
 
     @property
     def discarded(self) -> int:
-        """How many rows are gone for good: the absolute position of the first one kept."""
+        """The number of discarded rows: the absolute position of the first kept one."""
         return int(self._regs[_BASE])
 
     def pass_by(self, rows: int) -> None:
-        """Count rows that went elsewhere: they are not here, and never will be."""
+        """Advance the position by rows that this log does not store."""
         self._regs[_BASE] += rows
 
     def __len__(self) -> int:
@@ -105,7 +105,7 @@ class SourceLog:
             self._fresh = _Fresh(np.ascontiguousarray(rows), ts, epoch)
 
     def _settle(self, gone: int = 0) -> None:
-        """What was held for the step goes into the arena, but for the first rows."""
+        """Move the rows held for the step into the arena, except the first ones."""
         fresh, self._fresh = self._fresh, None
         if fresh is not None and gone < fresh.ts.shape[0]:
             rest = slice(gone, None)
@@ -129,7 +129,7 @@ class SourceLog:
                 array[start : tail + n] = array[order]
 
     def _room(self, n: int) -> None:
-        """Room for so many more: rows move down when that pays for as many again, else anew."""
+        """Make room for more rows: move rows down if that frees enough, else grow."""
         regs = self._regs
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
         live, capacity = tail - head, self._arr("ts").shape[0]
@@ -145,7 +145,7 @@ class SourceLog:
         regs[_HEAD], regs[_TAIL] = 0, live
 
     def shrink(self) -> None:
-        """Give up the room that no row takes, as before the state is written down."""
+        """Free the unused room, as before the state is saved."""
         self._settle()
         regs = self._regs
         head, tail = int(regs[_HEAD]), int(regs[_TAIL])
@@ -173,7 +173,7 @@ class SourceLog:
         return self._arr("rows")[part], self._arr("ts")[part], self._arr("epoch")[part]
 
     def passing(self) -> tuple[I64, I64, I64]:
-        """All rows as `read` has them, for who reads them once: in this step's own memory."""
+        """All rows in the form of `read`, in memory of this step, for a single pass."""
         if self._fresh is None:
             return self.read_all()
         fresh = self._fresh
@@ -200,7 +200,7 @@ class SourceLog:
         return slice(max(start - base, 0) + head, max(end - base, 0) + head)
 
     def trim(self, reader: int) -> None:
-        """Discard rows before position `reader` that RETAIN does not ask for."""
+        """Discard rows before position `reader` that RETAIN does not keep."""
         regs = self._regs
         gone = max(0, self._kept_from(reader) - int(regs[_BASE]))
         regs[_BASE] += gone
@@ -212,7 +212,7 @@ class SourceLog:
                 regs[_HEAD] = regs[_TAIL] = 0
 
     def _kept_from(self, reader: int) -> int:
-        """The position of the first row that somebody may still want."""
+        """The position of the first row that a reader or RETAIN still needs."""
         if self.watermark == BEGINNING:
             return self.discarded
         keep = min(reader, self.position(self.watermark, after=True))

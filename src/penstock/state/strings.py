@@ -1,6 +1,6 @@
 """String table: every distinct string of a shard once, as a small code (DESIGN §5.4).
 
-Codes are recycled: whoever holds codes across steps must report them to `collect`, which
+Codes are recycled: state that holds codes across steps must report them to `collect`, which
 frees all others. Code 0 is the empty string, and the value slot of a NULL. Equality of
 strings is equality of codes; order needs the bytes (`kernels.strings.compare_strings`).
 """
@@ -20,7 +20,7 @@ from penstock.kernels.strings import U8
 from penstock.state.arena import Scope
 
 _FEW_CODES, _FEW_BYTES = 4096, 1 << 20
-_MOST_GROWTH = 8  # times what is there
+_MOST_GROWTH = 8  # times the current size
 _INT32_MAX = np.iinfo(np.int32).max
 _ALL_VALID = np.empty(0, np.bool_)
 
@@ -116,7 +116,7 @@ class StringTable:
             )
 
     def _make_room(self, length: int, strings: int, size: int) -> None:
-        """Room for a string of some length, and for strings to come and their size in bytes.
+        """Reserve room for a string of some length, and for later strings and their bytes.
 
         Growing only when a new string does not fit, and not too far at once, keeps the table
         small (and in cache) for batches of many repeats.

@@ -1,4 +1,4 @@
-"""Table store: the contents of a relation or NRR, and its changes until every reader saw them."""
+"""Table store: the rows of a relation or NRR, and its changes until every reader has them."""
 
 from __future__ import annotations
 
