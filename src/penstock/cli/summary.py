@@ -19,7 +19,7 @@ from penstock.sql.statements import CreateSink
 if TYPE_CHECKING:
     from penstock.cli.app import App
 
-_MOST = 20  # sinks and failed queries that are told of
+_MOST = 20  # sinks and failed queries in the summary
 
 
 @dataclass(slots=True)

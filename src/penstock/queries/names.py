@@ -1,6 +1,6 @@
-"""Names of queries registered together: given one by one, or `q` and numbers that count on.
+"""Names of queries registered together: given one by one, or `q` and consecutive numbers.
 
-A million queries that nobody named have their names in two numbers.
+Two numbers store the names of a million anonymous queries.
 """
 
 from __future__ import annotations

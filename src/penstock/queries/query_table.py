@@ -3,8 +3,8 @@
 A qid is a recycled row number. `since` is the step from which a query sees rows (0 with
 history); queries with equal `since` form a cohort, whose id is recycled too. Every change has a
 number, `version`, and `born` is that of a row's registration: indexes over Q follow by them.
-Registering and dropping cost the same however many queries there are: how many live, below which
-row none is vacant, and the cohort that was last joined are kept beside the rows.
+The cost of registering and dropping does not depend on the number of queries: the count of live
+rows, a bound below which no row is vacant, and the last cohort are stored beside the rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.state.arena import Scope
 
 _QUERIES, _COHORTS, _VERSION, _LIVE, _LOWEST, _RECENT = 0, 1, 2, 3, 4, 5
 _FREE, _LEAVING = -1, -2
-_LOOK = 1_024  # rows of Q looked at first for a vacant one
+_LOOK = 1_024  # rows of Q searched first for a vacant one
 
 
 class QueryTable:
@@ -70,7 +70,7 @@ class QueryTable:
         return self._take_rows(self.vacant(n))
 
     def vacant(self, n: int) -> I64:
-        """The numbers that `n` new queries get."""
+        """The numbers of `n` new queries."""
         regs, cohort = self._arr("regs"), self._arr("cohort")
         used, at, look = int(regs[_QUERIES]), int(regs[_LOWEST]), max(_LOOK, n)
         if at >= used:
@@ -87,7 +87,7 @@ class QueryTable:
         return np.concatenate([*found, np.arange(used, used + missing)])
 
     def _take_rows(self, qids: I64) -> I64:
-        """The rows that somebody else has chosen."""
+        """Reserve rows that the caller has chosen."""
         regs = self._arr("regs")
         regs[_QUERIES] = max(int(regs[_QUERIES]), int(qids.max(initial=-1)) + 1)
         return qids
@@ -141,7 +141,7 @@ class QueryTable:
 
     @property
     def identity(self) -> I64:
-        """An array that is another one once the arena's content was replaced."""
+        """An array that changes its identity when the arena's content is replaced."""
         return self._arr("regs")
 
     def born(self) -> I64:
@@ -149,20 +149,20 @@ class QueryTable:
         return self._arr("born")
 
     def hold(self, qids: I64) -> None:
-        """Keep the numbers of dropped queries from new ones until `release`."""
+        """Do not reuse the numbers of dropped queries until `release`."""
         self._arr("cohort")[qids] = _LEAVING
 
     def release(self, qids: I64) -> None:
-        """The numbers of dropped queries may be used again."""
+        """Allow reuse of the numbers of dropped queries."""
         self._vacate(qids[self._arr("cohort")[qids] == _LEAVING])
 
     def settle(self) -> None:
-        """End of a step: nobody is new any more."""
+        """End of a step: no query is new any more."""
         self.newcomers = np.empty(0, np.int64)
         self.new_cohorts = np.empty(0, np.int64)
 
     def live(self, level: Lineage) -> I64:
-        """Ids in use at a level, ascending: the same array until a query comes or goes."""
+        """Ids in use at a level, ascending; the same array until the queries change."""
         known = (self.version, level)
         if self._identity() is not self.identity:
             self._identity = ref(self.identity)  # weak: the arena decides when it goes
@@ -185,7 +185,7 @@ class QueryTable:
         return np.unique(ids[used])
 
     def only(self) -> int:
-        """The query, if there is one alone; else −1."""
+        """The query, if there is exactly one; else −1."""
         return int(self.live(Lineage.QUERY)[0]) if len(self) == 1 else -1
 
     def since(self, level: Lineage) -> I64:

@@ -1,7 +1,7 @@
 """Registry: which templates and queries exist, by name (DESIGN §5.7).
 
-Queries registered together are a group: what they have in common is there once, and the rest is
-arrays by place in the group. So a million queries are a few arrays, not a million objects.
+Queries registered together are a group: common properties are stored once, the others in arrays
+by place in the group. So a million queries are a few arrays, not a million objects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.schema import Schema
 
 @record
 class TemplateInfo:
-    """What the session knows of a template."""
+    """The session's record of a template."""
 
     key: int
     template: Node  # as bound and lifted: its identity
@@ -35,7 +35,7 @@ class TemplateInfo:
     unit_time: bool
     monotonic: bool
     windows: tuple[Length, ...] | None  # their lengths; None when one is not bounded in time
-    views: tuple[str, ...] = ()  # whose changes it follows
+    views: tuple[str, ...] = ()  # that it follows
 
 
 @dataclass(slots=True, eq=False)
@@ -50,8 +50,8 @@ class Group:
     history: bool
     number: int = 0
     failures: dict[int, str] = field(default_factory=dict)
-    dropped: Bool = field(init=False)  # somebody has said so: their last changes may be to come
-    gone: Bool = field(init=False)  # nobody finds them any more
+    dropped: Bool = field(init=False)  # by a user; their last changes may still arrive
+    gone: Bool = field(init=False)  # no longer found by name
     left: int = field(init=False)  # how many are not gone
 
     def __post_init__(self) -> None:
@@ -62,18 +62,18 @@ class Group:
         return len(self.names)
 
     def there(self) -> I64:
-        """The places of those that are not gone."""
+        """The places of the queries that are not gone."""
         return np.flatnonzero(~self.gone)
 
     def running(self, places: I64) -> I64:
-        """Those of some places that have not failed."""
+        """The given places without those of failed queries."""
         if not self.failures:
             return places
         return places[~np.isin(places, list(self.failures))]
 
     def served_by(self, qids: set[int]) -> I64:
-        """The places of those that run and have one of these rows of Q."""
-        if len(self) == 1 and int(self.qids[0]) not in qids:  # most groups are of one
+        """The places of running queries with one of these rows of Q."""
+        if len(self) == 1 and int(self.qids[0]) not in qids:  # most groups have one query
             return np.empty(0, np.int64)
         there = self.there()
         return self.running(there[np.isin(self.qids[there], list(qids))])
@@ -125,7 +125,7 @@ class Registry:
     _count: int = 0
     _by_node: dict[tuple[Node, Emission], int] = field(default_factory=dict)
     _named: dict[str, tuple[Group, int]] = field(default_factory=dict)
-    _numbered: list[Group] = field(default_factory=list)  # of many, whose names count on
+    _numbered: list[Group] = field(default_factory=list)  # groups with consecutive names
     _by_template: dict[int, dict[int, Group]] = field(default_factory=dict)
     _counts: dict[int, int] = field(default_factory=dict)  # of queries, by template
 
@@ -148,7 +148,7 @@ class Registry:
             self.followed.setdefault(view, set()).add(info.key)
 
     def forget_template(self, key: int) -> None:
-        """Drop a template that has no queries; one with the same plan may have taken its place."""
+        """Drop a template without queries; a new template with the same plan may exist."""
         info = self.templates.pop(key)
         if self._by_node[info.template, info.emission] == key:
             del self._by_node[info.template, info.emission]
@@ -159,9 +159,9 @@ class Registry:
 
     # ---- names -----------------------------------------------------------------------
     def fresh_names(self, count: int, taken: Collection[str] = ()) -> Names:
-        """Names for anonymous queries that no query, nor anything in `taken`, has.
+        """Unused names for anonymous queries, also not in `taken`.
 
-        They count as used once a group has them: a call that fails leaves no gap.
+        They count as used once a group has them, so a call that fails leaves no gap.
         """
         wanted = range(self.next_name, self.next_name + count)
         while (clash := self._last_clash(wanted, taken)) is not None:
@@ -169,7 +169,7 @@ class Registry:
         return Names(None, wanted.start, count)
 
     def _last_clash(self, wanted: range, taken: Collection[str]) -> int | None:
-        """The last of some numbers whose name somebody has."""
+        """The last of some numbers with a name in use."""
         if len(wanted) < len(self._named) + len(taken):
             numbers = (n for n in wanted if (name := numbered(n)) in self._named or name in taken)
         else:
@@ -198,7 +198,7 @@ class Registry:
 
     # ---- queries ---------------------------------------------------------------------
     def add(self, group: Group) -> None:
-        """Register queries under their names, which nobody has."""
+        """Register queries under their names, which must be unused."""
         group.number = self.next_group
         self.next_group += 1
         self.groups[group.number] = group
@@ -257,6 +257,6 @@ class Registry:
 
     @staticmethod
     def fail(chosen: Chosen, reason: str) -> None:
-        """Mark queries as failed; their rows of Q are no longer theirs."""
+        """Mark queries as failed; they lose their rows of Q."""
         for group, places in chosen:
             group.failures.update(dict.fromkeys(places.tolist(), reason))

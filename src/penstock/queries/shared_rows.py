@@ -1,8 +1,8 @@
-"""Which queries are one row of Q: those whose answers are equal by definition (DESIGN §2).
+"""Identical queries share a row of Q (DESIGN §2).
 
-They have the same parameters and see rows from the same epoch on (0 with history). What makes
-them equal is a key, whose number is that of their row of Q; how many a row serves is counted
-here. Shards find out for themselves (queries/subscribers.py).
+They have the same parameters and see rows from the same epoch on (0 with history). These form a
+key, and the key's number is the row of Q. This module counts the queries of each row. Shards
+find identical queries themselves (queries/subscribers.py).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from penstock.state.keytable import KeyTable
 
 
 class SharedRows:
-    """The rows of one template's Q by what makes queries equal, in the arena."""
+    """The rows of one template's Q by the key of identical queries, in the arena."""
 
     def __init__(self, scope: Scope, params: int) -> None:
         self._scope = scope
         self._keys = KeyTable(scope.scope("keys"), 2 + params)
-        scope.array("size", 8)  # how many queries each serves
+        scope.array("size", 8)  # queries of each row
 
     def _size(self) -> I64:
         return cast(I64, self._scope["size"])
@@ -30,7 +30,7 @@ class SharedRows:
     def enter(self, params: I64, since: int) -> tuple[I64, I64]:
         """Queries (column-major parameters, NULL word first) that see rows from an epoch on.
 
-        Gives the row of each, and the places at which a new row is first asked for.
+        Returns the row of each, and the places of the first query of each new row.
         """
         keys = np.empty((params.shape[1], 1 + params.shape[0]), np.int64)
         keys[:, 0], keys[:, 1:] = since, params.T
@@ -41,9 +41,9 @@ class SharedRows:
         return rows, new[np.sort(np.unique(rows[new], return_index=True)[1])]
 
     def leave(self, rows: I64) -> I64:
-        """Let go one query of a row for each time it is named; the rows that serve nobody now.
+        """Remove one query from a row for each time the row is given; returns rows without queries.
 
-        The last one takes the arrays along.
+        Removing the last query frees the arrays.
         """
         np.subtract.at(self._size(), rows, 1)
         empty = np.unique(rows[self._size()[rows] == 0])

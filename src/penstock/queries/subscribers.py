@@ -1,11 +1,11 @@
 """Subscribers: the queries that each row of Q serves on a shard (DESIGN §2).
 
 The driver numbers queries; a shard runs each distinct row once. Queries are identical if they
-have the same parameters and see rows from the same epoch on (0 with history; where there is no
-answer to tell those who come later, each is alone with its history). Rows are numbered
-from what the log says alone, so all shards of both levels number them equally. Changes of a row
-leave the shard as those of its queries; who comes to a row that stands is told its answer, and who
-leaves one that stays takes it back.
+have the same parameters and see rows from the same epoch on (0 with history; if the template has
+no answer for later queries, each query with history has its own row). Row numbers depend only on
+the log, so all shards of both levels number them equally. A shard sends changes of a row as
+changes of its queries. A query that joins an existing row gets its answer, and a query that
+leaves a shared row gets deletions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from penstock.state.keytable import KeyTable
 
 _BY_QUERY, _ENDS = ("row", "after", "before"), ("head", "tail")
 _LISTS = (*_BY_QUERY, *_ENDS, "size")
-_BY_ROW = ("size", "fresh", "failed")  # how many ask for it; whether it is new, or broken
+_BY_ROW = ("size", "fresh", "failed")  # number of queries; whether it is new; whether it failed
 _NONE = np.empty(0, np.int64)
 
 
 class Subscribers:
     """The queries of one template by row of Q, in the arena.
 
-    Who joins a row that stands, or leaves, does so at the end of the step (`settle`).
+    Queries join and leave existing rows at the end of the step (`settle`).
     """
 
     def __init__(self, scope: Scope, params: int) -> None:
@@ -57,9 +57,9 @@ class Subscribers:
 
     # ---- coming and going ------------------------------------------------------------
     def add(self, queries: I64, params: I64, since: int | I64) -> tuple[I64, I64]:
-        """Enter queries (column-major parameters, NULL word first); `since` tells others apart.
+        """Add queries (column-major parameters, NULL word first) that see rows from `since` on.
 
-        Gives the new rows of Q, and at which place of `queries` each is first asked for.
+        Returns the new rows of Q, and the place in `queries` of the first query of each.
         """
         keys = np.empty((queries.shape[0], 1 + params.shape[0]), np.int64)
         keys[:, 0], keys[:, 1:] = since, params.T
@@ -80,7 +80,7 @@ class Subscribers:
                 self.scope.reserve(name, length, fill)
 
     def drop(self, queries: I64) -> I64:
-        """Let queries go (those that are here); the rows of Q that nobody is left to ask for."""
+        """Remove queries (those that exist); returns the rows of Q without queries."""
         row = self._arr("row")
         queries = np.unique(queries[queries < row.shape[0]])
         queries = queries[row[queries] >= 0]
@@ -90,14 +90,14 @@ class Subscribers:
 
     @property
     def joining(self) -> tuple[I64, I64]:
-        """Queries that come to rows that stand, and these rows."""
+        """Queries that join existing rows, and these rows."""
         if not self._joining:
             return _NONE, _NONE
         queries, rows = zip(*self._joining, strict=True)
         return np.concatenate(queries), np.concatenate(rows)
 
     def staying(self) -> tuple[I64, I64]:
-        """Queries that leave rows that stay, and these rows."""
+        """Queries that leave shared rows, and these rows."""
         queries = self._gone()
         if not queries.shape[0]:
             return _NONE, _NONE
@@ -110,7 +110,7 @@ class Subscribers:
         return np.concatenate(self._leaving) if self._leaving else _NONE
 
     def settle(self) -> None:
-        """End of a step: who leaves is gone, who joins is there."""
+        """End of a step: complete all joins and leaves."""
         leaving, (joining, theirs) = self._gone(), self.joining
         if leaving.shape[0]:
             rows = np.unique(self._arr("row")[leaving])
@@ -125,25 +125,25 @@ class Subscribers:
 
     # ---- failures --------------------------------------------------------------------
     def fail(self, row: int) -> list[int]:
-        """A row of Q failed: whom to tell. Who joins it before it is dropped fails too."""
+        """Mark a row of Q as failed and return its queries. Queries that join it later fail too."""
         self._arr("failed")[row] = 1
         _, queries = queries_of_rows(np.array([row]), *self._by_row())
         return sorted(queries.tolist())
 
     def failing(self) -> list[int]:
-        """Those who join rows that failed."""
+        """Queries that join failed rows."""
         queries, rows = self.joining
         return sorted(queries[self._arr("failed")[rows] == 1].tolist())
 
     # ---- answers ---------------------------------------------------------------------
     def rows_of(self, queries: I64) -> I64:
-        """The rows of Q of some queries, ascending; of those that are not here, none."""
+        """The rows of Q of some queries, ascending; unknown queries are skipped."""
         row = self._arr("row")
         found = row[queries[queries < row.shape[0]]]
         return np.unique(found[found >= 0])
 
     def row_of(self, query: int) -> int | None:
-        """The row of Q of one query, also if it joins it in this step; None: it is not here."""
+        """The row of Q of one query, also if it joins in this step; None if unknown."""
         row = self._arr("row")
         if query < row.shape[0] and row[query] >= 0:
             return int(row[query])
@@ -151,7 +151,7 @@ class Subscribers:
         return next(iter(rows[queries == query].tolist()), None)
 
     def shown(self, changes: Changes, only: I64 | None = None) -> Changes:
-        """Changes of rows of Q as changes of their queries; of some of these, if asked so."""
+        """Changes of rows of Q as changes of their queries, or of some of them."""
         whose = changes.qid if changes.sets is None else changes.sets.items
         offsets, queries = queries_of_rows(whose, *self._by_row())
         theirs = Sets(offsets, queries)
@@ -177,7 +177,7 @@ class Subscribers:
 
 
 def _of_sets(changes: Changes, sets: Sets, theirs: Sets) -> Changes:
-    """Changes whose sets of rows are sets of queries, ascending; without those of nobody."""
+    """Changes with sets of rows replaced by sets of queries, ascending; empty sets are dropped."""
     owner = np.repeat(sets.owners, theirs.sizes)
     order = np.lexsort((theirs.items, owner))
     sizes = np.bincount(owner, minlength=len(sets))

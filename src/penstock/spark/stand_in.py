@@ -37,7 +37,7 @@ class StandIn(BlockSource):
 
 
 class Nothing(BlockReader):
-    """Whatever the offset, it is the last."""
+    """Returns every offset unchanged, as the latest."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """The offset of a source that was never read."""
