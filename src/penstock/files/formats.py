@@ -1,8 +1,8 @@
-"""Files of rows, read alike by every runner: Parquet, CSV and JSON lines.
+"""Readers of Parquet, CSV and JSON lines, shared by all runners.
 
-A file never fails because of single values: what does not fit its column's type is handed on as
-text, and what is no row in `_malformed`. Columns that a stream does not declare are left out,
-those that a file lacks are NULL.
+Single values never fail a file: a value that does not fit its column's type stays text, and a
+record that is not a row goes into `_malformed`. Undeclared columns are ignored, missing columns
+are NULL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LISTING = frozenset({
     "cleansource", "sourcearchivedir", "pathglobfilter", "recursivefilelookup", "maxcachedfiles",
     "discardcachedinputratio",
 })  # fmt: skip
-"""Options that say which files there are and when they are read."""
+"""Options that select files and their batches."""
 _AS_IT_IS: Mapping[str, tuple[str, ...]] = {
     "mergeschema": ("true", "false"),
     "columnpruning": ("true", "false"),
@@ -40,7 +40,7 @@ _AS_IT_IS: Mapping[str, tuple[str, ...]] = {
     "nullvalue": ("",),
     "linesep": ("\n", "\\n"),
 }
-"""Options with values that ask for what is done anyway."""
+"""Options with values that request the default behaviour."""
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
@@ -54,7 +54,7 @@ class FileFormat:
 
     @property
     def divisible(self) -> bool:
-        """Whether several tasks can share a file: a line of CSV may end anywhere."""
+        """Whether several tasks can share a file; CSV records may contain line breaks."""
         return self.kind != "csv"
 
     def parts(self, path: str, number: int, count: int, schema: Schema) -> Iterator[Part]:
@@ -86,7 +86,7 @@ class FileFormat:
 
 
 def file_format(kind: str, options: Mapping[str, str]) -> FileFormat | str:
-    """The format that options (names in lower case) ask for, or the option that is not for us."""
+    """The format for options (names in lower case), or the first option that needs Spark."""
     for name, value in options.items():
         if name in LISTING or (kind == "csv" and name in ("header", "sep", "delimiter")):
             continue
@@ -99,7 +99,7 @@ def file_format(kind: str, options: Mapping[str, str]) -> FileFormat | str:
 
 
 def check_delimiter(options: Mapping[str, str], what: str) -> None:
-    """Refuse what cannot stand between two values."""
+    """Refuse an invalid separator."""
     for name in ("sep", "delimiter"):
         if options.get(name, ",") in ("", '"', "\r", "\n", "\\n"):
             raise DataError(
@@ -116,7 +116,7 @@ class Lines:
         self._left: int | None = None
         if count == 1:
             return
-        if path.endswith(_COMPRESSED):  # it cannot be opened in the middle
+        if path.endswith(_COMPRESSED):  # it cannot be read from the middle
             self._left = None if number == 0 else 0
             return
         size = self._file.size()  # type: ignore[attr-defined]
@@ -125,7 +125,7 @@ class Lines:
         self._left = end - begin
 
     def _line_at(self, place: int, size: int) -> int:
-        """Where the first line begins at a place or behind it."""
+        """The start of the first line at or after a place."""
         if place == 0 or place >= size:
             return min(place, size)
         self._file.seek(place - 1)
@@ -136,7 +136,7 @@ class Lines:
         return size
 
     def read(self, count: int) -> bytes:
-        """The next bytes; none when the part is over."""
+        """The next bytes; empty at the end of the part."""
         if self._left is None:
             return self._file.read(count)
         data = self._file.read(min(count, self._left))
@@ -151,7 +151,7 @@ class Lines:
 
 
 def open_bytes(path: str) -> IO[bytes]:
-    """A file, decompressed as its name says."""
+    """A file, decompressed according to its name."""
     stream: IO[bytes] = pa.input_stream(path, compression="detect")
     return stream
 
@@ -163,7 +163,7 @@ def _prepend(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _of_folder(table: pa.Table, path: str, schema: Schema) -> pa.Table:
-    """Columns that a folder `name=value` names have its value."""
+    """Fill the columns that a folder `name=value` names."""
     for name in schema.names if "=" in path else ():
         value = folder_value(path, name)
         if value is not None:

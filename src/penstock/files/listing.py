@@ -38,13 +38,13 @@ class Listing:
     only: str = "*"
     recursive: bool = False
     latest_first: bool = False
-    by_name: bool = False  # whatever the folder
+    by_name: bool = False  # independent of the folder
     most_files: int | None = None
     most_bytes: int | None = None
 
     @staticmethod
     def of(path: str, options: Mapping[str, str], what: str) -> Listing:
-        """What options (names in lower case, checked) say."""
+        """The listing for checked options (names in lower case)."""
         for name in _ON_SPARK:
             if options.get(name, "off").lower() != "off":
                 raise DataError(
@@ -63,7 +63,7 @@ class Listing:
         return bool(glob.has_magic(self.path)) or os.path.exists(self.path)
 
     def files(self) -> list[File]:
-        """The files that are there, by name."""
+        """The existing files, by name."""
         roots = glob.glob(self.path, recursive=True) if glob.has_magic(self.path) else [self.path]
         found = {path for root in roots for path in self._below(root)}
         return [file for path in sorted(found) if (file := _file(path)) is not None]
@@ -83,7 +83,7 @@ class Listing:
         return os.path.basename(file.path) if self.by_name else os.path.abspath(file.path)
 
     def batches(self, seen: Container[str]) -> Iterator[list[File]]:
-        """The files that were not seen, oldest first, in batches; each in the order of names."""
+        """The new files in batches, oldest first; each batch in order of names."""
         new = [f for f in self.files() if self.key(f) not in seen]
         new.sort(key=lambda f: (f.written, f.path), reverse=self.latest_first)
         batch: list[File] = []
@@ -116,7 +116,7 @@ def _in_bytes(text: str) -> int:
 
 
 def _file(path: str) -> File | None:
-    """None when it went away, or is no file."""
+    """None if the path is gone or is not a file."""
     try:
         found = os.stat(path)
     except OSError:

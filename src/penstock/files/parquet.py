@@ -1,6 +1,6 @@
 """Rows of Parquet files, by column and in parts: a part is a run of row groups.
 
-Every runner reads them here, so that names, missing columns and folders mean the same on all.
+All runners use this reader, so that names, missing columns and folders mean the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FilePart:
         return self.path, self.number
 
     def read(self, columns: frozenset[str] | None) -> pa.Table:
-        """The rows; columns that the file lacks are NULL, or what the folder's name says."""
+        """The rows; missing columns are NULL or come from the folder's name."""
         try:
             with pq.ParquetFile(self.path, coerce_int96_timestamp_unit="us") as file:
                 return self._read(file, columns)
@@ -59,13 +59,13 @@ class FilePart:
         return pa.table(found | {name: self._of_folder(name, count) for name in absent})
 
     def _of_folder(self, name: str, rows: int) -> pa.Array:
-        """A column that is not in the file: what a folder `name=value` says, or NULL."""
+        """A column that is not in the file: the value of a folder `name=value`, or NULL."""
         value = folder_value(self.path, name)
         return pa.nulls(rows) if value is None else pa.repeat(value, rows)
 
 
 def unreadable(path: str, kind: str, error: Exception) -> DataError:
-    """A file that cannot be read as a whole."""
+    """The error for a file that cannot be read."""
     return DataError(
         f"{path} cannot be read as {kind}: {error}".replace("\n", " "),
         code="PS-SRC-005",
@@ -74,7 +74,7 @@ def unreadable(path: str, kind: str, error: Exception) -> DataError:
 
 
 def folder_value(path: str, name: str) -> str | None:
-    """What a folder `name=value` above a file says of a column."""
+    """The value of a column in a folder name `name=value` above the file."""
     values = [p for p in path.split("/")[:-1] if p.startswith(f"{name}=")]
     if not values or values[-1].endswith(f"={_NO_VALUE}"):
         return None
@@ -82,7 +82,7 @@ def folder_value(path: str, name: str) -> str | None:
 
 
 def names_in(schema: Schema, given: list[str]) -> dict[str, str]:
-    """The file's name of each column that it has; case counts only where both are there."""
+    """The file's name of each column that it has; case matters only if it has both spellings."""
     folded = {name.lower(): name for name in given}
     return {
         name: name if name in given else folded[name.lower()]
@@ -92,5 +92,5 @@ def names_in(schema: Schema, given: list[str]) -> dict[str, str]:
 
 
 def _fits(field: Field, named: Mapping[str, str], file: pq.ParquetFile) -> bool:
-    """Whether every value of a column is one of the type."""
+    """Whether every value of a column fits the type."""
     return bool(file.schema_arrow.field(named[field.name]).type == arrow_type(field.type))

@@ -1,8 +1,8 @@
 """File and console sinks for the changes of a query.
 
-A file sink is a directory with one file per batch, written beside its place and renamed
-into it, so a reader never sees half a batch and a batch delivered twice is there once. Names of
-files name their writer (session and sink), so that writers in one directory never meet.
+A file sink is a directory with one file per batch, written to a temporary name and renamed, so a
+reader never sees half a batch, and a batch delivered twice appears once. File names contain the
+writer (session and sink), so that writers in one directory never collide.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["FORMATS", "PipedConsole", "Sink", "file_name", "json_lines", "open_s
 FORMATS = ("parquet", "json", "csv", "console")
 _BATCH_FILE = re.compile(r"part-\d{12}(-[0-9a-f]+-\d+)?\.(parquet|json|csv)")
 _AWAY = re.compile(r"[/\\%\0]|^\.")
-"""What would make a name a path, and the sign that stands for it."""
+"""Characters that would make a name a path, and their replacement."""
 _SIGNS = {"insert": "+", "delete": "-", "update_preimage": "<", "update_postimage": ">"}
 
 
@@ -48,7 +48,7 @@ def open_sink(format: str, options: Mapping[str, str], name: str, writer: str = 
     """A sink called `name`; options are `path` and `mode` for files, `rows` for the console.
 
     Files of one `writer` (a sink of a session) replace each other, batch by batch, and no others.
-    Mode `append` (the default) goes on in the directory; `overwrite` first removes the batch
+    Mode `append` (the default) adds to the directory; `overwrite` first removes the batch
     files in it; `error` refuses a directory that already has some.
     """
     kind = format.lower()
@@ -72,7 +72,7 @@ def open_sink(format: str, options: Mapping[str, str], name: str, writer: str = 
 
 
 def file_name(name: str) -> str:
-    """A name of the user's as the name of a file: it stays in its directory."""
+    """A user's name as a file name, which cannot leave its directory."""
     return _AWAY.sub(lambda found: f"%{ord(found[0]):02X}", name)
 
 
@@ -139,7 +139,7 @@ class _DirectorySink:
             ) from error
 
     def close(self) -> None:
-        """Every batch is already in its place."""
+        """Do nothing: every batch is already written."""
 
 
 def _save_json(table: pa.Table, path: str) -> None:
@@ -179,7 +179,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 # ---- console -------------------------------------------------------------------------
 class PipedConsole(Console):
-    """Raises when its reader has gone; rich would end the thread that happens to write."""
+    """A console that raises if its reader is gone; rich would end the writing thread."""
 
     def on_broken_pipe(self) -> None:
         """Called where the error is handled."""
@@ -224,4 +224,4 @@ class _ConsoleSink:
             self.console.print(f"and {changes.num_rows - self.rows} more changes")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is open."""

@@ -1,8 +1,8 @@
 """CSV and JSON lines from bytes, leniently: every record becomes exactly one row.
 
-Bytes are cut into chunks that end where a record ends; each chunk is parsed as a whole by
-Arrow, and only a chunk that Arrow refuses is taken record by record. Values that do not fit
-the declared type stay text; a record that has no columns at all goes into `_malformed`.
+Bytes are split into chunks of whole records. Arrow parses each chunk; only a chunk that Arrow
+refuses is parsed record by record. Values that do not fit the declared type stay text; a record
+that cannot be parsed goes into `_malformed`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.schema import Field, Schema
 from penstock.types import Kind, arrow_type
 
 MALFORMED = "_malformed"
-"""Extra column: the text of a record that could not be taken apart, else NULL."""
+"""Extra column: the text of a record that could not be parsed, else NULL."""
 
 _READ_BYTES = 1 << 20
 _MAX_RECORD_BYTES = 1 << 25
@@ -33,7 +33,7 @@ _JSON_TYPES: dict[Kind, set[type]] = {
     Kind.FLOAT: {int, float, _NONE},
     Kind.DOUBLE: {int, float, _NONE},
 }
-"""Values that pyarrow takes as they are: it would cut 1.5 to an INT."""
+"""Types that pyarrow parses exactly; for an INT it would truncate 1.5."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -99,7 +99,7 @@ def _csv_table(chunk: bytes, names: tuple[str, ...], delimiter: str, schema: Sch
         malformed.append(row.text)
         return "skip"
 
-    data = chunk.decode("utf-8", "replace").encode()  # bytes that are no text must not end the run
+    data = chunk.decode("utf-8", "replace").encode()  # invalid UTF-8 must not end the run
     present = [name for name in schema.names if name in names]
     table = pa_csv.read_csv(
         pa.BufferReader(data),
@@ -150,12 +150,12 @@ def _json_fast(chunk: bytes, schema: Schema) -> pa.Table | None:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
     lines = sum(1 for line in chunk.split(b"\n") if line.strip())
-    # several records on one line, or a record over several, is for the careful reader
+    # the record-by-record parser handles several records on a line, or one over several lines
     return table.select(list(schema.names)) if table.num_rows == lines else None
 
 
 def _text(data: bytes) -> str | None:
-    """None when the bytes are no text: a value of it would be another."""
+    """None if the bytes are not UTF-8: decoding would change values."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -198,7 +198,7 @@ def _as_text(value: object) -> str | None:
 
 
 def _with_malformed(table: pa.Table, texts: list[str]) -> pa.Table:
-    """Append a row of NULLs for every malformed text (nothing is added when there is none)."""
+    """Append a row of NULLs for every malformed text."""
     if not texts:
         return table
     good = table.append_column(MALFORMED, pa.nulls(table.num_rows, pa.string()))

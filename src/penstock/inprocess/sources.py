@@ -1,8 +1,8 @@
 """File sources: Parquet, CSV and JSON lines as a stream of Arrow tables.
 
-A source never judges values (`files/formats.py`): admission quarantines what does not fit, with
-a reason, and nothing is lost. Files of a glob are read in the order of their names; `-` is
-standard input, handed on as it arrives.
+A source does not check values (`files/formats.py`): admission quarantines rows that do not fit,
+with a reason. Files of a glob are read in order of their names; `-` is standard input, delivered
+as it arrives.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def open_source(
 ) -> Iterator[pa.Table]:
     """Tables of at most `batch_rows` rows with the columns of `schema`.
 
-    Options and paths are checked at once, before the first table is asked for.
+    Options and paths are checked immediately, before the first table is read.
     """
     if batch_rows < 1:
         raise DataError("a batch needs at least one row", code="PS-SRC-003")
@@ -79,7 +79,7 @@ def open_source(
 
 
 def total_rows(format: str, options: Mapping[str, str]) -> int | None:
-    """About how many rows the source will yield, or None where only reading it would tell.
+    """The approximate number of rows, or None if only reading can tell.
 
     Text is counted in lines, so blank lines and line breaks inside quotes count too.
     """
@@ -94,7 +94,7 @@ def total_rows(format: str, options: Mapping[str, str]) -> int | None:
 
 
 def format_of(path: str) -> str:
-    """The format a file's name tells (`in.csv.gz` is csv); standard input is JSON lines."""
+    """The format of a file by its name (`in.csv.gz` is csv); standard input is JSON lines."""
     if path == STDIN:
         return "json"
     for part in reversed(os.path.basename(path).lower().split(".")[1:]):
@@ -110,7 +110,7 @@ def format_of(path: str) -> str:
 
 # ---- options -------------------------------------------------------------------------
 def check_source(format: str, options: Mapping[str, str], what: str = "the source") -> FileSource:
-    """A source of this process, or an error that says what to write instead."""
+    """A checked in-process source; raises an error with a remedy."""
     kind = format.lower()
     if kind not in FORMATS:
         on_spark = kind in SOURCES
@@ -185,14 +185,14 @@ def _read_arrived(size: int) -> bytes:
 
 # ---- batch sizes ---------------------------------------------------------------------
 def _split(tables: Iterable[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
-    """Cut what is too long; never wait for more."""
+    """Split tables that are too long; never wait for more rows."""
     for table in tables:
         for start in range(0, table.num_rows, batch_rows):
             yield table.slice(start, batch_rows)
 
 
 def _fill(tables: Iterable[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
-    """Batches of exactly `batch_rows` rows, but for the last."""
+    """Batches of exactly `batch_rows` rows, except the last."""
     held: list[pa.Table] = []
     rows = 0
     for table in tables:
@@ -228,7 +228,7 @@ def _join(tables: list[pa.Table]) -> pa.Table:
 
 
 def _count_lines(path: str) -> int:
-    """Newlines, plus a last line without one."""
+    """The number of lines, with or without a final newline."""
     lines, last = 0, b"\n"
     with open(path, "rb") as file:
         while chunk := file.read(_COUNT_BYTES):
