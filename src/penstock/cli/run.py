@@ -94,8 +94,7 @@ def run(
     """  # noqa: D301
     plan = read_plan(read_script(script), inputs)
     with ExitStack() as stack:
-        goes_on = output == "changes" and checkpoint is not None
-        writer = open_writer(format_, out, append=goes_on)
+        writer = open_writer(format_, out, append=output == "changes" and checkpoint is not None)
         stack.callback(writer.close)
         log = stack.enter_context(open_text(progress, True, "--progress")) if progress else None
         session = open_session(runner, master, shards, checkpoint, quiet)
@@ -108,23 +107,32 @@ def run(
         app.execute(Console(stderr=format_ != "table"))
         if output == "changes":
             _write_changes(app, writer)
-        # a display and tables of changes would write over each other
-        mixed = output == "changes" and out is None and sys.stdout.isatty()
-        show = sys.stderr.isatty() and not quiet and not mixed
+        show = _has_display(output, out, quiet)
         if runner == "spark":
             ended = follow(app, batch_rows, available_now, show)
         else:
             ended = _feed(app, app.read_here(), batch_rows, show)
         if ended and not checkpoint:
-            finish(session, app.streams)
-            if runner == "spark":
-                session.flush()
+            _finish(app, runner)
         try:
             if output == "view":
                 _write_views(app, writer)
         finally:
             if not quiet:
                 tell_if_possible(summary, app, Console(stderr=True), stopped=not ended)
+
+
+def _has_display(output: str, out: str | None, quiet: bool) -> bool:
+    """Whether progress is drawn: a display and tables of changes would write over each other."""
+    mixed = output == "changes" and out is None and sys.stdout.isatty()
+    return sys.stderr.isatty() and not quiet and not mixed
+
+
+def _finish(app: App, runner: str) -> None:
+    """Move event time to the last row of every stream, and wait for the answers."""
+    finish(app.session, app.streams)
+    if runner == "spark":
+        app.session.flush()
 
 
 def _write_changes(app: App, writer: Writer) -> None:

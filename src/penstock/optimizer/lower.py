@@ -46,7 +46,11 @@ from penstock.types import BOOLEAN
 
 
 def lower(node: Node) -> Node:
-    """The plan in operators the engine has; lowering twice changes nothing more."""
+    """The plan in operators the engine has; lowering twice changes nothing more.
+
+    before: s LEFT JOIN t ON k = k
+    after:  (s ⋈ k = k t) UNION ALL π s.*, NULL, … (s ▷ k = k t)
+    """
     return bottom_up(node, _lower)
 
 

@@ -27,7 +27,11 @@ from penstock.optimizer.rewrite import over
 
 
 def lower_windows(node: Node) -> Node:
-    """`node` without time windows over subplans."""
+    """`node` without time windows over subplans.
+
+    before: (σ a > 7 (s)) [RANGE 10]
+    after:  σ a > 7 (s [RANGE 10])
+    """
     node = over(node, [lower_windows(child) for child in node.inputs])
     if isinstance(node, Windowed) and not isinstance(node.window, Rows):
         return _put(node.input, node.window)

@@ -15,7 +15,11 @@ from penstock.optimizer.stats import Stats
 
 
 def merge_projections(node: Node, stats: Stats) -> Node:
-    """Merge chains of projections and drop identities."""
+    """Merge chains of projections and drop identities.
+
+    before: π x + 1 (π a * 2 AS x (s))
+    after:  π a * 2 + 1 (s)
+    """
     return bottom_up(node, _merge)
 
 

@@ -1,7 +1,8 @@
 """The optimiser: lowering, then the rules in order until nothing changes.
 
 Every rule is a pure function of a plan and the statistics that keeps every answer at every
-instant; each can be switched off by name. Lowering is not optional.
+instant; each can be switched off by name. Lowering is not optional. The docstring of a rule shows
+a plan before and after it: σ filter, π projection, ⋈ join, ▷ anti join, δ DISTINCT, γ aggregate.
 """
 
 from __future__ import annotations

@@ -25,7 +25,11 @@ _WORTH = 0.999
 
 
 def order_joins(node: Node, stats: Stats) -> Node:
-    """Reorder every tree of inner joins whose streams are measured."""
+    """Reorder every tree of inner joins whose streams are measured.
+
+    before: (large ⋈ k = k larger) ⋈ k = k small
+    after:  π … ((small ⋈ k = k large) ⋈ k = k larger)
+    """
     if not _is_free(node):
         return over(node, [order_joins(child, stats) for child in node.inputs])
     tree = _flatten(node)

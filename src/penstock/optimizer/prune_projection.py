@@ -49,7 +49,11 @@ _NARROW: dict[type[Node], Callable[..., tuple[Node, Kept]]] = {}
 
 
 def prune_projection(node: Node, stats: Stats) -> Node:
-    """Narrow every part of the plan to the columns that are read."""
+    """Narrow every part of the plan to the columns that are read.
+
+    before: π a (σ k = 1 (scan s (k, a, b, c)))
+    after:  π a (σ k = 1 (scan s (k, a)))
+    """
     needs: dict[Node, Columns] = {}
     whole = _whole(node)
     _require(node, frozenset(range(width(node))), needs, whole)

@@ -19,7 +19,11 @@ from penstock.patterns.rules import is_table
 
 
 def pull_up_except(node: Node, stats: Stats) -> Node:
-    """Move anti joins and EXCEPT above joins, semi joins and DISTINCT."""
+    """Move anti joins and EXCEPT above joins, semi joins and DISTINCT.
+
+    before: (s ▷ k = k t) ⋈ k = k u
+    after:  (s ⋈ k = k u) ▷ k = k t
+    """
     return bottom_up(node, lambda part: _pull(part, stats))
 
 

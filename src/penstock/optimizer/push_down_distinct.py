@@ -32,7 +32,11 @@ from penstock.patterns.rules import is_table
 
 
 def push_down_distinct(node: Node, stats: Stats) -> Node:
-    """Move DISTINCT below inner joins and drop it over rows that are distinct already."""
+    """Move DISTINCT below inner joins and drop it over rows that are distinct already.
+
+    before: δ (π k, s.a, t.b (s ⋈ k = k t))
+    after:  π k, s.a, t.b (δ (π k, a (s)) ⋈ k = k δ (π k, b (t)))
+    """
     return bottom_up(node, _push)
 
 

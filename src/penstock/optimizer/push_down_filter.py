@@ -47,7 +47,11 @@ from penstock.patterns.rules import is_nrr
 
 
 def push_down_filter(node: Node, stats: Stats) -> Node:
-    """Move every conjunct of every filter down as far as it can go."""
+    """Move every conjunct of every filter down as far as it can go.
+
+    before: σ s.a > 7 AND t.b = 1 AND s.k = t.k (s × t)
+    after:  σ a > 7 (s) ⋈ k = k σ b = 1 (t)
+    """
     return _push(node, [])
 
 

@@ -19,7 +19,11 @@ from penstock.optimizer.stats import Stats
 
 
 def push_down_simple(node: Node, stats: Stats) -> Node:
-    """Move projections below semi joins, anti joins and UNION ALL."""
+    """Move projections below semi joins, anti joins and UNION ALL.
+
+    before: π k, a (s ▷ k = k t)
+    after:  π k, a (s) ▷ k = k t
+    """
     if isinstance(node, Project):
         node = _push(node)
     return over(node, [push_down_simple(child, stats) for child in node.inputs])

@@ -30,7 +30,11 @@ from penstock.patterns.rules import is_table, pattern_of
 
 
 def push_down_table_join(node: Node, stats: Stats) -> Node:
-    """Put joins with tables below strict semi and anti joins."""
+    """Put joins with tables below strict semi and anti joins.
+
+    before: (s ▷ k = k t) ⋈ k = k hosts
+    after:  (s ⋈ k = k hosts) ▷ k = k t
+    """
     return bottom_up(node, _push)
 
 

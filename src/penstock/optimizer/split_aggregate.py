@@ -24,7 +24,11 @@ Final = Callable[[Node], Node]
 
 
 def split(node: GroupBy) -> tuple[GroupBy, Final] | None:
-    """The partial aggregate over the same rows and what makes the final one of its results."""
+    """The partial aggregate over the same rows and what makes the final one of its results.
+
+    before: γ avg(a) (s)
+    after:  π total / n (γ sum(total), sum(n) (rows of all shards: γ sum(a), count(a) (s)))
+    """
     if node.keys or not all(_splits(agg) for agg in node.aggs):
         return None
     parts = _Parts()

@@ -130,7 +130,7 @@ class OnSpark(ShardedSession):
         spark_sources.pause(self, stream.name, paused)
 
     def _why_paused(self, stream: str) -> str:
-        return self._spark_job.paused.get(stream, "")
+        return self._spark_job.sources.paused.get(stream, "")
 
     def stream(self, name: str, frame: Any, **clauses: Any) -> None:
         """Make a streaming DataFrame a stream; clauses are `time` and those of CREATE STREAM.
@@ -356,7 +356,7 @@ class OnSpark(ShardedSession):
         """Return when all pushed and available input is in the answers."""
         with self._open(), self._look():
             feed.tick(self)
-        self._spark_job.retry()
+        self._spark_job.sources.retry()
         self._job.drain()
         with self._lock:
             self._raise_complaint()

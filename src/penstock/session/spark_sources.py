@@ -36,7 +36,7 @@ def declare(session: OnSpark, stream: StreamDef) -> None:
 def add(session: OnSpark, stream: str, source: Source) -> None:
     """Read a source, from the entry on that declares its stream."""
     loaded = session._restoring and not session._repeated
-    session._spark_job.add_source(stream, source, 0 if loaded else session._number)
+    session._spark_job.sources.add(stream, source, 0 if loaded else session._number)
 
 
 def execute(session: OnSpark, statement: st.Statement) -> None:
@@ -50,7 +50,7 @@ def execute(session: OnSpark, statement: st.Statement) -> None:
             dropped = _dropped(session, statement.name)
             if dropped is not None:
                 del session._frames[dropped]
-                session._spark_job.drop_source(dropped, number)
+                session._spark_job.sources.drop(dropped, number)
 
 
 def _dropped(session: OnSpark, name: str) -> str | None:
@@ -64,22 +64,22 @@ def check(session: OnSpark, statement: st.Statement) -> None:
     if isinstance(statement, st.Drop) and statement.kind == "STREAM":
         found = session._catalog.relation(statement.name)
         if isinstance(found, StreamDef) and found.name in session._frames:
-            session._spark_job.check_drop(found.name)
+            session._spark_job.sources.check_drop(found.name)
 
 
 def pause(session: OnSpark, stream: str, paused: bool) -> None:
     """Read no more of a source, or read it again."""
     if paused:
-        session._spark_job.pause(stream)
+        session._spark_job.sources.pause(stream)
     else:
-        session._spark_job.resume(stream)
+        session._spark_job.sources.resume(stream)
 
 
 def pause_again(session: OnSpark) -> None:
     """What the user paused in a former process stays so."""
     for name, meter in session._meters.items():
         if meter.source.is_off:  # also one that waits for its DataFrame
-            session._spark_job.pause(name)
+            session._spark_job.sources.pause(name)
 
 
 class Retrying:
@@ -93,7 +93,7 @@ class Retrying:
 
     def _run(self) -> None:
         while not self._over.wait(_LOOK_S):
-            self._session._spark_job.retry()
+            self._session._spark_job.sources.retry()
 
     def end(self) -> None:
         """Look no more."""

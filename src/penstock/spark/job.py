@@ -34,8 +34,8 @@ from penstock.spark.failure import translated
 from penstock.spark.log_source import batch_end
 from penstock.spark.manifest import Manifest, Manifests, Mark
 from penstock.spark.noted import Laps, Noted
-from penstock.spark.paused import BY_USER, Paused
 from penstock.spark.shard_processor import LOG_WEIGHT
+from penstock.spark.source_control import SourceControl
 from penstock.spark.source_faults import SourceFaults
 from penstock.spark.source_set import SourceSet
 from penstock.spark.sources import Source
@@ -102,6 +102,8 @@ class SparkJob:
         self._checkpoint = Checkpoint(checkpoint, shards)
         self._sources = SourceSet(self._checkpoint, dict(sources or {}))
         self.shards = self._checkpoint.identity.shards
+        self.path = self._checkpoint.path
+        self.id = self._checkpoint.identity.id
         try:
             self._log = SessionLog(self._checkpoint.log)
             self._manifests = Manifests(self._checkpoint.manifests)
@@ -120,6 +122,7 @@ class SparkJob:
             self._faults.blames, self._faults.mend,
         )  # fmt: skip
         self._changed = self._streaming.changed
+        self.sources = SourceControl(self._sources, self._streaming)
         self._handed = self._mark.batch  # the last batch that was delivered
         self._thread = 0  # that delivers
         self._told: list[dict[str, Any]] = []
@@ -163,12 +166,7 @@ class SparkJob:
         done = self._manifests.find(self._mark.batch)
         self._log.trim(min(before, 1 if done is None else done.first))
 
-    # ---- sources ---------------------------------------------------------------------
-    @property
-    def path(self) -> Path:
-        """The checkpoint directory."""
-        return self._checkpoint.path
-
+    # ---- how far it is ---------------------------------------------------------------
     @property
     def mark(self) -> Mark:
         """The mark of the last completed batch."""
@@ -182,11 +180,6 @@ class SparkJob:
     def first_entry(self) -> int:
         """The first entry in the log."""
         return self._log.first
-
-    @property
-    def id(self) -> str:
-        """The id of the checkpoint."""
-        return self._checkpoint.identity.id
 
     @property
     def broken(self) -> bool:
@@ -207,51 +200,9 @@ class SparkJob:
         """Raise the error that ended the job, if there is one."""
         self._streaming.check()
 
-    def add_source(self, name: str, source: Source, entry: int) -> None:
-        """Add an external stream declared by an entry; a running query restarts."""
-        with self._changed:
-            self._sources.add(name, source, entry)
-            self._streaming.renew_if_needed()
-
-    def check_drop(self, name: str) -> None:
-        """Refuse to drop a source that the job cannot run without."""
-        self._sources.check_drop(name)
-
-    def drop_source(self, name: str, entry: int) -> None:
-        """Remove an external stream; if it had stopped the job, the job continues."""
-        with self._changed:
-            self._sources.drop(name, entry)
-        self.forgive()
-        self._streaming.renew_if_needed()
-
-    def pause(self, name: str) -> None:
-        """Stop reading a source until `resume`."""
-        with self._changed:
-            self._sources.pause(name, Paused(BY_USER))
-        self._streaming.renew_if_needed()
-
-    def resume(self, name: str) -> None:
-        """Read a source again, also if it had stopped the job."""
-        with self._changed:
-            self._sources.resume(name)
-        self.forgive()
-        self._streaming.renew_if_needed()
-
     def forgive(self) -> None:
         """What may have stopped the job is out of the way: the next call that waits starts it."""
         self._streaming.forgive()
-
-    def retry(self) -> None:
-        """Retry sources that failed long enough ago."""
-        with self._changed:
-            due = self._sources.resume_due(time.monotonic())
-        if due:
-            self._streaming.renew_if_needed()
-
-    @property
-    def paused(self) -> dict[str, str]:
-        """The paused streams, and why they are paused."""
-        return {name: why.reason for name, why in dict(self._sources.paused).items()}
 
     def _forget_plan(self) -> None:
         """The next batch is planned again; restore the heartbeats and drops noted for it."""
@@ -291,7 +242,7 @@ class SparkJob:
 
     def _arenas(self) -> str:
         """The directory of the shards' arenas; the same after a restart on this machine."""
-        return str(lasting_folder(self._spark) / f"penstock-{self._checkpoint.identity.id}")
+        return str(lasting_folder(self._spark) / f"penstock-{self.id}")
 
     def catch_up(self) -> None:
         """Do nothing: batches run automatically."""

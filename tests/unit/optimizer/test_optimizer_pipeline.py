@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from plan_builders import (
     MIN,
@@ -15,7 +17,10 @@ from plan_builders import (
 
 from penstock.errors import PlanError
 from penstock.logical.nodes import Filter, Join, JoinKind, Range, walk
+from penstock.optimizer.lower import lower
+from penstock.optimizer.lower_windows import lower_windows
 from penstock.optimizer.optimizer import RULE_NAMES, RULES, optimize
+from penstock.optimizer.split_aggregate import split
 
 W = Range(10 * MIN)
 A, B, C = (scan(name, W) for name in "abc")
@@ -27,6 +32,12 @@ def test_each_rule_has_a_verb_phrase_and_a_switch() -> None:
     plan = Filter(join(A, B), cmp("gt", col(1), lit(1)))
     assert optimize(plan, NONE, off=RULE_NAMES) == plan
     assert optimize(plan, NONE) != plan
+
+
+@pytest.mark.parametrize("rule", [*RULES, lower, lower_windows, split], ids=lambda r: r.__name__)
+def test_each_rule_shows_a_plan_before_and_after(rule: Callable[..., object]) -> None:
+    lines = (rule.__doc__ or "").splitlines()
+    assert [line.split()[0] for line in lines[2:4]] == ["before:", "after:"]
 
 
 def test_lowering_cannot_be_switched_off() -> None:
