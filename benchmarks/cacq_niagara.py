@@ -104,7 +104,7 @@ def planned(plan: Plan) -> Iterator[None]:
         yield
         return
     join = JoinPerQuery if plan == "PushDown" else JoinOp
-    with without_flows(), patch("penstock.physical.planner.JoinOp", join):
+    with without_flows(), patch("penstock.physical.instantiate.JoinOp", join):
         yield
 
 

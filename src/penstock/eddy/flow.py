@@ -27,7 +27,7 @@ from penstock.optimizer.span import Span
 from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
 from penstock.stems.log_view import LogView
-from penstock.stems.stems import StemInfo, Stems
+from penstock.stems.stems import Stems
 
 _NOWHERE = -1
 
@@ -180,10 +180,6 @@ class Flow:
         return self._router.views()
 
     # ---- what is needed and known ----------------------------------------------------
-    def stems(self) -> list[StemInfo]:
-        """The SteMs that are probed."""
-        return [self._registry.info(stem) for step in self._stems for stem in step.stems.values()]
-
     def needs(self, now: int) -> dict[str, int]:
         """By stream, the first position that must stay in its log; all templates ask."""
         if self._needs is None or self._needs[0] != now:

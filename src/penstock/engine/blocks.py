@@ -16,8 +16,7 @@ from penstock.frozen import record
 from penstock.logical.nodes import Node
 from penstock.logical.udf import Udf
 from penstock.optimizer.distribution import Send
-from penstock.optimizer.emit import Emit
-from penstock.patterns.edge import Edge
+from penstock.patterns.edge import Edge, Emit
 from penstock.schema import Schema
 
 

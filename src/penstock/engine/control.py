@@ -1,8 +1,8 @@
 """The driver's engine: tables, plans and Q, but no rows of streams (docs/design/0004-spark.md).
 
 It takes the same blocks as the shards and numbers the queries, but takes no steps: the shards
-compute the answers. So its templates have no operators; EXPLAIN builds the ones it shows. Its
-clocks follow the streams, so that the session reports correct times.
+compute the answers. So its templates have specs, which EXPLAIN shows, but no operators. Its clocks
+follow the streams, so that the session reports correct times.
 """
 
 from __future__ import annotations
@@ -11,25 +11,17 @@ from typing import cast
 
 from penstock.arrays import I64
 from penstock.dispatch import case
-from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
-from penstock.engine.build import build, outline
+from penstock.engine.build import outline
 from penstock.engine.engine import Engine
 from penstock.engine.template import Template
-from penstock.state.arena import Arena, Scope
+from penstock.state.arena import Scope
 
 
 class ControlEngine(Engine):
     """Everything but rows, operators and steps."""
 
     TAKE = {**Engine.TAKE}  # noqa: RUF012
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._blocks: dict[int, b.AddTemplate] = {}
-        self._drawn: dict[int, Template] = {}
-        self._paper = Arena()  # holds the arrays of operators built for EXPLAIN only
-        self._drawn_flows = Flows(self._paper, self.ctx)
 
     def see(self, epoch: int) -> None:
         """Record that rows up to `epoch` have arrived; new queries see later ones."""
@@ -41,31 +33,7 @@ class ControlEngine(Engine):
         self.apply([b.Heartbeat(stream, watermark)])
 
     def _build(self, block: b.AddTemplate, scope: Scope) -> Template:
-        self._blocks[block.key] = block
         return outline(block, scope)
-
-    def drawn(self) -> dict[int, Template]:
-        """The templates with operators that never run, sharing state as they would on a shard."""
-        return {key: self._draw(template) for key, template in self.templates.items()}
-
-    def _draw(self, template: Template) -> Template:
-        key = template.key
-        if key not in self._drawn:
-            scope = self._paper.scope(f"templates/{key}")
-            self._drawn[key] = build(
-                self._blocks[key], self.sources, self.tables, self.ctx, scope, self._drawn_flows,
-                template.queries,
-            )  # fmt: skip
-        return self._drawn[key]
-
-    def _free_if_unused(self, template: Template) -> None:
-        super()._free_if_unused(template)
-        if template.key not in self.templates:
-            del self._blocks[template.key]
-            drawn = self._drawn.pop(template.key, None)
-            if drawn is not None:
-                drawn.close()
-                drawn.scope.free()
 
     @case(TAKE, b.DropQueries)
     def _take_drop_queries(self, block: b.DropQueries, output: b.Output) -> set[int]:

@@ -320,10 +320,6 @@ class Engine:
         """Whether a template reads a stream or table."""
         return bool(self._readers.get(name))
 
-    def drawn(self) -> dict[int, Template]:
-        """The templates with their operators, for inspection."""
-        return self.templates
-
     def collect_strings(self) -> None:
         """Free strings that no state holds; only between steps, when no output holds any."""
         if self.strings.should_collect():

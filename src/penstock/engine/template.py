@@ -16,8 +16,8 @@ from penstock.expressions.hidden import Totals
 from penstock.kernels.changes import DELETE
 from penstock.optimizer.distribution import Send
 from penstock.physical.flow import FlowOp
+from penstock.physical.instantiate import Plan
 from penstock.physical.operator import Operator
-from penstock.physical.planner import Plan
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable

@@ -7,8 +7,6 @@ negation is expiring below a join only while premature ends are rare.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from penstock.logical.nodes import (
     Distinct,
     Filter,
@@ -21,8 +19,8 @@ from penstock.logical.nodes import (
     SetOp,
 )
 from penstock.optimizer.stats import Stats
+from penstock.patterns.edge import Emit
 
-Emit = Literal["explicit", "expiring"]
 FEW_PREMATURE = 0.25
 
 

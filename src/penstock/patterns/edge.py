@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Literal
 
 from penstock.delta import Lineage
 from penstock.frozen import record
@@ -16,6 +17,10 @@ class Pattern(enum.Enum):
     WKS = "WKS"
     WK = "WK"
     STR = "STR"
+
+
+Emit = Literal["explicit", "expiring"]
+"""How a keyed operator lets its results leave: by −1 rows, or silently at `exp`."""
 
 
 @record

@@ -35,6 +35,7 @@ from penstock.logical.nodes import (
     Window,
     Windowed,
 )
+from penstock.logical.windows import Length, window_length
 from penstock.patterns.edge import Pattern
 
 _RULES: dict[type[Node], Callable[..., Pattern]] = {}
@@ -70,18 +71,8 @@ def nrr_stream_side(join: Join) -> Node | None:
     return None
 
 
-# ---- leaves --------------------------------------------------------------------------
-@case(_RULES, Scan)
-def _scan(node: Scan) -> Pattern:
-    return _of_window(node.window, Pattern.MON)
-
-
-@case(_RULES, Windowed)
-def _windowed(node: Windowed) -> Pattern:
-    return _of_window(node.window, pattern_of(node.input))
-
-
-def _of_window(window: Window, unwindowed: Pattern) -> Pattern:
+# ---- patterns, by what is known of the inputs ------------------------------------------
+def window_pattern(window: Window, unwindowed: Pattern = Pattern.MON) -> Pattern:
     """Time windows expire first in, first out; when a ROWS window does is not known (§7).
 
     Where each query has its own length, rows leave in another order than they came.
@@ -92,20 +83,80 @@ def _of_window(window: Window, unwindowed: Pattern) -> Pattern:
         case Range() | Now():
             return Pattern.WKS
         case Rows():
-            return Pattern.STR
+            return rows_pattern()
         case Unbounded():
             return unwindowed
 
 
+def rows_pattern() -> Pattern:
+    """A ROWS window."""
+    return Pattern.STR
+
+
+def relation_pattern() -> Pattern:
+    """Rows of a table or view leave when a statement or the view says so.
+
+    A join with a non-retroactive table does not look at this.
+    """
+    return Pattern.STR
+
+
+def group_pattern() -> Pattern:
+    """Rule 4: new values replace old ones by key, whatever came in."""
+    return Pattern.WK
+
+
+def weak(inputs: Collection[Pattern]) -> Pattern:
+    """Rule 3, with MON kept when every input is: what joins and keyed operators yield."""
+    if Pattern.STR in inputs:
+        return Pattern.STR
+    return Pattern.MON if set(inputs) == {Pattern.MON} else Pattern.WK
+
+
+def merged(inputs: Collection[Pattern], one_span: bool) -> Pattern:
+    """Rule 2. Windows of different lengths do not merge first in, first out: WK (§3.1)."""
+    found = set(inputs)
+    if Pattern.STR in found:
+        return Pattern.STR
+    if found == {Pattern.MON}:
+        return Pattern.MON
+    return Pattern.WKS if found == {Pattern.WKS} and one_span else Pattern.WK
+
+
+def join_pattern(kind: JoinKind, inputs: Collection[Pattern], with_table: bool = False) -> Pattern:
+    """Rule 3 for inner and semi joins, rule 5 where there is a table or an anti join.
+
+    An outer join holds an anti join.
+    """
+    if with_table or kind not in (JoinKind.INNER, JoinKind.SEMI):
+        return Pattern.STR
+    return weak(inputs)
+
+
+def set_pattern(kind: SetKind, inputs: Collection[Pattern]) -> Pattern:
+    """Rule 5 for EXCEPT, rule 3 for INTERSECT and UNION without ALL."""
+    return Pattern.STR if kind is SetKind.EXCEPT else weak(inputs)
+
+
+# ---- nodes ---------------------------------------------------------------------------
+@case(_RULES, Scan)
+def _scan(node: Scan) -> Pattern:
+    return window_pattern(node.window)
+
+
+@case(_RULES, Windowed)
+def _windowed(node: Windowed) -> Pattern:
+    return window_pattern(node.window, pattern_of(node.input))
+
+
 @case(_RULES, TableScan)
 def _table(_node: TableScan) -> Pattern:
-    """Rows of a table leave when a statement says so; a join with an NRR does not look at this."""
-    return Pattern.STR
+    return relation_pattern()
 
 
 @case(_RULES, ViewScan)
 def _view(_node: ViewScan) -> Pattern:
-    return Pattern.STR  # rows leave when the view says so
+    return relation_pattern()
 
 
 @case(_RULES, Received)
@@ -113,7 +164,6 @@ def _received(_node: Received) -> Pattern:
     return Pattern.STR  # what level 1 sends is on the edge; here nothing better is known
 
 
-# ---- operators -----------------------------------------------------------------------
 @case(_RULES, Filter)
 def _filter(node: Filter) -> Pattern:
     return pattern_of(node.input)  # rule 1
@@ -129,57 +179,36 @@ def _join(node: Join) -> Pattern:
     stream = nrr_stream_side(node)
     if stream is not None:
         return pattern_of(stream)  # rule 1
-    if node.kind in (JoinKind.INNER, JoinKind.SEMI):
-        return _weak(node)  # rule 3; a table's STR makes a relation join STR as rule 5 wants
-    return Pattern.STR  # rule 5: outer joins hold an anti join
+    with_table = node.kind is JoinKind.INNER and any(map(is_table, node.inputs))
+    return join_pattern(node.kind, _patterns(node), with_table)
 
 
 @case(_RULES, Distinct)
 def _distinct(node: Distinct) -> Pattern:
-    return _weak(node)
+    return weak(_patterns(node))
 
 
 @case(_RULES, GroupBy)
 def _group_by(_node: GroupBy) -> Pattern:
-    return Pattern.WK  # rule 4: new values replace old ones by key, whatever came in
+    return group_pattern()
 
 
 @case(_RULES, SetOp)
 def _set_op(node: SetOp) -> Pattern:
-    if node.kind is SetKind.EXCEPT:
-        return Pattern.STR  # rule 5
     if node.kind is SetKind.UNION and node.all:
-        return _merge(node)
-    return _weak(node)
+        return merged(_patterns(node), _span(node) is not None)
+    return set_pattern(node.kind, _patterns(node))
 
 
-def weak(inputs: Collection[Pattern]) -> Pattern:
-    """Rule 3, with MON kept when every input is: what joins and keyed operators yield."""
-    if Pattern.STR in inputs:
-        return Pattern.STR
-    return Pattern.MON if set(inputs) == {Pattern.MON} else Pattern.WK
-
-
-def _weak(node: Node) -> Pattern:
-    return weak([pattern_of(child) for child in node.inputs])
-
-
-def _merge(node: SetOp) -> Pattern:
-    """Rule 2. Windows of different lengths do not merge first in, first out: WK (§3.1)."""
-    inputs = {pattern_of(child) for child in node.inputs}
-    if Pattern.STR in inputs:
-        return Pattern.STR
-    if len(inputs) == 1 and inputs != {Pattern.WK}:
-        same = inputs == {Pattern.MON} or _span(node) is not None
-        return inputs.pop() if same else Pattern.WK
-    return Pattern.WK
+def _patterns(node: Node) -> list[Pattern]:
+    return [pattern_of(child) for child in node.inputs]
 
 
 @lru_cache(_REMEMBERED)
-def _span(node: Node) -> Window | None:
-    """The one window by which all rows of a WKS edge expire, None when there are several."""
+def _span(node: Node) -> Length | None:
+    """The one length of life that all rows of a WKS edge have, None when there are several."""
     if isinstance(node, Scan | Windowed) and not isinstance(node.window, Unbounded):
-        return node.window
+        return window_length(node)
     if isinstance(node, Join):
         stream = nrr_stream_side(node)
         return None if stream is None else _span(stream)

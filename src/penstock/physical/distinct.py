@@ -7,24 +7,20 @@ W-Distinct) and keeps their expirations.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from penstock.arrays import I64, NEVER
 from penstock.delta import Clock, Delta
-from penstock.errors import PlanError
-from penstock.expressions.context import Context
 from penstock.kernels import distinct as star
 from penstock.kernels.set_op import EXCEPT
 from penstock.patterns.edge import Edge
-from penstock.patterns.rules import weak
+from penstock.physical.keyed_specs import DistinctSpec
 from penstock.physical.operator import Operator, StringColumns
-from penstock.physical.set_op import Emit, ValueCounts
+from penstock.physical.set_op import ValueCounts
 from penstock.physical.signed import (
     alive,
-    ends,
     ids_of_lins,
     key_strings,
     live_rows,
@@ -101,10 +97,6 @@ class StarState:
         """Where string codes are held."""
         return key_strings(self._scope.scope("keys"), self._schema)
 
-    def structure(self) -> str:
-        """Hash of values and their calendar."""
-        return f"hash + {self._due.structure}"
-
 
 class CountState(ValueCounts):
     """δ: a value is in the answer while its count is positive (a difference from nothing)."""
@@ -116,21 +108,13 @@ class CountState(ValueCounts):
 class DistinctOp(Operator):
     """Each distinct row once."""
 
-    name = "distinct"
-
-    def __init__(
-        self, input_op: Operator, ctx: Context, scope: Scope, emit: Emit = "explicit"
-    ) -> None:
-        edge = input_op.edge
-        if edge.negatives and emit == "expiring":
-            raise PlanError("DISTINCT over rows that may be retracted has no known expiry")
-        super().__init__((input_op,), _distinct_edge(edge, emit), scope)
-        self._emit = emit
+    def __init__(self, spec: DistinctSpec, source: Operator, scope: Scope) -> None:
+        super().__init__(spec, (source,), scope)
         self._state: StarState | CountState
-        if edge.negatives:
-            self._state = CountState(scope, edge)
+        if spec.counts:
+            self._state = CountState(scope, source.edge)
         else:
-            self._state = StarState(scope, edge, emit == "explicit")
+            self._state = StarState(scope, source.edge, spec.emit == "explicit")
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Consume the input up to the clock."""
@@ -156,14 +140,6 @@ class DistinctOp(Operator):
         """Where string codes are held."""
         return self._state.strings()
 
-    def structure(self) -> str:
-        """Hash of values, and what knows their ends."""
-        return self._state.structure()
-
-    def detail(self) -> str:
-        """δ* or δ, and how rows end."""
-        return f"{'δ*' if isinstance(self._state, StarState) else 'δ'}, {self._emit}"
-
 
 def _by_time(first: I64, second: I64) -> I64:
     out = np.concatenate((first, second)) if first.shape[0] else second
@@ -171,16 +147,3 @@ def _by_time(first: I64, second: I64) -> I64:
     if bool(np.all(ts[1:] >= ts[:-1])):
         return out
     return out[np.argsort(ts, kind="stable")]
-
-
-def _distinct_edge(edge: Edge, emit: Emit) -> Edge:
-    return replace(
-        edge,
-        pattern=weak((edge.pattern,)),
-        expiring=emit == "expiring" and edge.expiring,
-        negatives=emit == "explicit" and ends(edge),
-        fifo=False,
-        span=None,
-        keyed=False,
-        netted=emit == "explicit",
-    )

@@ -62,8 +62,19 @@ def is_due(store: ExpiryStore | None, until: int) -> bool:
 
 def choose(scope: Scope, edge: Edge, width: int, keep: bool = False) -> ExpiryStore | None:
     """The store for rows of `edge`: None when they do not expire, unless they must be kept."""
+    kind = _kind(edge, keep)
+    if kind is Calendar:
+        return Calendar(scope, width, searched=edge.negatives)
+    return None if kind is None else Fifo(scope, width)
+
+
+def structure_of(edge: Edge, keep: bool = False) -> str | None:
+    """How EXPLAIN calls the store that `choose` takes, None when it takes none."""
+    kind = _kind(edge, keep)
+    return None if kind is None else kind.structure
+
+
+def _kind(edge: Edge, keep: bool) -> type[Fifo] | type[Calendar] | None:
     if not edge.expiring and not keep:
         return None
-    if edge.fifo and not edge.negatives:
-        return Fifo(scope, width)
-    return Calendar(scope, width, searched=edge.negatives)
+    return Fifo if edge.fifo and not edge.negatives else Calendar

@@ -5,14 +5,13 @@ Sets are exploded where an operator needs one query per row, and nowhere before.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from penstock.delta import Clock, Delta, Lineage, Sets
+from penstock.delta import Clock, Delta, Sets
 from penstock.kernels.grouped_filter import signed_pairs
 from penstock.kernels.sets import split_pairs
 from penstock.physical.operator import Operator
+from penstock.physical.specs import ExplodeSpec
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
 
@@ -32,10 +31,8 @@ def with_sets(delta: Delta, taken: Sets, table: SetTable, keyed: bool) -> Delta:
 class ExplodeOp(Operator):
     """Rows of a SET edge once for each query."""
 
-    name = "explode"
-
-    def __init__(self, source: Operator, sets: SetTable, scope: Scope) -> None:
-        super().__init__((source,), replace(source.edge, lineage=Lineage.QUERY), scope)
+    def __init__(self, spec: ExplodeSpec, source: Operator, scope: Scope, sets: SetTable) -> None:
+        super().__init__(spec, (source,), scope)
         self._sets = sets
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:

@@ -16,9 +16,9 @@ from penstock.expressions.condition import Condition
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError
 from penstock.expressions.hidden import Hidden, Totals
-from penstock.logical.expr import Expr
 from penstock.physical.operator import Operator
 from penstock.physical.replacements import select_rows
+from penstock.physical.specs import FilterSpec
 from penstock.state.arena import Scope
 
 Params = Callable[[I64], I64]
@@ -28,21 +28,14 @@ Params = Callable[[I64], I64]
 class FilterOp(Operator):
     """Rows of the input that satisfy `predicate`."""
 
-    name = "filter"
-
     def __init__(
-        self,
-        input_op: Operator,
-        predicate: Expr,
-        ctx: Context,
-        scope: Scope,
+        self, spec: FilterSpec, source: Operator, scope: Scope, ctx: Context,
         params: Params | None = None,
-    ) -> None:
-        super().__init__([input_op], input_op.edge, scope)
-        self.predicate = predicate
+    ) -> None:  # fmt: skip
+        super().__init__(spec, (source,), scope)
         self._ctx = ctx
         self._params = params
-        self._condition = Condition.of(predicate, ctx)
+        self._condition = Condition.of(spec.predicate, ctx)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Keep what satisfies the predicate."""
@@ -52,10 +45,6 @@ class FilterOp(Operator):
     def contents(self, clock: Clock) -> Delta:
         """The input's contents that satisfy the predicate."""
         return self._filtered(self.inputs[0].contents(clock), None)
-
-    def detail(self) -> str:
-        """The predicate."""
-        return str(self.predicate)
 
     def _filtered(self, delta: Delta, totals: Totals | None) -> Delta:
         return select_rows(delta, self._mask(delta, totals)) if len(delta) else delta

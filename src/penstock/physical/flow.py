@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.arrays import BEGINNING, I64, NEVER
+from penstock.arrays import BEGINNING, I64
 from penstock.delta import Clock, Delta, Lineage, merge
 from penstock.eddy.flow import Flow
 from penstock.eddy.index_policy import IndexPolicy
 from penstock.eddy.membership import FlowTemplate
-from penstock.optimizer.flow_block import Block
-from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.flow_matches import FlowMatches, GroupMatches, IndexMatches, MakeIndex
 from penstock.physical.operator import Operator
+from penstock.physical.specs import FlowSpec
 from penstock.queries.query_table import QueryTable
 
 if TYPE_CHECKING:
@@ -24,34 +23,17 @@ if TYPE_CHECKING:
     from penstock.state.sets import SetTable
 
 
-def flow_edge(block: Block, level: Lineage) -> Edge:
-    """One stream: its window's pattern; a join: rule 3 of Golab & Özsu §5.2."""
-    fields = tuple(block.scans[a].stream_schema[c] for a, c in block.output)
-    schema = type(block.scans[0].stream_schema)(fields)
-    expiring = any(w != NEVER for w in block.windows)
-    if not expiring:
-        return Edge(schema, Pattern.MON, level, False, False)
-    if len(block.scans) > 1 or block.own_windows:
-        return Edge(schema, Pattern.WK, level, expiring, False)
-    (span,) = block.windows
-    assert isinstance(span, int)
-    return Edge(schema, Pattern.WKS, level, True, False, fifo=True, span=span)
-
-
 class FlowOp(Operator):
     """What the queries of one template get from their flow, which the engine steps before it."""
 
-    name = "flow"
-
     def __init__(
-        self, key: int, block: Block, flow: Flow, flows: Flows, queries: QueryTable,
-        ctx: Context, scope: Scope, make_index: MakeIndex | None,
-        sets: SetTable | None = None,
+        self, spec: FlowSpec, scope: Scope, ctx: Context, flow: Flow, flows: Flows,
+        queries: QueryTable, make_index: MakeIndex | None, sets: SetTable | None = None,
     ) -> None:  # fmt: skip
-        level = Lineage.QUERY if sets is None else Lineage.SET
-        super().__init__((), flow_edge(block, level), scope)
-        self.key, self.block, self.flow = key, block, flow
-        self._flows, self._queries, self._ctx = flows, queries, ctx
+        super().__init__(spec, (), scope)
+        block, sets = spec.block, sets if spec.edge.lineage is Lineage.SET else None
+        self.key = key = next(reversed(flow.members), -1) + 1  # later templates have higher keys
+        self.flow, self._flows, self._queries, self._ctx = flow, flows, queries, ctx
         scope.array("stepped", 1)
         policy = IndexPolicy(make_index is not None)
         self._template = FlowTemplate(queries, block.conditions, block.lifetimes, policy)
@@ -114,21 +96,10 @@ class FlowOp(Operator):
         return self.flow.needs(now)
 
     # ---- EXPLAIN ---------------------------------------------------------------------
-    def structure(self) -> str:
-        """Joins keep their rows in SteMs."""
-        return "SteM" if len(self.block.scans) > 1 else "–"
-
-    def detail(self) -> str:
-        """Streams, how they join, and what the queries ask."""
-        from penstock.physical.scan import describe_window
-
-        windows = ", ".join(f"{s.stream} {describe_window(s)}" for s in self.block.scans)
-        names = [scan.stream_schema.names for scan in self.block.scans]
-        joined = self.flow.span.describe(names)
-        asked = " AND ".join(str(c.predicate) for c in self.block.conditions)
-        parts = [windows, f"on {joined}" if joined else "", f"where {asked}" if asked else ""]
-        return " ".join(p for p in parts if p)
-
     def notes(self) -> list[str]:
-        """How rows find queries, and what is shared."""
-        return self._matches.notes()
+        """What the eddies of its flow have learnt, where it is matched by those."""
+        return [] if self._template.uses_own_index else self.flow.report.learnt()
+
+    def how(self) -> str:
+        """How its own index finds very many queries."""
+        return self._in_index.how()

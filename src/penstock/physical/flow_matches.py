@@ -23,7 +23,6 @@ from penstock.kernels.lineage import join_rows
 from penstock.kernels.rows import select_columns
 from penstock.optimizer.flow_block import Block
 from penstock.optimizer.span import AliasColumn
-from penstock.physical.operator import counted
 
 if TYPE_CHECKING:
     from penstock.physical.match import MatchOp
@@ -45,9 +44,6 @@ class FlowMatches(Protocol):
 
     def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
         """Results at `now` of rows before `until` (by alias), for some queries or for all."""
-
-    def notes(self) -> list[str]:
-        """For EXPLAIN: what is shared, and what was learnt."""
 
 
 class GroupMatches:
@@ -107,14 +103,6 @@ class GroupMatches:
             join_rows(rows, view.rows, found.positions[alias], view.base, columns, first)
         return Delta(rows, found.instants, exp, np.ones(n, np.int8), lin)
 
-    def notes(self) -> list[str]:
-        """Which templates and readers share the flow and its SteMs, and what its eddies know."""
-        flow, members = self._flow, self._flow.members
-        queries = sum(len(member.queries) for member in members.values())
-        shared = f"flow of {counted(len(members), 'template')}, {counted(queries, 'query')}"
-        keys = [f"{s.name} {s.key} ({counted(s.readers, 'reader')})" for s in flow.stems()]
-        return ["; ".join([shared, *keys]), *flow.report.learnt()]
-
 
 class IndexMatches:
     """Matches of the template's own index: rows of one stream, against very many queries."""
@@ -165,9 +153,9 @@ class IndexMatches:
             return delta
         return delta.with_(rows=select_columns(delta.rows, self._chosen))
 
-    def notes(self) -> list[str]:
-        """How queries are matched."""
-        return [f"by itself: {self._index[1].how()}"]
+    def how(self) -> str:
+        """How queries are matched, for EXPLAIN."""
+        return self._index[1].how()
 
 
 def _runs(output: tuple[AliasColumn, ...]) -> list[tuple[int, I64, int]]:

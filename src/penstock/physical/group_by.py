@@ -19,13 +19,11 @@ from penstock.expressions.context import Context
 from penstock.kernels import aggregates_events as e
 from penstock.kernels import group_by as k
 from penstock.kernels.rows import key_rows
-from penstock.logical.expr import Agg
-from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.accumulators import Accumulators
 from penstock.physical.aggregates import plan_aggregates
 from penstock.physical.expiry import choose, is_due
+from penstock.physical.keyed_specs import GroupBySpec
 from penstock.physical.operator import Operator, StringColumns
-from penstock.schema import Schema
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
 
@@ -38,31 +36,19 @@ class GroupByOp(Operator):
     `lineages` lists all registered ids of the edge's level: the same array while they are the same.
     """
 
-    name = "group by"
-
     def __init__(
-        self,
-        input_op: Operator,
-        keys: tuple[int, ...],
-        aggs: tuple[Agg, ...],
-        schema: Schema,
-        ctx: Context,
-        scope: Scope,
+        self, spec: GroupBySpec, source: Operator, scope: Scope, ctx: Context,
         lineages: Callable[[], I64],
-    ) -> None:
-        level = input_op.edge.lineage
-        edge = Edge(
-            schema, Pattern.WK, level, expiring=False, negatives=True, keyed=True, netted=True
-        )
-        super().__init__((input_op,), edge, scope)
-        self._keys = np.array(keys, np.int64)
-        self._aggs = aggs
+    ) -> None:  # fmt: skip
+        super().__init__(spec, (source,), scope)
+        self._keys = np.array(spec.keys, np.int64)
+        self._aggs = spec.aggs
         self._lineages = lineages
         self._seeded: I64 | None = None  # the lineages that have their rows
-        self._plan = plan_aggregates(aggs, input_op.edge)
-        self._groups = KeyTable(scope.scope("groups"), 2 + len(keys))
-        self._store = choose(scope.scope("store"), input_op.edge, self._plan.entry_width)
-        self._accumulators = Accumulators(self._plan, scope, ctx, level)
+        self._plan = plan_aggregates(spec.aggs, source.edge)
+        self._groups = KeyTable(scope.scope("groups"), 2 + len(spec.keys))
+        self._store = choose(scope.scope("store"), source.edge, self._plan.entry_width)
+        self._accumulators = Accumulators(self._plan, scope, ctx, spec.edge.lineage)
         scope.array("stamp", 1)
 
     @property
@@ -203,18 +189,6 @@ class GroupByOp(Operator):
             found.append(("store/words", words))
         here = self.scope.prefix
         return [StringColumns(f"{here}/{name}", columns) for name, columns in found if columns]
-
-    def structure(self) -> str:
-        """The array of groups and what keeps the input rows."""
-        store = f" + {self._store.structure}" if self._store is not None else ""
-        return f"group array{store}"
-
-    def detail(self) -> str:
-        """Keys and aggregates."""
-        source = self.inputs[0].edge.schema
-        keys = ", ".join(source[int(c)].name for c in self._keys)
-        aggs = ", ".join(map(str, self._aggs))
-        return f"{keys}: {aggs}" if keys else aggs
 
 
 def _living(delta: Delta) -> Delta:

@@ -10,7 +10,6 @@ composed of other operators.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +26,9 @@ from penstock.kernels.join import (
     join_events,
 )
 from penstock.kernels.join_changes import gather_changes
-from penstock.logical.nodes import Band
-from penstock.patterns.edge import Edge, Pattern
-from penstock.patterns.rules import weak
 from penstock.physical.join_changes import find_changes
 from penstock.physical.join_keys import JoinKeys
+from penstock.physical.join_specs import JoinSpec
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.residual import passing
 from penstock.state.arena import Scope
@@ -43,22 +40,6 @@ if TYPE_CHECKING:
     from penstock.expressions.context import Context
 
 
-def join_edge(left: Edge, right: Edge, with_table: bool) -> Edge:
-    """The output edge of a join: rules 3 and 5 of Golab & Özsu §5.2."""
-    return Edge(
-        schema=left.schema + right.schema,
-        pattern=Pattern.STR if with_table else weak((left.pattern, right.pattern)),
-        lineage=max(left.lineage, right.lineage),
-        expiring=left.expiring or right.expiring,
-        negatives=left.negatives or right.negatives,
-    )
-
-
-def tells_departures(left: Edge, right: Edge) -> bool:
-    """Whether a join of these edges can say which results leave: logs in order of `exp`."""
-    return all(edge.fifo or not edge.expiring for edge in (left, right))
-
-
 def _ever_alive(delta: Delta) -> Delta:
     alive = delta.exp > delta.ts
     return delta if alive.all() else delta.take(alive)
@@ -67,40 +48,20 @@ def _ever_alive(delta: Delta) -> Delta:
 class JoinOp(Operator):
     """Inner join on column equality, a band and a residual condition."""
 
-    name = "join"
-
     def __init__(
-        self,
-        left: Operator,
-        right: Operator,
-        equi: tuple[tuple[int, int], ...],
-        band: Band | None,
-        residual: Condition | None,
-        ctx: Context,
-        scope: Scope,
-        since: Callable[[], I64],
-        left_is_table: bool,
-        right_is_table: bool,
-        columns: tuple[int, ...] | None = None,
-        explicit: bool = False,
-    ) -> None:
-        edge = join_edge(left.edge, right.edge, left_is_table or right_is_table)
-        self._explicit = explicit and edge.expiring and residual is None
-        self._explicit = self._explicit and tells_departures(left.edge, right.edge)
-        if self._explicit:
-            edge = replace(edge, expiring=False, negatives=True)
-        if columns is None:
-            columns = tuple(range(len(edge.schema)))
-        super().__init__((left, right), replace(edge, schema=edge.schema.select(columns)), scope)
-        self._columns = np.array(columns, np.int64)
-        self._equi, self._band, self._residual, self._ctx = equi, band, residual, ctx
-        self._since = since
-        self._right_first = right_is_table and not left_is_table
+        self, spec: JoinSpec, left: Operator, right: Operator, scope: Scope, ctx: Context,
+        residual: Condition | None, since: Callable[[], I64],
+    ) -> None:  # fmt: skip
+        super().__init__(spec, (left, right), scope)
+        self._explicit = spec.tells
+        self._columns = np.array(spec.columns, np.int64)
+        self._residual, self._ctx, self._since = residual, ctx, since
+        self._right_first = spec.tables == (False, True)
         levels = (left.edge.lineage, right.edge.lineage)
         self._tagged = self._one_tagged(*levels)
-        self._test = band_test(band, left.edge.schema, self._tagged)
+        self._test = band_test(spec.band, left.edge.schema, self._tagged)
         both_tagged = min(levels) > Lineage.EPOCH
-        self._keys = JoinKeys(scope.scope("keys"), equi, self._test, both_tagged)
+        self._keys = JoinKeys(scope.scope("keys"), spec.equi, self._test, both_tagged)
         self._left = JoinSide(scope.scope("left"), len(left.edge.schema))
         self._right = JoinSide(scope.scope("right"), len(right.edge.schema))
         if self._explicit:
@@ -240,22 +201,3 @@ class JoinOp(Operator):
             for source, side in sides
             if source.edge.schema.string_columns
         ]
-
-    def structure(self) -> str:
-        """FIFO when both sides die in order of arrival, hash when rows are retracted by key."""
-        plain = all(s.edge.fifo and not s.edge.negatives for s in self.inputs)
-        return "FIFO" if plain else "hash"
-
-    def detail(self) -> str:
-        """The join condition."""
-        left, right = (source.edge.schema.names for source in self.inputs)
-        parts = [f"{left[a]} = {right[b]}" for a, b in self._equi]
-        if self._band is not None:
-            b = self._band
-            gap = f"{right[b.right_column]} - {left[b.left_column]}"
-            low = "" if b.low is None else f"{b.low} <= "
-            high = "" if b.high is None else f" <= {b.high}"
-            parts.append(f"{low}{gap}{high}")
-        if self._residual is not None:
-            parts.append(str(self._residual.expr))
-        return " AND ".join(parts)

@@ -13,6 +13,7 @@ from penstock.delta import Clock, Delta
 from penstock.kernels.changes import view_words
 from penstock.physical.expiry import ExpiryStore, choose
 from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.specs import KeepSpec
 from penstock.state.arena import Scope
 
 
@@ -53,10 +54,8 @@ def _is_of(words: I64, lins: I64) -> Bool:
 class KeepOp(Operator):
     """Hands its input on and remembers what of it is alive."""
 
-    name = "keep"
-
-    def __init__(self, source: Operator, scope: Scope) -> None:
-        super().__init__((source,), source.edge, scope)
+    def __init__(self, spec: KeepSpec, source: Operator, scope: Scope) -> None:
+        super().__init__(spec, (source,), scope)
         store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema), keep=True)
         assert store is not None
         self._store: ExpiryStore = store
@@ -89,7 +88,3 @@ class KeepOp(Operator):
         """Kept rows."""
         columns = tuple(2 + c for c in self.edge.schema.string_columns)
         return [StringColumns(f"{self.scope.prefix}/store/words", columns)] if columns else []
-
-    def structure(self) -> str:
-        """By pattern."""
-        return self._store.structure

@@ -9,9 +9,8 @@ may see (with history: all; without: rows of tables), at the clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,10 +27,11 @@ from penstock.indexes.template.predicates import TemplatePredicates
 from penstock.indexes.template.template_index import FEWEST_QUERIES, TemplateQueries
 from penstock.kernels.grouped_filter import signed_pairs
 from penstock.kernels.match import match_queries
-from penstock.logical.expr import Expr, conjunction
+from penstock.logical.expr import conjunction
 from penstock.physical.explode import with_sets
 from penstock.physical.operator import Operator
 from penstock.physical.replacements import other_half
+from penstock.physical.specs import MatchSpec
 
 if TYPE_CHECKING:
     from penstock.expressions.context import Context
@@ -69,20 +69,18 @@ NO_PAIRS = QueryPairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, 
 class MatchOp(Operator):
     """Rows with the queries (or cohorts) that see them and take them by their predicates."""
 
-    name = "match"
-
     def __init__(
-        self, source: Operator, level: Lineage, predicates: list[Expr], queries: QueryTable,
-        ctx: Context, scope: Scope, over_tables: bool, sets: SetTable | None = None,
-        counting: bool = False,
+        self, spec: MatchSpec, source: Operator, scope: Scope, ctx: Context, queries: QueryTable,
+        sets: SetTable | None = None, counting: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__((source,), replace(source.edge, lineage=level), scope)
+        super().__init__(spec, (source,), scope)
+        level = spec.edge.lineage
         self.queries = queries
         self._ids = min(level, Lineage.QUERY)  # what rows are matched with
         self._sets = sets if level is Lineage.SET else None
         self._ctx = ctx
-        self._over_tables = over_tables
-        self._predicates = parts = TemplatePredicates(predicates, counting)
+        self._over_tables = spec.over_tables
+        self._predicates = parts = TemplatePredicates(list(spec.predicates), counting)
         self._words = [attribute.words(ctx) for attribute in parts.attributes]
         self.attributes = len(parts.attributes)
         self.string_attributes = tuple(
@@ -103,9 +101,7 @@ class MatchOp(Operator):
     @cached_property
     def _index(self) -> TemplateQueryIndex:
         """Made when it is needed: a flow with few queries never uses it."""
-        by_cohort = self.inputs[0].edge.lineage is Lineage.COHORT
-        wanted = TemplateQueries(self.queries, self._predicates, by_cohort)
-        return template_index(wanted).make(wanted, self._ctx)
+        return _make_index(self._predicates, self.inputs[0].edge.lineage, self.queries, self._ctx)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Match the new rows with all queries and the rows below with those new with history."""
@@ -311,21 +307,38 @@ class MatchOp(Operator):
         """The live rows below, matched."""
         return self.match_live(self.inputs[0].contents(clock))
 
-    def detail(self) -> str:
-        """The predicates with parameters, how many queries there are, and how they are matched."""
-        what = " AND ".join(map(str, self._predicates.conjuncts))
-        return f"{what} {self.how()}" if what else self.how()
-
     def how(self) -> str:
         """How many queries there are, and how they are matched."""
-        unit = "cohorts" if self._ids is Lineage.COHORT else "queries"
         count = self._live().shape[0]
-        indexed = self._ids is Lineage.QUERY and bool(self._predicates.conjuncts)
-        if not indexed or count < FEWEST_QUERIES:
-            return f"× {count} {unit}"
-        called = self._predicates.called
-        rest = "" if called is None else f", then {called} on what is left"
-        return f"× {count} {unit} ({self._index.explain()}{rest})"
+        return _describe(self._predicates, self._ids, count, lambda: self._index)
+
+
+def how_matched(spec: MatchSpec, queries: QueryTable, ctx: Context, counting: bool = False) -> str:
+    """How the operator of a spec would match these queries; an index is made for this."""
+    parts, level = TemplatePredicates(list(spec.predicates), counting), spec.inputs[0].edge.lineage
+    ids = min(spec.edge.lineage, Lineage.QUERY)
+    count = queries.live(ids).shape[0]
+    return _describe(parts, ids, count, lambda: _make_index(parts, level, queries, ctx))
+
+
+def _make_index(
+    parts: TemplatePredicates, level: Lineage, queries: QueryTable, ctx: Context
+) -> TemplateQueryIndex:
+    """The index of a template's queries for rows of a level of lineage."""
+    wanted = TemplateQueries(queries, parts, level is Lineage.COHORT)
+    return template_index(wanted).make(wanted, ctx)
+
+
+def _describe(
+    parts: TemplatePredicates, ids: Lineage, count: int, index: Callable[[], TemplateQueryIndex]
+) -> str:
+    """How many queries or cohorts there are, and how they are matched."""
+    unit = "cohorts" if ids is Lineage.COHORT else "queries"
+    indexed = ids is Lineage.QUERY and bool(parts.conjuncts)
+    if not indexed or count < FEWEST_QUERIES:
+        return f"× {count} {unit}"
+    rest = "" if parts.called is None else f", then {parts.called} on what is left"
+    return f"× {count} {unit} ({index().explain()}{rest})"
 
 
 def _unpair(signs: I8, keep: Bool) -> I8:

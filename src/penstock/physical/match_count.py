@@ -14,12 +14,10 @@ import numpy as np
 
 from penstock.arrays import I64, NEVER
 from penstock.delta import Clock, Delta, Lineage
-from penstock.logical.expr import Agg, Expr
-from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.expiry import choose
 from penstock.physical.match import MatchOp
 from penstock.physical.operator import Operator, StringColumns
-from penstock.schema import Schema
+from penstock.physical.specs import MatchCountSpec
 
 if TYPE_CHECKING:
     from penstock.expressions.context import Context
@@ -29,34 +27,16 @@ if TYPE_CHECKING:
 _UNSEEN = -1
 
 
-def counts_rows(aggs: tuple[Agg, ...]) -> bool:
-    """Whether every aggregate is count(*)."""
-    return all(a.fn == "count" and a.arg is None and a.filter is None for a in aggs)
-
-
 class MatchCountOp(Operator):
     """One row per query: how many rows of the source it takes, once per aggregate."""
 
-    name = "count matches"
-
     def __init__(
-        self, source: Operator, predicates: list[Expr], schema: Schema, queries: QueryTable,
-        ctx: Context, scope: Scope,
+        self, spec: MatchCountSpec, source: Operator, scope: Scope, ctx: Context,
+        queries: QueryTable,
     ) -> None:  # fmt: skip
-        edge = Edge(
-            schema,
-            Pattern.WK,
-            Lineage.QUERY,
-            expiring=False,
-            negatives=True,
-            keyed=True,
-            netted=True,
-        )
-        super().__init__((source,), edge, scope)
+        super().__init__(spec, (source,), scope)
         self._queries = queries
-        self._match = MatchOp(
-            source, Lineage.QUERY, predicates, queries, ctx, scope, False, counting=True
-        )
+        self._match = MatchOp(spec.match, source, scope, ctx, queries, counting=True)
         width = 2 + self._match.attributes
         self._store = choose(scope.scope("store"), source.edge, width)
         scope.array("count", 8)
@@ -143,10 +123,6 @@ class MatchCountOp(Operator):
             return []
         return [StringColumns(f"{self.scope.prefix}/store/words", columns)]
 
-    def structure(self) -> str:
-        """A count per query, and the rows of the window."""
-        return "array" if self._store is None else f"array, {self._store.structure}"
-
-    def detail(self) -> str:
-        """The predicates with parameters."""
-        return self._match.detail()
+    def how(self) -> str:
+        """How many queries there are, and how they are matched."""
+        return self._match.how()

@@ -7,7 +7,6 @@ what each one joined is remembered, so that a −1 row takes back exactly that.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -28,6 +27,7 @@ from penstock.kernels.join import (
 from penstock.kernels.nrr_join import remember
 from penstock.kernels.rows import gather_rows
 from penstock.physical.join_keys import JoinKeys
+from penstock.physical.join_specs import NrrJoinSpec
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.residual import passing
 from penstock.state.arena import Scope
@@ -45,28 +45,19 @@ _ARRIVALS = 0  # register: rows of the stream ever remembered
 class NrrJoinOp(Operator):
     """Inner join of a stream (input 0) with a non-retroactive table's changes (input 1)."""
 
-    name = "nrr-join"
-
     def __init__(
-        self,
-        stream: Operator,
-        table: Operator,
-        equi: tuple[tuple[int, int], ...],
+        self, spec: NrrJoinSpec, stream: Operator, table: Operator, scope: Scope, ctx: Context,
         residual: Condition | None,
-        ctx: Context,
-        scope: Scope,
-    ) -> None:
-        schema = stream.edge.schema + table.edge.schema
-        edge = replace(stream.edge, schema=schema, keyed=False, netted=False)
-        super().__init__((stream, table), edge, scope)
-        self._equi, self._residual, self._ctx = equi, residual, ctx
+    ) -> None:  # fmt: skip
+        super().__init__(spec, (stream, table), scope)
+        self._residual, self._ctx = residual, ctx
         self._test = band_test(None, stream.edge.schema, 0)
-        self._keys = JoinKeys(scope.scope("keys"), equi, self._test, False)
+        self._keys = JoinKeys(scope.scope("keys"), spec.equi, self._test, False)
         self._table = JoinSide(scope.scope("table"), len(table.edge.schema))
         self._joined: JoinSide | None = None
         if stream.edge.negatives:
             # beside the result's columns: number of the arrival, whether it matched
-            self._joined = JoinSide(scope.scope("joined"), len(schema) + 2)
+            self._joined = JoinSide(scope.scope("joined"), len(spec.edge.schema) + 2)
             self._arrivals = KeyTable(scope.scope("arrivals"), 3 + len(stream.edge.schema))
         scope.array("regs", 2)
 
@@ -210,15 +201,3 @@ class NrrJoinOp(Operator):
             for side, schema in sides
             if schema.string_columns
         ]
-
-    def structure(self) -> str:
-        """The table is hashed on the join key."""
-        return "hash"
-
-    def detail(self) -> str:
-        """The join condition."""
-        left, right = (source.edge.schema.names for source in self.inputs)
-        parts = [f"{left[a]} = {right[b]}" for a, b in self._equi]
-        if self._residual is not None:
-            parts.append(str(self._residual.expr))
-        return " AND ".join(parts)

@@ -1,4 +1,4 @@
-"""The operator contract: frozen configuration, state in the arena, `step` (DESIGN §5.2)."""
+"""The operator contract: a spec, state in the arena, `step` (DESIGN §5.2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.arrays import I64
 from penstock.delta import Clock, Delta
 from penstock.errors import PlanError
-from penstock.patterns.edge import Edge
+from penstock.physical.specs import Spec
 from penstock.state.arena import Scope
 
 
@@ -26,22 +26,22 @@ class StringColumns:
 class Operator:
     """Base of physical operators.
 
-    `step` consumes what the inputs emitted in the interval of `clock`, in time order, and
-    returns its own rows in time order, every ts within the interval. It keeps no state
-    outside `scope`. `contents` is the live output at `clock.now`, signs +1, ts = clock.now.
-    `purge` forgets the given lineage ids (of the output edge's level) without emitting.
+    The spec is the whole configuration. `step` consumes what the inputs emitted in the interval of
+    `clock`, in time order, and returns its own rows in time order, every ts within the interval.
+    It keeps no state outside `scope`. `contents` is the live output at `clock.now`, signs +1,
+    ts = clock.now. `purge` forgets the given lineage ids (of the output edge's level) without
+    emitting.
     """
 
-    name = "operator"
-
-    def __init__(self, inputs: Iterable[Operator], edge: Edge, scope: Scope) -> None:
+    def __init__(self, spec: Spec, inputs: Iterable[Operator], scope: Scope) -> None:
+        self.spec = spec
         self.inputs = tuple(inputs)
-        self.edge = edge
+        self.edge = spec.edge
         self.scope = scope
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Consume one batch per input, emit the output's changes."""
-        raise PlanError(f"{self.name} takes no steps")
+        raise PlanError(f"{self.spec.name} takes no steps")
 
     def idle(self, now: int) -> bool:
         """Whether a step without input up to `now` would change and emit nothing.
@@ -52,7 +52,7 @@ class Operator:
 
     def contents(self, clock: Clock) -> Delta:
         """The live output rows at `clock.now`."""
-        raise PlanError(f"{self.name} has no contents")
+        raise PlanError(f"{self.spec.name} has no contents")
 
     def purge(self, lins: I64) -> None:
         """Forget all state of these lineage ids. Stateless operators have none."""
@@ -69,17 +69,12 @@ class Operator:
         """Arrays with the codes of query sets that this operator's state holds (and maybe more)."""
         return []
 
-    def structure(self) -> str:
-        """The state structure, for EXPLAIN: FIFO, calendar, hash, group array or –."""
-        return "–"
-
-    def detail(self) -> str:
-        """Configuration, for EXPLAIN."""
-        return ""
-
     def notes(self) -> list[str]:
-        """What else there is to say, for EXPLAIN: a line each."""
+        """What it has learnt while it ran, for EXPLAIN: a line each."""
         return []
+
+    def close(self) -> None:
+        """Leave what it shares with other plans: its own plan is gone."""
 
 
 def counted(n: int, what: str) -> str:

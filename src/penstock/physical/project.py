@@ -6,39 +6,29 @@ dropped and reported as in `filter.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from penstock.arrays import I64
 from penstock.delta import Clock, Delta
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError, compile_expr, evaluate_rows
 from penstock.expressions.hidden import Hidden, Totals
 from penstock.kernels.rows import select_columns
-from penstock.logical.expr import Column, Expr
+from penstock.logical.expr import Column
 from penstock.physical.filter import Params
 from penstock.physical.operator import Operator
 from penstock.physical.replacements import drop_unchanged, select_rows
-from penstock.schema import Schema
+from penstock.physical.specs import ProjectSpec
 from penstock.state.arena import Scope
 
 
 class ProjectOp(Operator):
     """One output column per expression."""
 
-    name = "project"
-
     def __init__(
-        self,
-        input_op: Operator,
-        exprs: Sequence[Expr],
-        schema: Schema,
-        ctx: Context,
-        scope: Scope,
+        self, spec: ProjectSpec, source: Operator, scope: Scope, ctx: Context,
         params: Params | None = None,
-    ) -> None:
-        super().__init__([input_op], replace(input_op.edge, schema=schema, netted=False), scope)
-        self.exprs = tuple(exprs)
+    ) -> None:  # fmt: skip
+        super().__init__(spec, (source,), scope)
+        self.exprs = spec.exprs
         self._ctx = ctx
         self._params = params
         self._compiled = [compile_expr(e, ctx) for e in self.exprs]
@@ -56,10 +46,6 @@ class ProjectOp(Operator):
         """The input's contents, projected."""
         held = self.inputs[0].contents(clock)
         return self._project(held, None) if len(held) else Delta.empty(len(self.exprs))
-
-    def detail(self) -> str:
-        """The expressions."""
-        return ", ".join(map(str, self.exprs))
 
     def _project(self, delta: Delta, totals: Totals | None) -> Delta:
         if self._plain is not None:

@@ -6,32 +6,20 @@ remembered above (by operators with state, `KeepOp`, or the view).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock.delta import Clock, Delta
 from penstock.errors import PlanError
-from penstock.patterns.edge import Edge
 from penstock.physical.operator import Operator
+from penstock.physical.specs import ReceiveSpec
 from penstock.state.arena import Scope
-
-
-def received_edge(sent: Edge) -> Edge:
-    """The edge of sent rows after rows of several shards were merged by time.
-
-    Rows no longer expire in order of arrival, and two shards may send what nets to nothing.
-    """
-    return replace(sent, fifo=False, span=None, netted=False)
 
 
 class ReceiveOp(Operator):
     """Hands on the rows of the step."""
 
-    name = "receive"
-
-    def __init__(self, channel: int, edge: Edge, scope: Scope) -> None:
-        super().__init__((), edge, scope)
-        self.channel = channel
-        self._inbox = Delta.empty(len(edge.schema))
+    def __init__(self, spec: ReceiveSpec, scope: Scope) -> None:
+        super().__init__(spec, (), scope)
+        self.channel = spec.channel
+        self._inbox = Delta.empty(len(self.edge.schema))
 
     def put(self, delta: Delta) -> None:
         """Rows for the step to come."""
@@ -47,7 +35,3 @@ class ReceiveOp(Operator):
         """The rows that came for this step."""
         delta, self._inbox = self._inbox, Delta.empty(len(self.edge.schema))
         return delta
-
-    def detail(self) -> str:
-        """The channel."""
-        return f"channel {self.channel}"

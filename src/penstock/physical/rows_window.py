@@ -15,9 +15,8 @@ from penstock.arrays import BEGINNING, I64, NEVER
 from penstock.delta import Clock, Delta
 from penstock.kernels.rows import gather_rows, key_rows, scatter_rows
 from penstock.kernels.rows_window import displace_rows
-from penstock.logical.nodes import Rows
-from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.specs import RowsWindowSpec
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
 
@@ -28,16 +27,13 @@ _DEAD = BEGINNING
 class RowsWindowOp(Operator):
     """The last rows of a stream, or of each partition of it."""
 
-    name = "rows-window"
-
-    def __init__(self, source: Operator, window: Rows, scope: Scope) -> None:
-        edge = Edge(source.edge.schema, Pattern.STR, source.edge.lineage, False, True)
-        super().__init__((source,), edge, scope)
-        self.window = window
+    def __init__(self, spec: RowsWindowSpec, source: Operator, scope: Scope) -> None:
+        super().__init__(spec, (source,), scope)
+        self.window = window = spec.window
         self._keys = KeyTable(scope.scope("keys"), 2 + len(window.partition))
         for name in ("heads", "tails", "counts"):
             scope.array(name, 8)
-        scope.array("rows", (8, 1 + len(edge.schema)))
+        scope.array("rows", (8, 1 + len(spec.edge.schema)))
         scope.array("next", 8)
         scope.array("ts", 8, fill=_DEAD)
         scope.array("lin", 8)
@@ -149,13 +145,3 @@ class RowsWindowOp(Operator):
         if part:
             found.append(StringColumns(f"{self.scope.prefix}/keys/keys", part))
         return found if columns else []
-
-    def structure(self) -> str:
-        """Queues per partition."""
-        return "FIFO per partition" if self.window.partition else "FIFO"
-
-    def detail(self) -> str:
-        """The window."""
-        names = [self.edge.schema[c].name for c in self.window.partition]
-        by = f"PARTITION BY {', '.join(names)} " if names else ""
-        return f"[{by}ROWS {self.window.count}]"

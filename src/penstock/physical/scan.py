@@ -10,26 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import BEGINNING, I64
-from penstock.delta import Clock, Delta, Lineage
+from penstock.delta import Clock, Delta
 from penstock.errors import PlanError
 from penstock.logical.expr import Param
 from penstock.logical.lifetime import Lifetime, lifetime_of
-from penstock.logical.nodes import Now, Range, Scan
-from penstock.logical.windows import window_length
-from penstock.patterns.edge import Edge, Pattern
+from penstock.logical.nodes import Scan
 from penstock.physical.operator import Operator
-from penstock.sql.units import written
+from penstock.physical.specs import ScanSpec
 from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
-
-
-def scan_edge(node: Scan) -> Edge:
-    """The edge of a time window (a ROWS window is an operator above an unbounded scan)."""
-    if isinstance(node.window, Range | Now):
-        length = window_length(node)
-        span = length if isinstance(length, int) else None  # none with a SLIDE
-        return Edge(node.schema, Pattern.WKS, Lineage.EPOCH, True, False, fifo=True, span=span)
-    return Edge(node.schema, Pattern.MON, Lineage.EPOCH, False, False)
 
 
 def _lifetime(node: Scan) -> Lifetime:
@@ -42,13 +31,11 @@ def _lifetime(node: Scan) -> Lifetime:
 class ScanOp(Operator):
     """Rows of a stream with the interval of their life."""
 
-    name = "scan"
-
-    def __init__(self, node: Scan, log: SourceLog, scope: Scope, at_commit: bool) -> None:
-        super().__init__((), scan_edge(node), scope)
-        self.node = node
+    def __init__(self, spec: ScanSpec, scope: Scope, log: SourceLog) -> None:
+        super().__init__(spec, (), scope)
+        self.node = node = spec.scan
         self.log = log
-        self.at_commit = at_commit
+        self.at_commit = spec.at_commit
         self._life = _lifetime(node)
         whole = node.columns == tuple(range(len(log.schema)))
         self._columns = None if whole else np.array((0, *(1 + c for c in node.columns)))
@@ -98,20 +85,3 @@ class ScanOp(Operator):
     def position(self) -> int:
         """The reader's place in the log."""
         return int(self.scope["position"][0])
-
-    def detail(self) -> str:
-        """Stream and window."""
-        return f"{self.node.stream} {describe_window(self.node)}"
-
-
-def describe_window(node: Scan) -> str:
-    """The window in the dialect's words."""
-    window = node.window
-    if isinstance(window, Range):
-        slide = f" SLIDE {_length(window.slide, window)}" if window.slide else ""
-        return f"[RANGE {_length(window.length, window)}{slide}]"
-    return "[NOW]" if isinstance(window, Now) else "[UNBOUNDED]"
-
-
-def _length(length: int | Param, window: Range) -> str:
-    return written(length) if window.micros and isinstance(length, int) else str(length)

@@ -8,27 +8,24 @@ left row's expiry and emits −1 rows for premature ends only. NULL keys match n
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from penstock.arrays import I64
 from penstock.delta import Clock, Delta
-from penstock.expressions.context import Context
 from penstock.kernels import prefix
 from penstock.kernels import semi_join as kernels
 from penstock.kernels.rows import key_rows
 from penstock.kernels.set_op import NATURAL, PREMATURE
-from penstock.patterns.edge import Edge, Pattern
-from penstock.patterns.rules import weak
+from penstock.logical.nodes import JoinKind
+from penstock.physical.join_specs import SemiJoinSpec
 from penstock.physical.operator import Operator, StringColumns
-from penstock.physical.set_op import Emit, reserve_slots
+from penstock.physical.set_op import reserve_slots
 from penstock.physical.signed import (
     SignedInput,
     alive,
     emitted,
-    ends,
     ids_of_lins,
     key_strings,
     live_rows,
@@ -47,21 +44,12 @@ class SemiJoinOp(Operator):
     """
 
     def __init__(
-        self,
-        left: Operator,
-        right: Operator,
-        keys: tuple[tuple[int, int], ...],
-        anti: bool,
-        ctx: Context,
-        scope: Scope,
-        emit: Emit = "explicit",
-        null_safe: bool = False,
+        self, spec: SemiJoinSpec, left: Operator, right: Operator, scope: Scope,
         right_is_table: bool = False,
-    ) -> None:
-        super().__init__((left, right), _semi_edge(left.edge, right.edge, anti, emit), scope)
-        self.name = "anti join" if anti else "semi join"
-        self._pairs, self._anti, self._emit = keys, anti, emit
-        self._null_safe, self._global = null_safe, right_is_table
+    ) -> None:  # fmt: skip
+        super().__init__(spec, (left, right), scope)
+        keys, self._anti, self._emit = spec.keys, spec.kind is JoinKind.ANTI, spec.emit
+        self._pairs, self._null_safe, self._global = keys, spec.null_safe, right_is_table
         self._columns = tuple(np.array([p[s] for p in keys], np.int64) for s in (0, 1))
         self._values = KeyTable(scope.scope("values"), 2 + len(left.edge.schema))
         self._keys = KeyTable(scope.scope("keys"), 2 + len(keys))
@@ -181,34 +169,8 @@ class SemiJoinOp(Operator):
         found = key_strings(self.scope.scope("values"), schema)
         return found + key_strings(self.scope.scope("keys"), key_schema)
 
-    def structure(self) -> str:
-        """Hash of values and keys, and the store of each input."""
-        return "hash + " + " / ".join(s.structure for s in self._sides)
-
-    def detail(self) -> str:
-        """Key columns and how rows end."""
-        left, right = (i.edge.schema.names for i in self.inputs)
-        sign = "is not distinct from" if self._null_safe else "="
-        on = " and ".join(f"{left[a]} {sign} {right[b]}" for a, b in self._pairs)
-        return f"{on or 'any row'}, {self._emit}"
-
     def premature_share(self) -> float:
         """Of the ends of shown rows so far, the share that the right input caused."""
         regs = self._arr("regs")
         total = int(regs[PREMATURE] + regs[NATURAL])
         return float(regs[PREMATURE] / total) if total else 0.0
-
-
-def _semi_edge(left: Edge, right: Edge, anti: bool, emit: Emit) -> Edge:
-    silent = emit == "expiring"
-    premature = anti or left.negatives or ends(right)
-    return replace(
-        left,
-        pattern=Pattern.STR if anti else weak((left.pattern, right.pattern)),
-        expiring=silent and left.expiring,
-        negatives=premature or (not silent and left.expiring),
-        fifo=False,
-        span=None,
-        keyed=False,
-        netted=emit == "explicit",
-    )

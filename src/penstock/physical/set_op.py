@@ -8,20 +8,17 @@ that only premature ends are −1 rows. A value is forgotten when both its count
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 
 from penstock.arrays import I64
 from penstock.delta import Clock, Delta
-from penstock.errors import PlanError
-from penstock.expressions.context import Context
 from penstock.kernels import prefix
 from penstock.kernels import set_op as counts
 from penstock.logical.nodes import SetKind
-from penstock.patterns.edge import Edge, Pattern
-from penstock.patterns.rules import weak
+from penstock.patterns.edge import Edge
+from penstock.physical.keyed_specs import SetOpSpec
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.signed import (
     NOTHING,
@@ -29,7 +26,6 @@ from penstock.physical.signed import (
     SignedInput,
     alive,
     emitted,
-    ends,
     ids_of_lins,
     key_strings,
     live_rows,
@@ -39,7 +35,6 @@ from penstock.physical.signed import (
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
 
-Emit = Literal["explicit", "expiring"]
 _KINDS = {
     (SetKind.EXCEPT, True): counts.EXCEPT_ALL,
     (SetKind.EXCEPT, False): counts.EXCEPT,
@@ -105,10 +100,6 @@ class ValueState:
     def strings(self) -> list[StringColumns]:
         """Where string codes are held."""
         return key_strings(self.scope.scope("keys"), self._schema)
-
-    def structure(self) -> str:
-        """Hash of values, and the store of each input."""
-        return "hash + " + " / ".join(s.structure for s in self.sides)
 
     def premature_share(self) -> float:
         """Of the ends so far, the share that expiry did not foretell."""
@@ -178,31 +169,14 @@ def reserve_slots(scope: Scope, more: int) -> None:
 class SetOpOp(Operator):
     """EXCEPT [ALL] or INTERSECT [ALL] of two inputs of equal level and types."""
 
-    name = "set operation"
-
-    def __init__(
-        self,
-        left: Operator,
-        right: Operator,
-        kind: SetKind,
-        all: bool,
-        ctx: Context,
-        scope: Scope,
-        emit: Emit = "explicit",
-    ) -> None:
-        if kind is SetKind.UNION:
-            raise PlanError("UNION is not a counting set operation")
-        if emit == "expiring" and not (kind is SetKind.EXCEPT and all):
-            raise PlanError("only EXCEPT ALL can emit rows with their own expiry")
+    def __init__(self, spec: SetOpSpec, left: Operator, right: Operator, scope: Scope) -> None:
+        super().__init__(spec, (left, right), scope)
         edges = (left.edge, right.edge)
-        super().__init__((left, right), _set_edge(edges, kind, emit), scope)
-        self.name = kind.value
-        self._all, self._emit = all, emit
         self._state: ValueCounts | ValuePrefix
-        if emit == "expiring":
+        if spec.emit == "expiring":
             self._state = ValuePrefix(scope, edges)
         else:
-            self._state = ValueCounts(scope, edges, _KINDS[kind, all])
+            self._state = ValueCounts(scope, edges, _KINDS[spec.kind, spec.all])
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Consume both inputs up to the clock."""
@@ -228,29 +202,6 @@ class SetOpOp(Operator):
         """Where string codes are held."""
         return self._state.strings()
 
-    def structure(self) -> str:
-        """Hash of values, and the store of each input."""
-        return self._state.structure()
-
-    def detail(self) -> str:
-        """ALL or not, and how rows end."""
-        return ("ALL, " if self._all else "") + self._emit
-
     def premature_share(self) -> float:
         """Of the ends of left rows so far, the share that the right input caused."""
         return self._state.premature_share()
-
-
-def _set_edge(edges: tuple[Edge, Edge], kind: SetKind, emit: Emit) -> Edge:
-    left, right = edges
-    difference = kind is SetKind.EXCEPT
-    return replace(
-        left,
-        pattern=Pattern.STR if difference else weak((left.pattern, right.pattern)),
-        expiring=emit == "expiring" and left.expiring,
-        negatives=difference or ends(left) or ends(right),
-        fifo=False,
-        span=None,
-        keyed=False,
-        netted=emit == "explicit",
-    )

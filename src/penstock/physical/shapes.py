@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.logical.expr import Column, params_of
+from penstock.logical.expr import Agg, Column, params_of
 from penstock.logical.nodes import Filter, Node, Project, SetKind, SetOp, TableScan
 
 
@@ -20,18 +20,16 @@ def reaching(node: Node) -> Iterator[Node]:
             yield from (below for side in node.inputs for below in reaching(side))
 
 
-def is_table(node: Node) -> bool:
-    """Whether a subplan reads tables only."""
-    if isinstance(node, TableScan):
-        return True
-    return bool(node.inputs) and all(is_table(child) for child in node.inputs)
-
-
 def is_nonretroactive(node: Node) -> bool:
     """Whether a table subplan reads a non-retroactive relation."""
     if isinstance(node, TableScan):
         return node.nonretroactive
     return any(is_nonretroactive(child) for child in node.inputs)
+
+
+def counts_rows(aggs: tuple[Agg, ...]) -> bool:
+    """Whether every aggregate is count(*)."""
+    return all(a.fn == "count" and a.arg is None and a.filter is None for a in aggs)
 
 
 def plain_columns(node: Project) -> tuple[int, ...] | None:

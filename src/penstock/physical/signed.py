@@ -75,11 +75,6 @@ class SignedInput:
         self._edge = edge
         self._store = choose(scope, edge, 1)
 
-    @property
-    def structure(self) -> str:
-        """Of the expiry store."""
-        return "counts" if self._store is None else self._store.structure
-
     def __len__(self) -> int:
         return 0 if self._store is None else len(self._store)
 
@@ -159,8 +154,3 @@ def key_strings(scope: Scope, schema: Schema) -> list[StringColumns]:
     """Where a key table of whole rows holds string codes."""
     columns = tuple(2 + c for c in schema.string_columns)
     return [StringColumns(f"{scope.prefix}/keys", columns)] if columns else []
-
-
-def ends(edge: Edge) -> bool:
-    """Whether rows of the edge can leave at all."""
-    return edge.expiring or edge.negatives

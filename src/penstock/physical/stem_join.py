@@ -7,7 +7,7 @@ keeps nothing but its place in the two logs; the SteMs serve every join on their
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,15 +15,11 @@ import numpy as np
 from penstock.arrays import BEGINNING, I64, NEVER, Bool
 from penstock.delta import Clock, Delta, Lineage
 from penstock.kernels.window_join import Pairs, gather_sides
-from penstock.logical.expr import Param
-from penstock.logical.lifetime import Lifetime, lifetime_of
-from penstock.logical.nodes import Join, JoinKind, Scan
-from penstock.physical.join import join_edge
-from penstock.physical.operator import Operator, counted
+from penstock.physical.join_specs import StemJoinSpec
+from penstock.physical.operator import Operator
 from penstock.physical.residual import passing
-from penstock.physical.scan import describe_window, scan_edge
 from penstock.stems.log_view import LogView
-from penstock.stems.window_join import Stride, Window
+from penstock.stems.window_join import Stride
 
 if TYPE_CHECKING:
     from penstock.eddy.flows import Flows
@@ -34,38 +30,6 @@ if TYPE_CHECKING:
     from penstock.state.source_log import SourceLog
 
 _NOWHERE = -1
-
-
-def joined_windows(node: Join) -> tuple[Window, Window] | None:
-    """The windows of a join of two streams; None when it is of another kind."""
-    left, right = node.left, node.right
-    if node.kind is not JoinKind.INNER or node.null_safe:
-        return None
-    if not (isinstance(left, Scan) and isinstance(right, Scan)):
-        return None
-    lives = _lifetime(left), _lifetime(right)
-    if lives[0] is None or lives[1] is None:
-        return None
-    ordered = not node.equi and node.band is not None
-    keys = [(left.columns[a], right.columns[b]) for a, b in _keys(node)]
-    keys.sort(key=lambda key: key if left.stream <= right.stream else key[::-1])
-    return (
-        Window(left.stream, tuple(a for a, _ in keys), lives[0], ordered),
-        Window(right.stream, tuple(b for _, b in keys), lives[1], ordered),
-    )
-
-
-def _keys(node: Join) -> tuple[tuple[int, int], ...]:
-    """The columns by which rows are found: equal ones, those of the band, or none."""
-    if node.equi or node.band is None:
-        return node.equi
-    return ((node.band.left_column, node.band.right_column),)
-
-
-def _lifetime(scan: Scan) -> Lifetime | None:
-    """The lifetime of a window that is a span of its log for all queries."""
-    life = lifetime_of(scan.window)
-    return None if life is None or isinstance(life.length, Param) else life
 
 
 @dataclass(slots=True)
@@ -100,34 +64,18 @@ def _last(has: Bool, start: int, otherwise: int) -> int:
 class StemJoinOp(Operator):
     """Inner join of two windows on column equality, a band or any residual condition."""
 
-    name = "join"
-
     def __init__(
-        self, node: Join, windows: tuple[Window, Window], residual: Condition | None,
-        logs: list[SourceLog], queries: QueryTable, flows: Flows, ctx: Context, scope: Scope,
-        columns: tuple[int, ...] | None = None, explicit: bool = False,
+        self, spec: StemJoinSpec, scope: Scope, ctx: Context, residual: Condition | None,
+        logs: list[SourceLog], queries: QueryTable, flows: Flows,
     ) -> None:  # fmt: skip
-        assert isinstance(node.left, Scan)
-        assert isinstance(node.right, Scan)
-        self._scans = (node.left, node.right)
-        edge = join_edge(scan_edge(node.left), scan_edge(node.right), False)
-        self._explicit = explicit and edge.expiring and residual is None
-        if self._explicit:
-            edge = replace(edge, expiring=False, negatives=True)
-        if columns is None:
-            columns = tuple(range(len(edge.schema)))
-        super().__init__((), replace(edge, schema=edge.schema.select(columns)), scope)
-        places = [(s, c) for s, scan in enumerate(self._scans) for c in scan.columns]
-        self._of_right = np.array([places[c][0] == 1 for c in columns], np.bool_)
-        self._columns = np.array([places[c][1] for c in columns], np.int64)
-        self._node, self._residual, self._ctx, self._queries = node, residual, ctx, queries
-        self._flows, self._logs, self._windows = flows, logs, windows
-        band = node.band and replace(
-            node.band,
-            left_column=node.left.columns[node.band.left_column],
-            right_column=node.right.columns[node.band.right_column],
-        )
-        self._join = flows.joins.acquire(windows, band, logs)
+        super().__init__(spec, (), scope)
+        self._explicit = spec.tells
+        places = [(s, c) for s, scan in enumerate(spec.scans) for c in scan.columns]
+        self._of_right = np.array([places[c][0] == 1 for c in spec.columns], np.bool_)
+        self._columns = np.array([places[c][1] for c in spec.columns], np.int64)
+        self._residual, self._ctx, self._queries = residual, ctx, queries
+        self._flows, self._logs, self._windows = flows, logs, spec.windows
+        self._join = flows.joins.acquire(spec.windows, spec.band, logs)
         self._traits = (_Traits(), _Traits())
         scope.array("position", 2, fill=_NOWHERE)
         scope.array("told", 1, fill=BEGINNING)  # up to when departures were told
@@ -211,27 +159,3 @@ class StemJoinOp(Operator):
             first = window.lifetime.first(log, told)
             found[window.stream] = min(found.get(window.stream, first), first)
         return found
-
-    # ---- EXPLAIN ---------------------------------------------------------------------
-    def structure(self) -> str:
-        """Rows are found by SteMs, or all that are in the window are taken."""
-        return "SteM" if self._windows[0].columns else "log"
-
-    def detail(self) -> str:
-        """The windows and how they join."""
-        windows = ", ".join(f"{scan.stream} {describe_window(scan)}" for scan in self._scans)
-        left, right = ([f"{s.stream}.{n}" for n in s.schema.names] for s in self._scans)
-        parts = [f"{left[a]} = {right[b]}" for a, b in self._node.equi]
-        if (band := self._node.band) is not None:
-            low = "" if band.low is None else f"{band.low} <= "
-            high = "" if band.high is None else f" <= {band.high}"
-            parts.append(f"{low}{right[band.right_column]} - {left[band.left_column]}{high}")
-        if self._residual is not None:
-            parts.append(str(self._residual.expr))
-        return f"{windows} on {' AND '.join(parts)}" if parts else windows
-
-    def notes(self) -> list[str]:
-        """Who shares the pairs and the SteMs."""
-        join = self._join
-        keys = [f"{s.name} {s.key} ({counted(s.readers, 'reader')})" for s in join.infos()]
-        return ["; ".join([f"join of {counted(join.readers, 'template')}", *keys])]

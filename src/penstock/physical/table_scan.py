@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import I64, NEVER
-from penstock.delta import Clock, Delta, Lineage
+from penstock.delta import Clock, Delta
 from penstock.kernels.rows import select_columns
-from penstock.logical.nodes import TableScan
-from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator
+from penstock.physical.specs import TableScanSpec
 from penstock.state.arena import Scope
 from penstock.state.table_store import TableStore
 
@@ -17,12 +16,9 @@ from penstock.state.table_store import TableStore
 class TableScanOp(Operator):
     """Rows of a table; they belong to no epoch, so every query sees them."""
 
-    name = "table"
-
-    def __init__(self, node: TableScan, table: TableStore, scope: Scope) -> None:
-        edge = Edge(node.schema, Pattern.STR, Lineage.EPOCH, False, True)
-        super().__init__((), edge, scope)
-        self.node = node
+    def __init__(self, spec: TableScanSpec, scope: Scope, table: TableStore) -> None:
+        super().__init__(spec, (), scope)
+        self.node = spec.table
         self.table = table
         scope.array("position", 1, fill=-1)
 
@@ -55,7 +51,3 @@ class TableScanOp(Operator):
     def contents(self, clock: Clock) -> Delta:
         """The table as it is."""
         return self._delta(self.table.contents(), None, clock.now)
-
-    def detail(self) -> str:
-        """The table's name and kind."""
-        return f"{self.node.table}{' (non-retroactive)' if self.node.nonretroactive else ''}"

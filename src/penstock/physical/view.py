@@ -23,6 +23,7 @@ from penstock.physical import row_sets
 from penstock.physical.expiry import choose
 from penstock.physical.keep import forget_rows, keep_rows, kept_rows
 from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.specs import ViewSpec
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
@@ -31,18 +32,17 @@ from penstock.state.sets import SetTable
 class ViewOp(Operator):
     """The answer of a template's queries and its changes."""
 
-    name = "view"
-
     def __init__(
-        self, source: Operator, queries: QueryTable, scope: Scope, keep: bool,
+        self, spec: ViewSpec, source: Operator, scope: Scope, queries: QueryTable,
         sets: SetTable | None = None,
     ) -> None:  # fmt: skip
-        super().__init__((source,), source.edge, scope)
+        super().__init__(spec, (source,), scope)
         self._queries = queries
         self._sets = sets  # given when the changelog has one row per result row
-        self._by_set = source.edge.lineage is Lineage.SET
+        self._by_set = spec.edge.lineage is Lineage.SET
         scope.array("nulls_seen", 1)
-        self._store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema), keep)
+        width = 2 + len(spec.edge.schema)
+        self._store = choose(scope.scope("store"), spec.edge, width, spec.keep)
 
     def changes(self, delta: Delta, clock: Clock) -> Changes:
         """The changelog of this step: every change, or at commit the net change."""
@@ -135,7 +135,3 @@ class ViewOp(Operator):
         if self._store is None or not columns:
             return []
         return [StringColumns(f"{self.scope.prefix}/store/words", columns)]
-
-    def structure(self) -> str:
-        """By pattern."""
-        return "–" if self._store is None else self._store.structure

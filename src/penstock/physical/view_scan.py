@@ -12,11 +12,10 @@ import numpy as np
 
 from penstock.arrays import I64, NEVER, Bool
 from penstock.changes import Changes
-from penstock.delta import Clock, Delta, Lineage
+from penstock.delta import Clock, Delta
 from penstock.kernels.changes import INSERT, POSTIMAGE
-from penstock.logical.nodes import ViewScan
-from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.specs import ViewScanSpec
 from penstock.state.arena import Scope
 
 _COUNT, _BEGUN = 0, 1
@@ -26,13 +25,11 @@ _TS, _SIGN, _ROW = 0, 1, 2
 class ViewScanOp(Operator):
     """Rows of a view; they belong to no epoch, so every query sees them."""
 
-    name = "changes of"
-
-    def __init__(self, node: ViewScan, scope: Scope) -> None:
-        super().__init__((), Edge(node.schema, Pattern.STR, Lineage.EPOCH, False, True), scope)
-        self.node = node
+    def __init__(self, spec: ViewScanSpec, scope: Scope) -> None:
+        super().__init__(spec, (), scope)
+        self.node = spec.view
         scope.array("regs", 2)
-        scope.array("waiting", (8, _ROW + 1 + len(node.schema)))
+        scope.array("waiting", (8, _ROW + 1 + len(self.edge.schema)))
 
     @property
     def _regs(self) -> I64:
@@ -95,10 +92,6 @@ class ViewScanOp(Operator):
         """Rows that wait."""
         columns = tuple(_ROW + 1 + c for c in self.edge.schema.string_columns)
         return [StringColumns(f"{self.scope.prefix}/waiting", columns)] if columns else []
-
-    def detail(self) -> str:
-        """The view's name."""
-        return f"view {self.node.view}"
 
 
 def _concerns(changes: Changes, row: int) -> Bool:

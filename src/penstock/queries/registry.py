@@ -17,7 +17,7 @@ from penstock.delta import Emission
 from penstock.frozen import record
 from penstock.logical.nodes import Node
 from penstock.logical.windows import Length
-from penstock.optimizer.emit import Emit
+from penstock.patterns.edge import Emit
 from penstock.queries.names import Names, number_of, numbered
 from penstock.schema import Schema
 

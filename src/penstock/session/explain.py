@@ -7,31 +7,33 @@ where the plan runs and how rows are spread for it (docs/design/0004-spark.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.delta import EVERY_CHANGE, Emission, Lineage
+from penstock.delta import EVERY_CHANGE, Emission
 from penstock.engine import blocks as b
-from penstock.engine.engine import Engine
+from penstock.engine.build import spec_of
 from penstock.engine.template import Template
 from penstock.logical.expr import Param
 from penstock.logical.nodes import Node, Range, Scan, Windowed, walk
 from penstock.logical.reads import views_of
-from penstock.optimizer.cost import cost
 from penstock.optimizer.distribution import Distributed, Spread
 from penstock.optimizer.emit import choose_emits
 from penstock.patterns.edge import Pattern
-from penstock.physical.operator import Operator, counted
+from penstock.physical.draft import PlanSpec
+from penstock.physical.operator import counted
+from penstock.physical.sharing import Sharing
 from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session import history
 from penstock.session.compile import Compiled, optimise
 from penstock.session.placement import Deployed, place
+from penstock.session.plan_tree import PlanTree
 from penstock.session.values import literal_rows
 from penstock.sql.units import written
+from penstock.state.arena import Arena
 from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
@@ -40,13 +42,10 @@ if TYPE_CHECKING:
     from penstock.session.session import Session
 
 
-_UNITS = {Lineage.COHORT: "cohort", Lineage.QUERY: "query", Lineage.SET: "set of queries"}
-
-
 @roomy
 def explain_query(session: Session, info: QueryInfo) -> str:
     """The plan of a registered query."""
-    template = session._engine.drawn().get(info.template)
+    template = session._engine.templates.get(info.template)
     if template is None:
         return f"query {info.name} failed: {info.failure}"
     known = session._registry.templates[info.template]
@@ -59,13 +58,17 @@ def explain_query(session: Session, info: QueryInfo) -> str:
         f"query {info.name}: template {info.template}, parameters: {params}",
         f"shared by: {shown}",
     ]
-    head += _hidden(session._engine.templates[info.template])
+    head += _hidden(template)
     if (note := history.note(session, info)) is not None:
         head.append(note)
     deployed = _deployed(session)
     if deployed is not None:
         head.append(placement(deployed[info.template].plan, session))
-    return "\n".join([*head, *tree(template, session), *legend(template)])
+    templates = session._engine.templates.values()
+    sharing = Sharing((other.plan.spec, len(other.queries)) for other in templates)
+    plan = template.plan
+    tree = PlanTree(plan.spec, sharing, session._stats(), template.queries, plan.operators)
+    return "\n".join([*head, *tree.lines(session._engine.ctx), *legend(plan.spec)])
 
 
 def _hidden(template: Template) -> list[str]:
@@ -106,9 +109,9 @@ _LEGEND = {
 }
 
 
-def legend(template: Template) -> list[str]:
+def legend(plan: PlanSpec) -> list[str]:
     """What the update patterns in a plan mean."""
-    used = {operator.edge.pattern for operator in template.plan.operators}
+    used = {spec.edge.pattern for spec in plan.specs}
     return ["", *(f"[{p.value}] {means}" for p, means in _LEGEND.items() if p in used)]
 
 
@@ -162,101 +165,45 @@ def _spread(spread: Spread, names: tuple[str, ...]) -> str:
 @roomy
 def explain_select(session: Session, compiled: Compiled, emission: Emission) -> str:
     """The plan a SELECT would get, without registering it."""
-    tables = {name: table.schema for name, table in session._engine.tables.items()}
-    engine, block = _tried(session, compiled, emission, tables)
-    head = [_given(compiled, engine)]
+    block = _block(session, compiled, emission)
+    plan = spec_of(block)
+    head = [_given(compiled)]
     if (deployed := _deployed(session)) is not None:
         shards = session._job.shards  # type: ignore[attr-defined]
-        head.append(placement(place(block, engine, shards, deployed).plan, session))
-    shown = engine.templates[block.key]
-    return "\n".join([*head, *tree(shown, session), *legend(shown)])
+        head.append(placement(place(block, shards, deployed).plan, session))
+    return "\n".join([*head, *_unregistered(session, plan), *legend(plan)])
 
 
 @roomy
-def explain_once(
-    session: Session, compiled: Compiled, tables: Mapping[str, Schema], head: str
-) -> str:
-    """The plan of a SELECT that is evaluated once, over what becomes `tables`."""
-    engine, block = _tried(session, compiled, EVERY_CHANGE, tables)
-    shown = engine.templates[block.key]
-    return "\n".join([head, _given(compiled, engine), *tree(shown, session)])
+def explain_once(session: Session, compiled: Compiled, head: str) -> str:
+    """The plan of a SELECT that is evaluated once."""
+    plan = spec_of(_block(session, compiled, EVERY_CHANGE))
+    return "\n".join([head, _given(compiled), *_unregistered(session, plan)])
 
 
-def _tried(
-    session: Session, compiled: Compiled, emission: Emission, tables: Mapping[str, Schema]
-) -> tuple[Engine, b.AddTemplate]:
-    """An engine without rows that has the plan, and what made it."""
+def _block(session: Session, compiled: Compiled, emission: Emission) -> b.AddTemplate:
+    """What would make the plan of a SELECT known."""
     stats = session._stats()
     node = optimise(compiled.template, stats, session._off)
     emits = tuple(choose_emits(node, stats).items())
-    engine, key = Engine(), session._registry.next_template
-    sources = session._engine.sources.items()
-    streams = [b.AddStream(name, source.schema, 0) for name, source in sources]
-    engine.ctx.udfs.update(session._engine.ctx.udfs)
-    block = b.AddTemplate(key, node, compiled.params, emission, emits)
-    engine.apply([*streams, *(b.AddTable(name, s) for name, s in tables.items()), block])
-    return engine, block
+    key = session._registry.next_template
+    return b.AddTemplate(key, node, compiled.params, emission, emits)
 
 
-def _given(compiled: Compiled, engine: Engine) -> str:
+def _unregistered(session: Session, plan: PlanSpec) -> list[str]:
+    """The tree of a plan that no query has."""
+    return PlanTree(plan, Sharing([(plan, 0)]), session._stats()).lines(session._engine.ctx)
+
+
+def _given(compiled: Compiled) -> str:
     """The parameters of a plan, with the constants of the text."""
-    row = literal_rows(compiled.literals, engine.strings)
+    strings = StringTable(Arena().scope("strings"))
+    row = literal_rows(compiled.literals, strings)
     lifted = Schema(compiled.params.fields[compiled.explicit :])
-    constants = _shown(row, lifted, engine.strings)
-    return (
-        f"parameters: {_parameters(compiled.params, constants, lengths_in_us(compiled.template))}"
-    )
+    constants, lengths = _shown(row, lifted, strings), lengths_in_us(compiled.template)
+    return f"parameters: {_parameters(compiled.params, constants, lengths)}"
 
 
 def _deployed(session: Session) -> Deployed | None:
     """Plans on shards; None for a session that has none."""
     return getattr(session, "_deployed", None)
-
-
-def tree(template: Template, session: Session) -> list[str]:
-    """The operators, root first."""
-    lines: list[str] = []
-    positions = {op: i for i, op in enumerate(template.plan.operators)}
-    costs = _costs(template, session)
-    seen: set[Operator] = set()
-
-    def visit(operator: Operator, prefix: str, last: bool, depth: int) -> None:
-        branch = "" if depth == 0 else prefix + ("└─ " if last else "├─ ")
-        again = operator in seen
-        lines.append(branch + _line(operator, template, costs.get(positions[operator]), again))
-        if again:
-            return
-        seen.add(operator)
-        below = "" if depth == 0 else prefix + ("   " if last else "│  ")
-        lines.extend(f"{below}   · {note}" for note in operator.notes())
-        for i, child in enumerate(operator.inputs):
-            visit(child, below, i == len(operator.inputs) - 1, depth + 1)
-
-    assert template.plan.view is not None
-    visit(template.plan.view, "", True, 0)
-    return lines
-
-
-def _costs(template: Template, session: Session) -> dict[int, float]:
-    nodes = template.plan.nodes
-    stats = session._stats()
-    return {at: cost(node, stats).total for at, node in nodes.items()}
-
-
-def _line(operator: Operator, template: Template, total: float | None, again: bool) -> str:
-    edge = operator.edge
-    detail = operator.detail()
-    parts = [f"{operator.name}{' ' + detail if detail else ''}", f"[{edge.pattern.value}]"]
-    if again:
-        return " ".join([*parts, "(shared, shown above)"])
-    if operator.structure() != "–":
-        parts.append(f"state={operator.structure()}")
-    if edge.negatives:
-        parts.append("−1 rows")
-    if total is not None:
-        parts.append(f"cost={total:,.0f}/s")
-    if edge.lineage is not Lineage.EPOCH:
-        n = template.queries.live(Lineage.QUERY).shape[0]
-        parts.append(f"per {_UNITS[edge.lineage]}")
-        parts.append(f"queries={n}")
-    return " ".join(parts)

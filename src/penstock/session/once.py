@@ -100,9 +100,8 @@ def plan(session: Session, select: st.Select) -> str:
     compiled = compile_select(replace(select, query=query), catalog)
     _check_parameters(compiled)
     ordering.check(compiled.template.schema.names)
-    schemas = {r.name: r.schema for r in catalog.relations.values() if isinstance(r, TableDef)}
     head = f"evaluated once, over the rows that are there; then {ordering}"
-    return explain.explain_once(session, compiled, schemas, head)
+    return explain.explain_once(session, compiled, head)
 
 
 def _names(session: Session, query: exp.Query) -> set[str]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
-from penstock.engine.build import build
-from penstock.engine.engine import Engine
+from penstock.engine.build import spec_of
 from penstock.logical.nodes import Node
 from penstock.logical.reads import streams_of, views_of
 from penstock.optimizer.distribute import distribute
 from penstock.optimizer.distribution import Distributed, Route, Spread
-from penstock.optimizer.emit import Emit
-from penstock.patterns.edge import Edge
-from penstock.physical.receive import received_edge
+from penstock.patterns.edge import Edge, Emit
+from penstock.patterns.edges import received_edge
 from penstock.shards.entries import Deploy
-from penstock.state.arena import Arena
 
 
 class Deployed(dict[int, Deploy]):
@@ -43,7 +39,7 @@ class Deployed(dict[int, Deploy]):
                 del self.routes[route]
 
 
-def place(block: b.AddTemplate, engine: Engine, shards: int, deployed: Deployed) -> Deploy:
+def place(block: b.AddTemplate, shards: int, deployed: Deployed) -> Deploy:
     """How a template runs on `shards` shards beside others."""
     assert block.node is not None
     known: dict[str, set[Spread]] = {}
@@ -52,7 +48,7 @@ def place(block: b.AddTemplate, engine: Engine, shards: int, deployed: Deployed)
     views = {view.template: deployed[view.template].plan for view in views_of(block.node)}
     plan = distribute(block.node, block.key % shards, known, views)
     emits = _translate(block.emits, plan)
-    edges = _edges(block, plan, emits, engine) if plan.sends else ()
+    edges = _edges(block, plan, emits) if plan.sends else ()
     streams = streams_of(block.node)
     return Deploy(block.key, plan, block.params, block.emission, emits, edges, streams)
 
@@ -66,12 +62,8 @@ def _translate(
 
 
 def _edges(
-    block: b.AddTemplate, plan: Distributed, emits: tuple[tuple[Node, Emit], ...], engine: Engine
+    block: b.AddTemplate, plan: Distributed, emits: tuple[tuple[Node, Emit], ...]
 ) -> tuple[tuple[int, Edge], ...]:
-    """The edges on which level 2 receives: those of the operators that level 1 would build."""
-    arena = Arena()
-    sources = {route.name: engine.sources[route.stream] for route in plan.routes}
+    """The edges on which level 2 receives: those of what level 1 sends."""
     part = b.AddTemplate(block.key, None, block.params, block.emission, emits, plan.sends)
-    flows = Flows(arena, engine.ctx)
-    trial = build(part, sources, engine.tables, engine.ctx, arena.scope("trial"), flows)
-    return tuple((send.channel, received_edge(top.edge)) for send, top in trial.plan.sends)
+    return tuple((send.channel, received_edge(top.edge)) for send, top in spec_of(part).sends)

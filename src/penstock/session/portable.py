@@ -24,7 +24,7 @@ def portable(session: ShardedSession, block: b.Block) -> list[e.EntryBlock]:
     engine = session._engine
     match block:
         case b.AddTemplate():
-            deploy = place(block, engine, session._job.shards, session._deployed)
+            deploy = place(block, session._job.shards, session._deployed)
             session._deployed.put(block.key, deploy)
             return [deploy]
         case b.AddQueries():

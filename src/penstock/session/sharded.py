@@ -229,7 +229,7 @@ class ShardedSession(Session):
         info = cast(TemplateInfo, found)
         if info.views:  # refuse what cannot be placed before anything is changed
             block = registration.template_block(info)
-            place(block, self._engine, self._job.shards, self._deployed)
+            place(block, self._job.shards, self._deployed)
         return info
 
     def stats(self) -> dict[str, Any]:

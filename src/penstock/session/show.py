@@ -144,15 +144,16 @@ def stats(session: Session) -> dict[str, Any]:
     """Rows and bytes, per stream and per operator."""
     engine = session._engine
     operators = []
-    for key, template in engine.drawn().items():
-        for at, operator in enumerate(template.plan.operators):
+    for key, template in engine.templates.items():
+        running = template.plan.operators
+        for spec in template.plan.spec.specs:
             operators.append(
                 {
                     "template": key,
-                    "operator": f"{at:02d}-{operator.name}",
-                    "structure": operator.structure(),
-                    "rows": operator.rows(),
-                    "bytes": operator.scope.nbytes,
+                    "operator": f"{spec.at:02d}-{spec.name}",
+                    "structure": spec.structure(),
+                    "rows": running[spec.at].rows() if running else 0,
+                    "bytes": running[spec.at].scope.nbytes if running else 0,
                 }
             )
     streams = {s.name: _stream_row(s, session) for s in _of(session, StreamDef)}

@@ -17,8 +17,7 @@ from penstock.engine import blocks as b
 from penstock.frozen import record, shared
 from penstock.logical.nodes import Node
 from penstock.optimizer.distribution import Distributed
-from penstock.optimizer.emit import Emit
-from penstock.patterns.edge import Edge
+from penstock.patterns.edge import Edge, Emit
 from penstock.schema import Schema
 from penstock.shards import wire
 

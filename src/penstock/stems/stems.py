@@ -7,20 +7,10 @@ restored arena, and find the arrays of each under its name.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from penstock.state.arena import Arena
 from penstock.state.source_log import SourceLog
 from penstock.stems.stem import HashStem, OrderedStem, Stem
-
-
-@dataclass(frozen=True, slots=True)
-class StemInfo:
-    """A SteM as EXPLAIN shows it."""
-
-    name: str
-    key: str
-    readers: int
 
 
 class Stems:
@@ -56,13 +46,6 @@ class Stems:
     def readers(self, stem: Stem) -> int:
         """How many readers a SteM has."""
         return self._readers.get(stem.scope.prefix, 0)
-
-    def info(self, stem: Stem) -> StemInfo:
-        """What EXPLAIN says of a SteM."""
-        stream = stem.scope.prefix.split("/")[1]
-        names = ", ".join(stem.log.schema.names[c] for c in stem.columns)
-        key = f"({names}) in order" if isinstance(stem, OrderedStem) else f"({names})"
-        return StemInfo(f"stem {stream}", key, self.readers(stem))
 
     def __iter__(self) -> Iterator[Stem]:
         return iter(self._stems.values())

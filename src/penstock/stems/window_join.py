@@ -19,7 +19,7 @@ from penstock.stems.band import band_test
 from penstock.stems.log_view import LogView
 from penstock.stems.partners import ByKey, ByOrder, Everyone, Partners
 from penstock.stems.stem import HashStem, OrderedStem
-from penstock.stems.stems import StemInfo, Stems
+from penstock.stems.stems import Stems
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +131,6 @@ class WindowJoin:
         assert isinstance(life.length, int)
         bounds = (view.base, first, start, end, life.length, life.slide)
         return Side(view.rows, view.ts, *bounds, np.array(window.columns, np.int64))
-
-    def infos(self) -> list[StemInfo]:
-        """The SteMs that are probed, each once."""
-        return [self._stems.info(stem) for stem in dict.fromkeys(self._partners.stems)]
 
     def report(self) -> dict[str, object]:
         """Streams, lengths of windows (None: unbounded), their slides (0: none) and templates."""

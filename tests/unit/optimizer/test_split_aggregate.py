@@ -17,8 +17,10 @@ from penstock.logical.nodes import GroupBy, Node, Project, Range, Received, Scan
 from penstock.optimizer.split_aggregate import split
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.group_by import GroupByOp
+from penstock.physical.keyed_specs import GroupBySpec
 from penstock.physical.operator import Operator
 from penstock.physical.project import ProjectOp
+from penstock.physical.specs import ProjectSpec, Spec
 from penstock.schema import MAX_COLUMNS, Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
@@ -83,15 +85,17 @@ class Shard:
         self.failures = Failures()
         self.operators: list[Operator] = []
         ctx = Context(strings, {}, self.failures)
-        source = Operator((), edge, self.arena.scope("in"))
+        source = Operator(Spec(edge=edge), (), self.arena.scope("in"))
         for i, node in enumerate(reversed(chain(plan))):
             scope = self.arena.scope(str(i))
             if isinstance(node, Project):
-                source = ProjectOp(source, node.exprs, node.schema, ctx, scope)
+                spec = ProjectSpec.of(source.spec, node.exprs, node.schema)
+                source = ProjectOp(spec, source, scope, ctx)
             else:
                 assert isinstance(node, GroupBy)
                 lineages = lambda: np.array([LINEAGE])  # noqa: E731
-                source = GroupByOp(source, node.keys, node.aggs, node.schema, ctx, scope, lineages)
+                grouped_by = GroupBySpec.of(source.spec, node.keys, node.aggs, node.schema)
+                source = GroupByOp(grouped_by, source, scope, ctx, lineages)
             self.operators.append(source)
         self.top = source
 

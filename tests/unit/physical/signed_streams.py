@@ -13,6 +13,7 @@ from penstock.arrays import NEVER
 from penstock.delta import Clock, Delta, Lineage
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.operator import Operator
+from penstock.physical.specs import Spec
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.types import BIGINT, STRING
@@ -50,7 +51,7 @@ class Stub(Operator):
     """An input with an edge and nothing behind it."""
 
     def __init__(self, of: Edge) -> None:
-        super().__init__((), of, Arena().scope("stub"))
+        super().__init__(Spec(edge=of), (), Arena().scope("stub"))
 
 
 def stream(rng: random.Random, shape: str, columns: int, n: int, span: int, lins: int) -> list[Row]:

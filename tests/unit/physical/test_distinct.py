@@ -10,16 +10,16 @@ from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stre
 from penstock.arrays import NEVER
 from penstock.delta import Clock
 from penstock.errors import PlanError
-from penstock.expressions.context import Context
 from penstock.patterns.edge import Pattern
 from penstock.physical.distinct import DistinctOp
+from penstock.physical.keyed_specs import DistinctSpec
 from penstock.state.arena import Arena
-
-CTX: Context = None  # type: ignore[assignment]
 
 
 def make(arena: Arena, shape: str, columns: int, emit: str) -> DistinctOp:
-    return DistinctOp(Stub(edge(shape, columns)), CTX, arena.scope("d"), emit)  # type: ignore[arg-type]
+    source = Stub(edge(shape, columns))
+    spec = DistinctSpec.of(source.spec, emit)  # type: ignore[arg-type]
+    return DistinctOp(spec, source, arena.scope("d"))
 
 
 def answer(bags: list[Bag]) -> Bag:
@@ -89,10 +89,10 @@ def test_string_codes_are_reported() -> None:
     op.step([to_delta([(0, 9, 1, 0, (1, 42))], 2)], Clock(0, 0))
     codes = arena.snapshot()[where.array][:1][:, list(where.columns)]
     assert np.array_equal(codes, [[42]])
-    assert "δ*" in op.detail()
+    assert "δ*" in op.spec.detail()
 
 
 def test_structure_follows_the_edge() -> None:
-    assert make(Arena(), "wks", 1, "explicit").structure() == "hash + calendar"
-    assert make(Arena(), "str", 1, "explicit").structure() == "hash + calendar"
-    assert make(Arena(), "explicit", 1, "explicit").structure() == "hash + counts"
+    assert make(Arena(), "wks", 1, "explicit").spec.structure() == "hash + calendar"
+    assert make(Arena(), "str", 1, "explicit").spec.structure() == "hash + calendar"
+    assert make(Arena(), "explicit", 1, "explicit").spec.structure() == "hash + counts"

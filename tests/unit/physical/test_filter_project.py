@@ -16,10 +16,12 @@ from penstock.expressions.context import Context, Failures
 from penstock.logical.expr import Call, Column, Expr, Literal, Param
 from penstock.logical.udf import Udf
 from penstock.patterns.edge import Edge, Pattern
-from penstock.physical.filter import FilterOp
+from penstock.patterns.edges import union_edge
+from penstock.physical.filter import FilterOp, Params
 from penstock.physical.operator import Operator
 from penstock.physical.project import ProjectOp
-from penstock.physical.union import UnionOp, union_edge
+from penstock.physical.specs import FilterSpec, ProjectSpec, Spec, UnionSpec
+from penstock.physical.union import UnionOp
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
@@ -36,11 +38,18 @@ class Source(Operator):
     """Yields what it is told to."""
 
     def __init__(self, delta: Delta | None = None, edge: Edge = EDGE) -> None:
-        super().__init__([], edge, Arena().scope("source"))
+        super().__init__(Spec(edge=edge), (), Arena().scope("source"))
         self.delta = delta or Delta.empty(len(edge.schema))
 
     def contents(self, clock: Clock) -> Delta:
         return self.delta
+
+
+def filtered(
+    source: Source, predicate: Expr, ctx: Context, params: Params | None = None
+) -> FilterOp:
+    spec = FilterSpec.of(source.spec, predicate, params is not None)
+    return FilterOp(spec, source, Arena().scope("f"), ctx, params)
 
 
 @pytest.fixture
@@ -76,7 +85,7 @@ PAIRS = delta(
 
 
 def test_filter_breaks_pairs_into_plain_rows(ctx: Context) -> None:
-    op = FilterOp(Source(), over(4), ctx, Arena().scope("f"))
+    op = filtered(Source(), over(4), ctx)
     assert op.edge is op.inputs[0].edge
     assert listed(op.step([PAIRS], CLOCK)) == [
         (1, 1, 7, 5, 0), (1, -2, 7, 5, 0), (1, 2, 7, 9, 0),
@@ -84,7 +93,7 @@ def test_filter_breaks_pairs_into_plain_rows(ctx: Context) -> None:
         (3, 1, 8, 9, 0),
         (5, -1, 8, 9, 0), (5, -1, 7, 6, 0),
     ]  # fmt: skip
-    assert op.detail() == "(a > 4)"
+    assert op.spec.detail() == "(a > 4)"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -100,16 +109,16 @@ def test_filter_against_a_model(ctx: Context, seed: int) -> None:
         if len(kept) < len(group):
             kept = [(t, (s > 0) - (s < 0), q, a, b) for t, s, q, a, b in kept]
         want += kept
-    op = FilterOp(Source(), over(3), ctx, Arena().scope("f"))
+    op = filtered(Source(), over(3), ctx)
     assert listed(op.step([delta(rows)], CLOCK)) == want
 
 
 def test_filter_keeps_everything_or_nothing(ctx: Context) -> None:
-    everything = FilterOp(Source(), over(0), ctx, Arena().scope("f")).step([PAIRS], CLOCK)
+    everything = filtered(Source(), over(0), ctx).step([PAIRS], CLOCK)
     assert everything is PAIRS
-    assert not len(FilterOp(Source(), over(99), ctx, Arena().scope("f")).step([PAIRS], CLOCK))
+    assert not len(filtered(Source(), over(99), ctx).step([PAIRS], CLOCK))
     nothing = Delta.empty(2)
-    assert FilterOp(Source(), over(0), ctx, Arena().scope("f")).step([nothing], CLOCK) is nothing
+    assert filtered(Source(), over(0), ctx).step([nothing], CLOCK) is nothing
 
 
 def test_filter_with_parameters_per_query(ctx: Context) -> None:
@@ -117,7 +126,7 @@ def test_filter_with_parameters_per_query(ctx: Context) -> None:
         return np.stack([np.zeros_like(lin), np.where(lin == 7, 4, 8)])
 
     predicate = Call(BOOLEAN, "gt", (A, Param(BIGINT, 0, "low")))
-    op = FilterOp(Source(PAIRS), predicate, ctx, Arena().scope("f"), params)
+    op = filtered(Source(PAIRS), predicate, ctx, params)
     got = listed(op.step([PAIRS], CLOCK))
     assert [(r[2], r[3]) for r in got] == [
         (7, 5), (7, 5), (7, 9), (7, 9), (8, 9), (8, 9), (7, 6),
@@ -129,7 +138,7 @@ def test_filter_drops_and_reports_rows_that_fail(ctx: Context) -> None:
     rows = delta([(1, 1, 1, 3, 0), (2, -2, 2, 3, 0), (2, 2, 2, MAX, 0), (3, 1, 3, 4, 0)])
     grown = Call(BIGINT, "add", (A, Literal(BIGINT, 1)))
     predicate = Call(BOOLEAN, "gt", (grown, Literal(BIGINT, 0)))
-    op = FilterOp(Source(), predicate, ctx, Arena().scope("f"))
+    op = filtered(Source(), predicate, ctx)
     assert listed(op.step([rows], CLOCK)) == [(1, 1, 1, 3, 0), (2, -1, 2, 3, 0), (3, 1, 3, 4, 0)]
     ((level, lin, reason),) = ctx.failures.drain()
     assert (level, lin) == (Lineage.QUERY, 2)
@@ -142,7 +151,7 @@ def test_filter_where_all_rows_fail(ctx: Context) -> None:
 
     ctx.udfs["broken"] = Udf("broken", broken, (BIGINT,), BOOLEAN)
     predicate = Call(BOOLEAN, "udf:broken", (A,))
-    op = FilterOp(Source(), predicate, ctx, Arena().scope("f"))
+    op = filtered(Source(), predicate, ctx)
     assert not len(op.step([PAIRS], CLOCK))
     assert [(lin, "out of order" in why) for _, lin, why in ctx.failures.drain()] == [
         (7, True), (8, True),
@@ -152,7 +161,9 @@ def test_filter_where_all_rows_fail(ctx: Context) -> None:
 # ---- project ---------------------------------------------------------------------------
 def project(ctx: Context, *exprs: Expr, source: Source | None = None) -> ProjectOp:
     schema = Schema(tuple(Field(f"c{i}", e.type) for i, e in enumerate(exprs)))
-    return ProjectOp(source or Source(), exprs, schema, ctx, Arena().scope("p"))
+    source = source or Source()
+    spec = ProjectSpec.of(source.spec, exprs, schema)
+    return ProjectOp(spec, source, Arena().scope("p"), ctx)
 
 
 def test_project_plain_columns(ctx: Context) -> None:
@@ -176,7 +187,7 @@ def test_project_computes(ctx: Context) -> None:
     assert got.rows[1].tolist() == [11, 0]
     assert ctx.strings.decode(got.rows[2]).to_pylist() == ["5", "7"]
     assert ctx.strings.decode(got.rows[4]).to_pylist() == ["k", "k"]
-    assert op.detail() == "(a + b), CAST(a AS STRING), b, 'k'"
+    assert op.spec.detail() == "(a + b), CAST(a AS STRING), b, 'k'"
 
 
 def test_project_drops_replacements_that_change_nothing(ctx: Context) -> None:
@@ -216,7 +227,8 @@ def test_project_contents(ctx: Context) -> None:
 def test_union_merges_by_time_and_keeps_pairs() -> None:
     left = delta([(1, 1, 0, 1, 1), (2, -2, 0, 1, 1), (2, 2, 0, 2, 2), (5, 1, 0, 3, 3)])
     right = delta([(2, -2, 0, 8, 8), (2, 2, 0, 9, 9), (3, 1, 0, 7, 7)])
-    op = UnionOp(Source(left), Source(right), Arena().scope("u"))
+    sources = Source(left), Source(right)
+    op = UnionOp(UnionSpec.of(*(s.spec for s in sources)), sources, Arena().scope("u"))
     got = op.step([left, right], CLOCK)
     assert [(r[0], r[1], r[3]) for r in listed(got)] == [
         (1, 1, 1), (2, -2, 1), (2, 2, 2), (2, -2, 8), (2, 2, 9), (3, 1, 7), (5, 1, 3),

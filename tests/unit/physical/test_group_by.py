@@ -17,7 +17,9 @@ from penstock.kernels.sums import NAN_BITS
 from penstock.logical.expr import Agg, Call, Column
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.group_by import GroupByOp
+from penstock.physical.keyed_specs import GroupBySpec
 from penstock.physical.operator import Operator
+from penstock.physical.specs import Spec
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
@@ -85,13 +87,13 @@ class World:
         self.failures = Failures()
         self.aggs, self.keys, self.lins = aggs, keys, list(lins)
         ctx = Context(self.strings, {}, self.failures)
-        source = Operator((), Edge(schema, lineage=Lineage.COHORT, **edge), self.arena.scope("in"))
+        given = Spec(edge=Edge(schema, lineage=Lineage.COHORT, **edge))
+        source = Operator(given, (), self.arena.scope("in"))
         fields = tuple(schema[c] for c in keys) + tuple(Field(str(a), a.type) for a in aggs)
         self.schema = Schema(fields)
-        self.op = GroupByOp(
-            source, keys, aggs, self.schema, ctx, self.arena.scope("group"),
-            lambda: np.array(self.lins, np.int64),
-        )  # fmt: skip
+        spec = GroupBySpec.of(given, keys, aggs, self.schema)
+        lineages = lambda: np.array(self.lins, np.int64)  # noqa: E731
+        self.op = GroupByOp(spec, source, self.arena.scope("group"), ctx, lineages)
 
     def word(self, value: Any, type_: SqlType) -> int:
         if value is None:
@@ -591,11 +593,11 @@ def test_strings_are_reported_to_the_collector() -> None:
 
 
 def test_what_explain_shows() -> None:
-    assert World((agg("count"),), WKS).op.structure() == "group array + FIFO"
-    assert World((agg("count"),), WK).op.structure() == "group array + calendar"
+    assert World((agg("count"),), WKS).op.spec.structure() == "group array + FIFO"
+    assert World((agg("count"),), WK).op.spec.structure() == "group array + calendar"
     world = World((agg("count"), agg("sum", V, True, True)), MON)
-    assert world.op.structure() == "group array"
-    assert world.op.detail() == "k: count(*), sum(DISTINCT v) FILTER (WHERE f)"
+    assert world.op.spec.structure() == "group array"
+    assert world.op.spec.detail() == "k: count(*), sum(DISTINCT v) FILTER (WHERE f)"
     edge = world.op.edge
     assert (edge.pattern, edge.expiring, edge.negatives, edge.keyed) == (
         Pattern.WK,

@@ -12,14 +12,17 @@ from penstock.arrays import BEGINNING, NEVER
 from penstock.delta import Clock, Delta, Lineage
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
+from penstock.logical.expr import Literal
 from penstock.logical.nodes import Band
 from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.join import JoinOp
+from penstock.physical.join_specs import JoinSpec
 from penstock.physical.operator import Operator
+from penstock.physical.specs import Spec
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
-from penstock.types import BIGINT, DOUBLE, STRING
+from penstock.types import BIGINT, BOOLEAN, DOUBLE, STRING
 
 SINCE = np.array([0, 3, 6], np.int64)
 Row = tuple  # (values with None for NULL, exp, lin)
@@ -42,11 +45,9 @@ class Source(Operator):
         schema = Schema(tuple(Field(n, t) for n, t in zip(names, types, strict=True)))
         pattern = Pattern.STR if side.negatives else Pattern.WKS
         expiring = not side.table
-        super().__init__(
-            (),
-            Edge(schema, pattern, side.level, expiring, side.negatives, side.fifo and expiring),
-            Arena().scope("x"),
-        )
+        fifo = side.fifo and expiring
+        edge = Edge(schema, pattern, side.level, expiring, side.negatives, fifo)
+        super().__init__(Spec(edge=edge), (), Arena().scope("x"))
 
 
 class Residual:
@@ -204,11 +205,18 @@ class Run:
     def build(self, arena: Arena) -> JoinOp:
         self.failures = Failures()
         ctx = Context(StringTable(arena.scope("strings")), {}, self.failures)
-        return JoinOp(
-            Source("kav", self.left, self.band_type), Source("lbw", self.right, self.band_type),
-            self.equi, self.band, Residual(self.poison) if self.residual else None, ctx,
-            arena.scope("join"), lambda: SINCE, self.left.table, self.right.table,
+        residual = Residual(self.poison) if self.residual else None
+        return self.join(arena, ctx, residual, None, shown=False)
+
+    def join(self, arena: Arena, ctx, residual, columns, shown: bool) -> JoinOp:
+        left = Source("kav", self.left, self.band_type)
+        right = Source("lbw", self.right, self.band_type)
+        asked = None if residual is None else Literal(BOOLEAN, True)  # a mock stands for it
+        spec = JoinSpec.of(
+            left.spec, right.spec, self.equi, self.band, asked,
+            (self.left.table, self.right.table), columns, shown,
         )  # fmt: skip
+        return JoinOp(spec, left, right, arena.scope("join"), ctx, residual, lambda: SINCE)
 
 
 def check(run: Run, seed: int, steps: int = 12, per_step: int = 12, lazy: int = 15) -> None:
@@ -374,8 +382,8 @@ def test_edge_follows_the_rules() -> None:
 
 def test_describes_itself() -> None:
     op = Run(Side(), Side(), ((0, 0),), Band(1, 1, -1, None), False).build(Arena())
-    assert op.detail() == "k = l AND -1 <= b - a"
-    assert op.structure() == "FIFO"
+    assert op.spec.detail() == "k = l AND -1 <= b - a"
+    assert op.spec.structure() == "FIFO"
     assert op.strings() == []
     op.inputs[1].edge = Edge(
         Schema((Field("s", STRING), Field("x", BIGINT), Field("u", STRING))),

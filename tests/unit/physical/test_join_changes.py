@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from test_join import CONDITIONS, SINCE, Residual, Run, Side, Source, Twin, from_delta, to_delta
+from test_join import CONDITIONS, SINCE, Residual, Run, Side, Twin, from_delta, to_delta
 from test_join import make_stream as plain_stream
 
 from penstock.arrays import BEGINNING, NEVER
@@ -28,11 +28,8 @@ class Explicit(Run):
 
     def build(self, arena: Arena) -> JoinOp:
         ctx = Context(StringTable(arena.scope("strings")), {}, Failures())
-        return JoinOp(
-            Source("kav", self.left, self.band_type), Source("lbw", self.right, self.band_type),
-            self.equi, self.band, Residual() if self.residual else None, ctx, arena.scope("join"),
-            lambda: SINCE, self.left.table, self.right.table, self.columns, explicit=True,
-        )  # fmt: skip
+        residual = Residual() if self.residual else None
+        return self.join(arena, ctx, residual, self.columns, shown=True)
 
 
 class ExplicitTwin(Twin):

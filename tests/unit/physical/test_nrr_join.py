@@ -12,8 +12,10 @@ from penstock.delta import Clock, Delta, Lineage
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
 from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.join_specs import NrrJoinSpec
 from penstock.physical.nrr_join import NrrJoinOp
 from penstock.physical.operator import Operator
+from penstock.physical.specs import Spec
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.strings import StringTable
@@ -27,7 +29,7 @@ class Source(Operator):
     def __init__(self, schema: Schema, level: Lineage, expiring: bool, negatives: bool) -> None:
         pattern = Pattern.STR if negatives else Pattern.WKS
         edge = Edge(schema, pattern, level, expiring, negatives, fifo=True, keyed=negatives)
-        super().__init__((), edge, Arena().scope("x"))
+        super().__init__(Spec(edge=edge), (), Arena().scope("x"))
         self.live = Delta.empty(len(schema))
 
     def contents(self, clock: Clock) -> Delta:
@@ -149,7 +151,8 @@ def build(arena: Arena, tagged: bool, negatives: bool, residual: bool) -> NrrJoi
     stream = Source(STREAM, level, True, negatives)
     table = Source(TABLE, Lineage.EPOCH, False, True)
     given = Residual() if residual else None
-    return NrrJoinOp(stream, table, ((0, 0),), given, ctx, arena.scope("nrr"))
+    spec = NrrJoinSpec.of(stream.spec, table.spec, ((0, 0),), None)
+    return NrrJoinOp(spec, stream, table, arena.scope("nrr"), ctx, given)
 
 
 @pytest.mark.parametrize("residual", [False, True])
@@ -223,7 +226,7 @@ def test_purge_forgets_what_a_lineage_joined() -> None:
 
 def test_describes_itself() -> None:
     op = build(Arena(), False, True, False)
-    assert op.detail() == "k = id"
-    assert op.structure() == "hash"
+    assert op.spec.detail() == "k = id"
+    assert op.spec.structure() == "hash"
     assert [(s.array, s.columns) for s in op.strings()] == [
         ("nrr/table/rows", (3,)), ("nrr/joined/rows", (5,))]  # fmt: skip

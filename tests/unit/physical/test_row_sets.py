@@ -21,6 +21,7 @@ from penstock.patterns.edge import Edge, Pattern
 from penstock.physical.explode import ExplodeOp, with_sets
 from penstock.physical.operator import Operator
 from penstock.physical.row_sets import decode, gather, net_sets
+from penstock.physical.specs import ExplodeSpec, Spec
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.sets import SetTable
@@ -145,7 +146,9 @@ def test_sets_put_on_rows_and_exploded_are_the_pairs(seed: int) -> None:
     tagged = with_sets(delta, sets, table, keyed=True)
     assert tagged.lin.all()
     scope = Arena().scope("explode")
-    exploded = ExplodeOp(Leaf((), EDGE, scope), table, scope).step([tagged], Clock(0, 0))
+    leaf = Leaf(Spec(edge=EDGE), (), scope)
+    operator = ExplodeOp(ExplodeSpec.of(leaf.spec), leaf, scope, table)
+    exploded = operator.step([tagged], Clock(0, 0))
     found = Counter(zip(exploded.rows[1].tolist(), exploded.lin.tolist(), strict=True))
     assert found == Counter((i, int(q)) for i in range(n) for q in taken[i])
     for i, s in enumerate(exploded.sign.tolist()):

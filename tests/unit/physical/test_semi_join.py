@@ -8,12 +8,12 @@ from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stre
 
 from penstock.arrays import NEVER
 from penstock.delta import Clock, Lineage
-from penstock.expressions.context import Context
+from penstock.logical.nodes import JoinKind
 from penstock.patterns.edge import Pattern
+from penstock.physical.join_specs import SemiJoinSpec
 from penstock.physical.semi_join import SemiJoinOp
 from penstock.state.arena import Arena
 
-CTX: Context = None  # type: ignore[assignment]
 Keys = tuple[tuple[int, int], ...]
 KEYS: tuple[Keys, ...] = ((), ((0, 0),), ((1, 0),), ((0, 1), (1, 0)))
 
@@ -29,8 +29,9 @@ def make(
 ) -> SemiJoinOp:
     left = Stub(edge(shapes[0], 2))
     right = Stub(edge(shapes[1], 2, Lineage.EPOCH if table else Lineage.COHORT))
-    scope = arena.scope("s")
-    return SemiJoinOp(left, right, keys, anti, CTX, scope, emit, null_safe, table)  # type: ignore[arg-type]
+    kind = JoinKind.ANTI if anti else JoinKind.SEMI
+    spec = SemiJoinSpec.of(left.spec, right.spec, kind, keys, emit, null_safe)  # type: ignore[arg-type]
+    return SemiJoinOp(spec, left, right, arena.scope("s"), table)
 
 
 def answer(keys: Keys, anti: bool, null_safe: bool, table: bool, bags: list[Bag]) -> Bag:
@@ -111,5 +112,5 @@ def test_strings_of_values_and_keys_are_reported() -> None:
         ("s/values/keys", (3,)),
         ("s/keys/keys", (2,)),
     ]
-    assert "c1 = c1" in op.detail()
-    assert "FIFO / FIFO" in op.structure()
+    assert "c1 = c1" in op.spec.detail()
+    assert "FIFO / FIFO" in op.spec.structure()

@@ -9,13 +9,12 @@ from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stre
 from penstock.arrays import NEVER
 from penstock.delta import Clock
 from penstock.errors import PlanError
-from penstock.expressions.context import Context
 from penstock.logical.nodes import SetKind
 from penstock.patterns.edge import Pattern
+from penstock.physical.keyed_specs import SetOpSpec
 from penstock.physical.set_op import SetOpOp
 from penstock.state.arena import Arena
 
-CTX: Context = None  # type: ignore[assignment]
 OPS = [(k, a) for k in (SetKind.EXCEPT, SetKind.INTERSECT) for a in (False, True)]
 
 
@@ -23,7 +22,8 @@ def make(
     arena: Arena, shapes: tuple[str, str], columns: int, kind: SetKind, all_: bool, emit: str
 ) -> SetOpOp:
     left, right = (Stub(edge(s, columns)) for s in shapes)
-    return SetOpOp(left, right, kind, all_, CTX, arena.scope("s"), emit)  # type: ignore[arg-type]
+    spec = SetOpSpec.of(left.spec, right.spec, kind, all_, emit)  # type: ignore[arg-type]
+    return SetOpOp(spec, left, right, arena.scope("s"))
 
 
 def answer(kind: SetKind, all_: bool, bags: list[Bag]) -> Bag:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,21 @@ from penstock.delta import Clock, Delta, Lineage
 from penstock.eddy.flows import Flows
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
+from penstock.logical.expr import Literal
 from penstock.logical.nodes import Band, Join, JoinKind, Now, Range, Rows, Scan, Unbounded
 from penstock.physical.join import JoinOp
+from penstock.physical.join_specs import JoinSpec, StemJoinSpec
+from penstock.physical.joined_windows import joined_windows
 from penstock.physical.scan import ScanOp
-from penstock.physical.stem_join import StemJoinOp, joined_windows
+from penstock.physical.specs import ScanSpec
+from penstock.physical.stem_join import StemJoinOp
 from penstock.queries.query_table import QueryTable
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.source_log import SourceLog
 from penstock.state.strings import StringTable
 from penstock.stems.window_join import Stride
-from penstock.types import BIGINT, DOUBLE
+from penstock.types import BIGINT, BOOLEAN, DOUBLE
 
 SCHEMA = Schema((Field("k", BIGINT), Field("x", DOUBLE), Field("a", BIGINT), Field("ts", BIGINT)))
 FLOATS = np.array([0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 2.0, 0.1, 0.30000000000000004, 1e300])
@@ -158,18 +163,18 @@ class World:
         windows = joined_windows(node)
         assert windows is not None
         logs = [self.logs[w.stream] for w in windows]
-        shared = StemJoinOp(
-            node, windows, residual, logs, queries, self.flows, self.ctx, scope.scope("shared"),
-            columns, explicit,
-        )  # fmt: skip
+        asked = None if residual is None else Literal(BOOLEAN, True)  # a mock stands for it
+        spec = StemJoinSpec.of(node, windows, asked, columns, explicit)
+        place = scope.scope("shared")
+        shared = StemJoinOp(spec, place, self.ctx, residual, logs, queries, self.flows)
         left, right = (
-            ScanOp(scan, log, scope.scope(f"scan-{i}"), at_commit)
+            ScanOp(ScanSpec.of(scan, at_commit), scope.scope(f"scan-{i}"), log)
             for i, (scan, log) in enumerate(zip(scans, logs, strict=True))
         )
-        twin = JoinOp(
-            left, right, equi, band, residual, self.twins, scope.scope("twin"),
-            lambda: queries.since(Lineage.EPOCH), False, False, columns, explicit,
-        )  # fmt: skip
+        sides = left.spec, right.spec
+        spec = JoinSpec.of(*sides, equi, band, asked, (False, False), columns, explicit)
+        since = partial(queries.since, Lineage.EPOCH)
+        twin = JoinOp(spec, left, right, scope.scope("twin"), self.twins, residual, since)
         self.joins.append(Both(shared, twin, queries, at_commit))
 
     def _scan(self, name: str) -> Scan:

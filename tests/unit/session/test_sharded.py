@@ -95,7 +95,7 @@ def test_a_plan_that_shards_cannot_build_fails_alone(monkeypatch: pytest.MonkeyP
 
     text = "SELECT k FROM r [RANGE 5] WHERE a > 3"
     with monkeypatch.context() as patched:
-        patched.setattr("penstock.physical.planner.ViewOp", broken)
+        patched.setattr("penstock.physical.instantiate.ViewOp", broken)
         bad = ps.query(text)
         assert bad.status == "failed"
     with pytest.raises(PenstockError, match="no room for the view"):
@@ -303,23 +303,19 @@ def test_stats_show_the_operators_of_plans_on_shards() -> None:
     assert sharded.stats()["templates"] == len(PLANS) - 1
 
 
-def test_the_session_of_shards_has_operators_only_to_show_them() -> None:
+def test_the_session_of_shards_has_specs_but_no_operators() -> None:
     _, ps = both()
     handles = [ps.query(text) for text in PLANS]
     engine = ps._engine
     assert isinstance(engine, ControlEngine)
     assert all(not template.plan.operators for template in engine.templates.values())
+    assert all(template.plan.spec.specs for template in engine.templates.values())
     arrays = {name.split("/")[2] for name in engine.arena.names() if name[:10] == "templates/"}
     assert arrays == {"Q", "clock"}
     held = engine.arena.nbytes
     handles[3].explain()
     assert engine.arena.nbytes == held
-    assert any(engine._paper.names())
-    for query in handles:
-        query.drop()
-    assert not any(engine._paper.names())
-    assert not engine._drawn
-    assert not engine._blocks
+    assert not list(engine.flows)
 
 
 def test_a_step_that_is_nothing_for_level_2_leaves_it_alone() -> None:

@@ -1,0 +1,285 @@
+"""From specs to operators: the only place where a plan takes arrays and joins flows.
+
+One function per kind of spec; a kind without one is an error when this module is imported. If an
+operator cannot be made, those that were made before it leave what they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from types import UnionType
+
+from penstock.dispatch import case, complete, subclasses
+from penstock.eddy.flows import Flows
+from penstock.expressions.condition import Condition
+from penstock.expressions.context import Context
+from penstock.logical.expr import Expr
+from penstock.logical.nodes import Node
+from penstock.optimizer.distribution import Send
+from penstock.physical import join_specs, keyed_specs, specs
+from penstock.physical.distinct import DistinctOp
+from penstock.physical.draft import PlanSpec
+from penstock.physical.explode import ExplodeOp
+from penstock.physical.filter import FilterOp, Params
+from penstock.physical.flow import FlowOp
+from penstock.physical.group_by import GroupByOp
+from penstock.physical.join import JoinOp
+from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, StemJoinSpec
+from penstock.physical.keep import KeepOp
+from penstock.physical.keyed_specs import DistinctSpec, GroupBySpec, SetOpSpec
+from penstock.physical.match import MatchOp
+from penstock.physical.match_count import MatchCountOp
+from penstock.physical.nrr_join import NrrJoinOp
+from penstock.physical.operator import Operator
+from penstock.physical.project import ProjectOp
+from penstock.physical.receive import ReceiveOp
+from penstock.physical.rows_window import RowsWindowOp
+from penstock.physical.scan import ScanOp
+from penstock.physical.semi_join import SemiJoinOp
+from penstock.physical.set_op import SetOpOp
+from penstock.physical.specs import (
+    ExplodeSpec,
+    FilterSpec,
+    FlowSpec,
+    KeepSpec,
+    MatchCountSpec,
+    MatchSpec,
+    ProjectSpec,
+    ReceiveSpec,
+    RowsWindowSpec,
+    ScanSpec,
+    Spec,
+    TableScanSpec,
+    UnionSpec,
+    ViewScanSpec,
+    ViewSpec,
+)
+from penstock.physical.stem_join import StemJoinOp
+from penstock.physical.table_scan import TableScanOp
+from penstock.physical.union import UnionOp
+from penstock.physical.view import ViewOp
+from penstock.physical.view_scan import ViewScanOp
+from penstock.queries.query_table import QueryTable
+from penstock.state.arena import Scope
+from penstock.state.sets import SetTable
+from penstock.state.source_log import SourceLog
+from penstock.state.table_store import TableStore
+
+Inputs = Sequence[Operator]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What operators of one template find where they run; their state is in `scope`."""
+
+    sources: Mapping[str, SourceLog]
+    tables: Mapping[str, TableStore]
+    queries: QueryTable
+    ctx: Context
+    scope: Scope
+    flows: Flows
+    sets: SetTable | None = None  # given when the changelog has one row per result row
+
+    def condition(self, predicate: Expr | None) -> Condition | None:
+        """A predicate that can be evaluated."""
+        return None if predicate is None else Condition.of(predicate, self.ctx)
+
+    def params(self, by_query: bool) -> Params | None:
+        """The parameters of the queries that rows belong to, for who reads them."""
+        return self.queries.params_of if by_query else None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The operators of a plan, in the order of its specs; none where it takes no steps."""
+
+    spec: PlanSpec
+    operators: tuple[Operator, ...] = ()
+    view: ViewOp | None = field(init=False)
+    sends: tuple[tuple[Send, Operator], ...] = field(init=False)
+    scans: tuple[ScanOp, ...] = field(init=False)
+    flows: tuple[FlowOp | StemJoinOp, ...] = field(init=False)
+    tables: tuple[TableScanOp, ...] = field(init=False)
+    receivers: tuple[ReceiveOp, ...] = field(init=False)
+    views: tuple[ViewScanOp, ...] = field(init=False)  # those that it reads
+    negations: tuple[tuple[Node, SetOpOp | SemiJoinOp], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        kinds: tuple[tuple[str, type | UnionType], ...] = (
+            ("scans", ScanOp),
+            ("flows", FlowOp | StemJoinOp),
+            ("tables", TableScanOp),
+            ("receivers", ReceiveOp),
+            ("views", ViewScanOp),
+        )
+        for name, kind in kinds:
+            leaves = tuple(o for o in self.operators if isinstance(o, kind))
+            object.__setattr__(self, name, leaves)
+        negations = [o for o in self.operators if isinstance(o, SetOpOp | SemiJoinOp)]
+        object.__setattr__(self, "negations", tuple((o.spec.node, o) for o in negations))
+        top = self.operators[-1] if self.operators else None
+        object.__setattr__(self, "view", top if isinstance(top, ViewOp) else None)
+        sends = self.spec.sends if self.operators else ()
+        tops = tuple((send, self.operators[spec.at]) for send, spec in sends)
+        object.__setattr__(self, "sends", tops)
+
+
+def instantiate(spec: PlanSpec, site: Site) -> Plan:
+    """The operators of a plan, with their state in the site's scope."""
+    operators: list[Operator] = []
+    with ExitStack() as undo:
+        for part in spec.specs:
+            inputs = [operators[source.at] for source in part.inputs]
+            made = _MAKERS[type(part)](part, inputs, site.scope.scope(part.scope), site)
+            undo.callback(made.close)
+            operators.append(made)
+        undo.pop_all()
+    return Plan(spec, tuple(operators))
+
+
+_MAKERS: dict[type[Spec], Callable[..., Operator]] = {}
+
+
+# ---- leaves --------------------------------------------------------------------------
+@case(_MAKERS, ScanSpec)
+def _scan(spec: ScanSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
+    return ScanOp(spec, scope, site.sources[spec.scan.stream])
+
+
+@case(_MAKERS, TableScanSpec)
+def _table(spec: TableScanSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
+    return TableScanOp(spec, scope, site.tables[spec.table.table])
+
+
+@case(_MAKERS, ViewScanSpec)
+def _view_scan(spec: ViewScanSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
+    return ViewScanOp(spec, scope)
+
+
+@case(_MAKERS, ReceiveSpec)
+def _receive(spec: ReceiveSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
+    return ReceiveOp(spec, scope)
+
+
+@case(_MAKERS, FlowSpec)
+def _flow(spec: FlowSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
+    flow = site.flows.of(spec.block.span, site.sources, spec.streams)
+    index = None if spec.index is None else partial(_flow_index, spec.index, scope, site)
+    return FlowOp(spec, scope, site.ctx, flow, site.flows, site.queries, index, site.sets)
+
+
+def _flow_index(spec: MatchSpec, scope: Scope, site: Site) -> tuple[ScanOp, MatchOp]:
+    """The index of a flow's template for very many queries."""
+    (source,) = spec.inputs
+    assert isinstance(source, ScanSpec)
+    scan = ScanOp(source, scope.scope("scan"), site.sources[source.scan.stream])
+    place = scope.scope("match")
+    return scan, MatchOp(spec, scan, place, site.ctx, site.queries, site.sets)
+
+
+@case(_MAKERS, StemJoinSpec)
+def _stem_join(spec: StemJoinSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
+    logs = [site.sources[window.stream] for window in spec.windows]
+    residual = site.condition(spec.residual)
+    return StemJoinOp(spec, scope, site.ctx, residual, logs, site.queries, site.flows)
+
+
+# ---- one input -----------------------------------------------------------------------
+@case(_MAKERS, RowsWindowSpec)
+def _rows_window(spec: RowsWindowSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    (source,) = inputs
+    return RowsWindowOp(spec, source, scope)
+
+
+@case(_MAKERS, FilterSpec)
+def _filter(spec: FilterSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    (source,) = inputs
+    return FilterOp(spec, source, scope, site.ctx, site.params(spec.by_query))
+
+
+@case(_MAKERS, ProjectSpec)
+def _project(spec: ProjectSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    (source,) = inputs
+    return ProjectOp(spec, source, scope, site.ctx, site.params(spec.by_query))
+
+
+@case(_MAKERS, MatchSpec)
+def _match(spec: MatchSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    (source,) = inputs
+    return MatchOp(spec, source, scope, site.ctx, site.queries, site.sets)
+
+
+@case(_MAKERS, MatchCountSpec)
+def _match_count(spec: MatchCountSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    (source,) = inputs
+    return MatchCountOp(spec, source, scope, site.ctx, site.queries)
+
+
+@case(_MAKERS, ExplodeSpec)
+def _explode(spec: ExplodeSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    assert site.sets is not None
+    (source,) = inputs
+    return ExplodeOp(spec, source, scope, site.sets)
+
+
+@case(_MAKERS, KeepSpec)
+def _keep(spec: KeepSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    (source,) = inputs
+    return KeepOp(spec, source, scope)
+
+
+@case(_MAKERS, DistinctSpec)
+def _distinct(spec: DistinctSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    (source,) = inputs
+    return DistinctOp(spec, source, scope)
+
+
+@case(_MAKERS, GroupBySpec)
+def _group_by(spec: GroupBySpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    (source,) = inputs
+    lineages = partial(site.queries.live, spec.edge.lineage)
+    return GroupByOp(spec, source, scope, site.ctx, lineages)
+
+
+@case(_MAKERS, ViewSpec)
+def _view(spec: ViewSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    (source,) = inputs
+    return ViewOp(spec, source, scope, site.queries, site.sets)
+
+
+# ---- two inputs ----------------------------------------------------------------------
+@case(_MAKERS, UnionSpec)
+def _union(spec: UnionSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    return UnionOp(spec, inputs, scope)
+
+
+@case(_MAKERS, SetOpSpec)
+def _set_op(spec: SetOpSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    left, right = inputs
+    return SetOpOp(spec, left, right, scope)
+
+
+@case(_MAKERS, SemiJoinSpec)
+def _semi_join(spec: SemiJoinSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    left, right = inputs
+    return SemiJoinOp(spec, left, right, scope)
+
+
+@case(_MAKERS, NrrJoinSpec)
+def _nrr_join(spec: NrrJoinSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    stream, table = inputs
+    return NrrJoinOp(spec, stream, table, scope, site.ctx, site.condition(spec.residual))
+
+
+@case(_MAKERS, JoinSpec)
+def _join(spec: JoinSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
+    left, right = inputs
+    since = partial(site.queries.since, spec.edge.lineage)
+    return JoinOp(spec, left, right, scope, site.ctx, site.condition(spec.residual), since)
+
+
+for module in (specs, keyed_specs, join_specs):
+    complete(_MAKERS, subclasses(module, Spec), "operator")

@@ -1,0 +1,74 @@
+"""What plans share: flows, joins of two windows and SteMs, counted from the specs of all plans.
+
+Specs alone tell it, so EXPLAIN says the same where plans run and where they are only known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from penstock.logical.nodes import Scan
+from penstock.physical.draft import PlanSpec
+from penstock.physical.join_specs import StemJoinSpec
+from penstock.physical.operator import counted
+from penstock.physical.specs import FlowSpec, Spec
+
+_Stem = tuple[str, tuple[int, ...], bool]
+"""A stream, the columns by which rows are found, and whether in their order."""
+
+
+class Sharing:
+    """How many templates and queries share each flow and join, and how many read each SteM."""
+
+    def __init__(self, plans: Iterable[tuple[PlanSpec, int]]) -> None:
+        self._templates: Counter[object] = Counter()
+        self._queries: Counter[object] = Counter()
+        self._readers: Counter[_Stem] = Counter()
+        for plan, queries in plans:
+            for spec in plan.specs:
+                self._count(spec, queries)
+
+    def _count(self, spec: Spec, queries: int) -> None:
+        if not isinstance(spec, FlowSpec | StemJoinSpec):
+            return
+        key = _key(spec)
+        if key not in self._templates:
+            self._readers.update(stem for stem, _ in _stems(spec))
+        self._templates[key] += 1
+        self._queries[key] += queries
+
+    def note(self, spec: FlowSpec | StemJoinSpec) -> str:
+        """The templates and queries that share it, and its SteMs with their readers."""
+        templates = counted(self._templates[_key(spec)], "template")
+        shared = f"join of {templates}"
+        if isinstance(spec, FlowSpec):
+            shared = f"flow of {templates}, {counted(self._queries[_key(spec)], 'query')}"
+        found = list(_stems(spec))
+        if isinstance(spec, StemJoinSpec):
+            found = list({stem: (stem, scan) for stem, scan in found}.values())
+        return "; ".join([shared, *(self._stem(stem, scan) for stem, scan in found)])
+
+    def _stem(self, stem: _Stem, scan: Scan) -> str:
+        stream, columns, in_order = stem
+        names = ", ".join(scan.stream_schema.names[c] for c in columns)
+        order = " in order" if in_order else ""
+        return f"stem {stream} ({names}){order} ({counted(self._readers[stem], 'reader')})"
+
+
+def _key(spec: FlowSpec | StemJoinSpec) -> object:
+    """What plans have in common that share a flow or a join."""
+    if isinstance(spec, FlowSpec):
+        return spec.block.span, spec.streams.difference(spec.block.span.streams)
+    return spec.windows, spec.band
+
+
+def _stems(spec: FlowSpec | StemJoinSpec) -> Iterator[tuple[_Stem, Scan]]:
+    if isinstance(spec, FlowSpec):
+        for alias, scan in enumerate(spec.block.scans):
+            for columns, in_order in spec.block.span.keys(alias):
+                yield (scan.stream, columns, in_order), scan
+        return
+    for window, scan in zip(spec.windows, spec.scans, strict=True):
+        if window.columns:
+            yield (window.stream, window.columns, window.ordered), scan

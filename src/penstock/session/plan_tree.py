@@ -1,0 +1,115 @@
+"""The tree of EXPLAIN: a line per spec, root first, with what is known of its queries.
+
+It looks at specs and Q. Where the plan runs, its operators add what they have learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.delta import Lineage
+from penstock.eddy.index_policy import IndexPolicy
+from penstock.expressions.context import Context
+from penstock.optimizer.cost import cost
+from penstock.optimizer.stats import Stats
+from penstock.physical.draft import PlanSpec
+from penstock.physical.flow import FlowOp
+from penstock.physical.join_specs import StemJoinSpec
+from penstock.physical.match import MatchOp, how_matched
+from penstock.physical.match_count import MatchCountOp
+from penstock.physical.operator import Operator
+from penstock.physical.sharing import Sharing
+from penstock.physical.specs import FlowSpec, MatchCountSpec, MatchSpec, Spec
+from penstock.queries.query_table import QueryTable
+
+_UNITS = {Lineage.COHORT: "cohort", Lineage.QUERY: "query", Lineage.SET: "set of queries"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTree:
+    """A plan as EXPLAIN shows it; one without `queries` is of a query that is not registered."""
+
+    plan: PlanSpec
+    sharing: Sharing
+    stats: Stats
+    queries: QueryTable | None = None
+    operators: tuple[Operator, ...] = ()
+
+    def lines(self, ctx: Context) -> list[str]:
+        """The lines of the tree; `ctx` has the functions that predicates call."""
+        assert self.plan.view is not None
+        return list(self._visit(self.plan.view, "", True, 0, set(), ctx))
+
+    def _visit(
+        self, spec: Spec, prefix: str, last: bool, depth: int, seen: set[int], ctx: Context
+    ) -> Iterator[str]:
+        branch = "" if depth == 0 else prefix + ("└─ " if last else "├─ ")
+        again = spec.at in seen
+        yield branch + self._line(spec, again, ctx)
+        if again:
+            return
+        seen.add(spec.at)
+        below = "" if depth == 0 else prefix + ("   " if last else "│  ")
+        for note in self._notes(spec, ctx):
+            yield f"{below}   · {note}"
+        for i, child in enumerate(spec.inputs):
+            yield from self._visit(child, below, i == len(spec.inputs) - 1, depth + 1, seen, ctx)
+
+    def _line(self, spec: Spec, again: bool, ctx: Context) -> str:
+        edge, detail = spec.edge, spec.detail()
+        if isinstance(spec, MatchSpec | MatchCountSpec):
+            how = self._how(spec, ctx)
+            detail = f"{detail} {how}" if detail else how
+        parts = [f"{spec.name}{' ' + detail if detail else ''}", f"[{edge.pattern.value}]"]
+        if again:
+            return " ".join([*parts, "(shared, shown above)"])
+        if spec.structure() != "–":
+            parts.append(f"state={spec.structure()}")
+        if edge.negatives:
+            parts.append("−1 rows")
+        if spec.node is not None:
+            parts.append(f"cost={cost(spec.node, self.stats).total:,.0f}/s")
+        if edge.lineage is not Lineage.EPOCH:
+            parts.append(f"per {_UNITS[edge.lineage]}")
+            parts.append(f"queries={self._live()}")
+        return " ".join(parts)
+
+    def _live(self) -> int:
+        return 0 if self.queries is None else int(self.queries.live(Lineage.QUERY).shape[0])
+
+    def _notes(self, spec: Spec, ctx: Context) -> list[str]:
+        """What shares the operator, and what it has learnt."""
+        if not isinstance(spec, FlowSpec | StemJoinSpec):
+            return []
+        if isinstance(spec, FlowSpec) and self._uses_own_index(spec):
+            assert spec.index is not None
+            return [f"by itself: {self._how(spec, ctx)}"]
+        learnt = self.operators[spec.at].notes() if self.operators else []
+        return [self.sharing.note(spec), *learnt]
+
+    def _uses_own_index(self, spec: FlowSpec) -> bool:
+        """Whether there are so many queries that the template has an index of its own."""
+        if spec.index is None or self.queries is None:
+            return False
+        return IndexPolicy(can_have_own=True).uses_own_index(len(self.queries))
+
+    def _how(self, spec: MatchSpec | MatchCountSpec | FlowSpec, ctx: Context) -> str:
+        """How rows find the queries: by the index that runs, or by one made from Q."""
+        if self.operators:
+            running = self.operators[spec.at]
+            assert isinstance(running, MatchOp | MatchCountOp | FlowOp)
+            return running.how()
+        match = _match_of(spec)
+        if self.queries is None:
+            return f"× 0 {'cohorts' if match.edge.lineage is Lineage.COHORT else 'queries'}"
+        return how_matched(match, self.queries, ctx, isinstance(spec, MatchCountSpec))
+
+
+def _match_of(spec: MatchSpec | MatchCountSpec | FlowSpec) -> MatchSpec:
+    """The match with Q that an operator does, or that takes its place."""
+    if isinstance(spec, MatchCountSpec):
+        return spec.match
+    found = spec.index if isinstance(spec, FlowSpec) else spec
+    assert found is not None
+    return found
