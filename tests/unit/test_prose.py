@@ -17,13 +17,10 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PERSONS = re.compile(r"\b(who|whose|whom|nobody|somebody|anyone)\b", re.IGNORECASE)
 LATER = frozenset(
     [
-        "eddy",
-        "indexes",
         "kernels",
         "optimizer",
         "patterns",
         "physical",
-        "predicates",
         "queries",
         "session",
         "stems",

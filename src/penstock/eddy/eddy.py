@@ -1,13 +1,13 @@
-"""The eddy: in which order a chunk of rows visits the modules that are ready (CACQ §3, §4).
+"""The eddy: in which order a batch of rows visits the routing steps that are ready (CACQ §3, §4).
 
-A module earns a ticket for each query it takes from a row, a fifth of one if the row must still
-visit another module that serves its queries (it came too early to spare that visit), and loses
-one for each it adds (a SteM may return more than it got). Tickets fade, so that what was learnt
-long ago is forgotten. A lottery among the modules that are ready is weighted by tickets per cost,
-squared (a module must win two draws): whoever comes first finds most to reject, and else a
-second-best one would feed itself. Costs are the back-pressure of an eddy without queues; the
-least of the last visits counts, since the others also hold what else the machine did. Now and
-then the draw is blind, so that a module that has become good is noticed. The order of visits
+A step (CACQ: a module) earns a ticket for each query it removes from a row, a fifth of one if the
+row must still visit another step that serves its queries (the step came too early to spare that
+visit), and loses one for each it adds (a SteM may return more than it got). Tickets fade, so that
+old lessons are forgotten. A lottery among the steps that are ready is weighted by tickets per
+cost, squared (a step must win two draws): the first step finds most to reject, so without the
+square a second-best one would stay ahead. Costs are the back-pressure of an eddy without queues;
+the least of the last visits counts, since the others include time of other processes. Now and
+then the draw ignores tickets, so that a step that has become good is noticed. The order of visits
 changes no result.
 """
 
@@ -26,15 +26,15 @@ ROUTINGS: tuple[Routing, ...] = ("tickets", "fixed", "random", "optimal")
 _MEMORY = 5_000  # rows after which half of the tickets have faded
 _TOO_EARLY = 0.2  # of a ticket, for a query taken from a row that goes on
 _BLIND = 0.01  # share of draws without tickets
-_RECENT = 8  # visits whose least cost counts
+_RECENT = 8  # visits of which the least cost counts
 _KNOWN = 3  # visits before a cost is believed: the first ones may load code
-_FEW = 1024  # rows whose cost is lost in that of a visit
-_CHEAP = 200.0  # ns per row below which modules cost the same
+_FEW = 1024  # so few rows cost little beside the visit itself
+_CHEAP = 200.0  # ns per row below which steps cost the same
 
 
 @dataclass(slots=True)
 class Score:
-    """What is known of one module."""
+    """What is known of one step."""
 
     tickets: float = 1.0
     visits: int = 0  # rows
@@ -55,12 +55,12 @@ class Score:
 
 @dataclass(slots=True)
 class Eddy:
-    """Routing of one kind of rows; modules are known by a key."""
+    """Routing of one kind of rows; steps are known by a key."""
 
     routing: Routing = "tickets"
     seed: int = 0
     rows: int = 0  # that entered
-    visits: int = 0  # of modules by rows
+    visits: int = 0  # of steps by rows
     scores: dict[Hashable, Score] = field(default_factory=dict)
     _random: np.random.Generator = field(init=False)
 
@@ -68,20 +68,20 @@ class Eddy:
         self._random = np.random.default_rng(self.seed)
 
     def score(self, key: Hashable) -> Score:
-        """The score of a module, a new one for a new module."""
+        """The score of a step, a new one for a new step."""
         score = self.scores.get(key)
         if score is None:
             score = self.scores[key] = Score()
         return score
 
     def forget(self, keys: set[Hashable]) -> None:
-        """These modules are gone."""
+        """Forget steps that are gone."""
         for key in keys & self.scores.keys():
             del self.scores[key]
 
     # ---- choosing --------------------------------------------------------------------
     def choose(self, ready: Sequence[Hashable]) -> int:
-        """Which of the modules (in a fixed order) the chunk visits next."""
+        """Which of the steps (in a fixed order) the batch visits next."""
         if len(ready) == 1 or self.routing == "fixed":
             return 0
         if self.routing == "random":
@@ -101,7 +101,7 @@ class Eddy:
 
     # ---- learning --------------------------------------------------------------------
     def enter(self, rows: int) -> None:
-        """Rows come in: what was learnt fades."""
+        """Count rows that enter; tickets fade."""
         self.rows += rows
         fade = 0.5 ** (rows / _MEMORY)
         for score in self.scores.values():
@@ -110,7 +110,7 @@ class Eddy:
     def learn(
         self, key: Hashable, visited: int, tested: int, passed: int, too_early: int, ns: int
     ) -> None:
-        """A chunk has been there: rows that visited, pairs before and after, time taken.
+        """Learn from the visit of a batch: rows that visited, pairs before and after, time taken.
 
         `too_early` says how many of the rejected pairs are of rows that go on.
         """
@@ -126,17 +126,17 @@ class Eddy:
 
     @property
     def visits_per_row(self) -> float:
-        """How many modules a row has visited on average."""
+        """How many steps a row has visited on average."""
         return self.visits / self.rows if self.rows else 0.0
 
     def shares(self) -> dict[Hashable, float]:
-        """Each module's share of all tickets."""
+        """Each step's share of all tickets."""
         total = sum(s.tickets for s in self.scores.values())
         return {key: s.tickets / total for key, s in self.scores.items()}
 
 
 def _best(scores: list[Score]) -> int:
-    """The module that takes most queries from a row for its cost, by all that was seen."""
+    """The step that removes most queries from a row for its cost, by all visits so far."""
     for at, score in enumerate(scores):
         if not score.visits:
             return at  # nothing is known of it yet

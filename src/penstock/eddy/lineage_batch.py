@@ -1,6 +1,6 @@
-"""Chunks: some rows on their way through an eddy, with the queries that may still take them.
+"""Lineage batches: rows on their way through an eddy, with the queries that may still take them.
 
-A row of a chunk is a tuple of places in source logs, one for each alias it has been joined with
+A row of a batch is a tuple of places in source logs, one for each alias it has been joined with
 so far (CACQ §3.3.1: an intermediate tuple). Nothing is copied but places and lineage.
 """
 

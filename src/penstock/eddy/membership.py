@@ -80,7 +80,7 @@ class Membership:
         self.templates: dict[int, FlowTemplate] = {}
         self.groups: list[LineageGroup] = []
         self._aliases, self._ctx, self._routing = aliases, ctx, routing
-        self._arriving: set[int] = set()  # templates whose queries have no place yet
+        self._arriving: set[int] = set()  # templates with queries that have no place yet
         self._longest: list[Lifetime] | None = None  # by alias, of all templates
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Probing SteMs: rows of a chunk meet the earlier rows of another alias (CACQ §3.3.1)."""
+"""Probing SteMs: rows of a batch meet the earlier rows of another alias (CACQ §3.3.1)."""
 
 from __future__ import annotations
 
@@ -44,35 +44,35 @@ class StemStep:
         """Whether what is present can be looked up here."""
         return any(self._way(present))
 
-    def probe(self, chunk: LineageBatch) -> LineageBatch:
-        """The rows of the chunk, once for each earlier row of this alias that fits."""
-        links, bands = self._way(frozenset(chunk.positions))
-        limit = chunk.entry.limits[self.alias][chunk.root]
-        floor = chunk.entry.floors[self.alias]
+    def probe(self, batch: LineageBatch) -> LineageBatch:
+        """The rows of the batch, once for each earlier row of this alias that fits."""
+        links, bands = self._way(frozenset(batch.positions))
+        limit = batch.entry.limits[self.alias][batch.root]
+        floor = batch.entry.floors[self.alias]
         if links:
             used = links if len(self._span) == 2 else links[:1]
-            rows, positions = self._look_up(chunk, used, floor, limit)
+            rows, positions = self._look_up(batch, used, floor, limit)
             links = links[len(used) :]
         else:
-            rows, positions = self._in_band(chunk, bands[0], floor, limit)
-        joined = chunk.take(rows)
+            rows, positions = self._in_band(batch, bands[0], floor, limit)
+        joined = batch.take(rows)
         joined.positions[self.alias] = positions
         return self._verified(joined, links, bands)
 
     def _look_up(
-        self, chunk: LineageBatch, links: list[tuple[int, AliasColumn]], floor: int, limit: I64
+        self, batch: LineageBatch, links: list[tuple[int, AliasColumn]], floor: int, limit: I64
     ) -> tuple[I64, I64]:
         stem = self.stems[tuple(column for column, _ in links), False]
         if not isinstance(stem, HashStem):
             raise PlanError("a key of equal columns needs a hash")
-        keys = np.empty((len(links), len(chunk)), np.int64)
-        null = np.zeros(len(chunk), np.bool_)
+        keys = np.empty((len(links), len(batch)), np.int64)
+        null = np.zeros(len(batch), np.bool_)
         for at, (_, (alias, column)) in enumerate(links):
-            chunk.read(alias, column, keys[at], null)
+            batch.read(alias, column, keys[at], null)
         return stem.probe(keys, null, floor, limit)
 
     def _in_band(
-        self, chunk: LineageBatch, band: SpanBand, floor: int, limit: I64
+        self, batch: LineageBatch, band: SpanBand, floor: int, limit: I64
     ) -> tuple[I64, I64]:
         mine_is_right = band.right[0] == self.alias
         mine, (alias, column) = (
@@ -81,7 +81,7 @@ class StemStep:
         stem = self.stems[(mine[1],), True]
         if not isinstance(stem, OrderedStem):
             raise PlanError("a band needs a SteM in order")
-        values, null = chunk.values(alias, column)
+        values, null = batch.values(alias, column)
         if band.is_float:
             low, high = _wide_range(band, values, is_left=mine_is_right)
         else:
@@ -89,21 +89,21 @@ class StemStep:
         return stem.probe(low, high, null, floor, limit)
 
     def _verified(
-        self, chunk: LineageBatch, links: list[tuple[int, AliasColumn]], bands: list[SpanBand]
+        self, batch: LineageBatch, links: list[tuple[int, AliasColumn]], bands: list[SpanBand]
     ) -> LineageBatch:
         """Rows that satisfy all that the key did not say."""
-        if not len(chunk) or not (links or bands):
-            return chunk
-        keep = np.ones(len(chunk), np.bool_)
+        if not len(batch) or not (links or bands):
+            return batch
+        keep = np.ones(len(batch), np.bool_)
         for column, (alias, other) in links:
-            left, left_null = chunk.values(self.alias, column)
-            right, right_null = chunk.values(alias, other)
+            left, left_null = batch.values(self.alias, column)
+            right, right_null = batch.values(alias, other)
             keep &= ~(left_null | right_null) & (left == right)
         for band in bands:
-            left, left_null = chunk.values(*band.left)
-            right, right_null = chunk.values(*band.right)
+            left, left_null = batch.values(*band.left)
+            right, right_null = batch.values(*band.right)
             keep &= ~(left_null | right_null) & band.holds(left, right)
-        return chunk if keep.all() else chunk.take(np.flatnonzero(keep))
+        return batch if keep.all() else batch.take(np.flatnonzero(keep))
 
 
 def _wide_range(band: SpanBand, values: I64, *, is_left: bool) -> tuple[I64, I64]:

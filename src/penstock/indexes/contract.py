@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from penstock.arrays import I64, Bool
 from penstock.delta import Sets
@@ -76,6 +76,7 @@ class QueryRows:
         return QueryRows(self.ids, self.params, self.predicate, clauses, self._intervals)
 
 
+@runtime_checkable
 class PredicateIndex(Protocol[BatchT, LineageT]):
     """Queries by what they ask of a row, or of a pair of rows."""
 

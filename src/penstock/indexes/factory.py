@@ -1,6 +1,8 @@
-"""The factory: which kind of index serves a predicate. A new kind is one line in a table here.
+"""The factory: which kind of index serves a predicate. A new kind is one entry of a table here.
 
-Among the kinds that can decide a predicate the least cost wins; of equal ones the first.
+Among the kinds that can decide a predicate the cheapest wins; of equally cheap ones the first.
+Lists, prefixes, ranges and NULL tests of one value are sets of intervals, so one kind serves them
+all. `eddy.index_policy` decides between the groups and an index of the whole template.
 """
 
 from __future__ import annotations

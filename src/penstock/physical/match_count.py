@@ -46,7 +46,7 @@ class MatchCountOp(Operator):
         return cast(I64, self.scope[name])
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Count what comes and what leaves; the queries whose count is another."""
+        """Count the rows that come and leave; emit the queries with another count."""
         live = self._queries.live(Lineage.QUERY)
         size = int(live[-1]) + 1 if live.shape[0] else 0
         self.scope.reserve("count", size)

@@ -1,4 +1,4 @@
-"""The grouped filter gives what the scan of all pairs gives, and follows Q (CACQ §3.2.6)."""
+"""The index of a template finds what the scan of all pairs finds, and follows Q (CACQ §3.2.6)."""
 
 from __future__ import annotations
 
