@@ -77,15 +77,15 @@ spark: setup ## tests on a real, local Spark (needs Java)
 	@echo "==> Spark tests"
 	@$(JAVA) $(PYTEST) $(if $(PYTEST_ARGS),,-n 2 --dist loadfile --no-loadscope-reorder) tests/spark tests/faults/test_spark_*.py
 
-kill: setup ## kill drivers and workers at every point, for long (make spark takes a few points)
+kill: setup ## kill drivers and workers at every point; slow (make spark tests a few points)
 	@echo "==> kill tests"
 	@$(JAVA) PENSTOCK_KILL=all $(PYTEST) tests/spark/test_kill.py
 
-faults: setup ## every fault, for long: kills, damaged files, full disks, floods (make test takes a few)
+faults: setup ## every fault: kills, damaged files, full disks, floods; slow (make test runs a few)
 	@echo "==> faults"
 	@$(JAVA) PENSTOCK_FAULTS=all $(PYTEST) tests/faults
 
-kafka: setup ## sources and sinks in Kafka, on a broker of the tests' own (needs Java and Maven)
+kafka: setup ## Kafka sources and sinks, on a test broker (needs Java and Maven)
 	@echo "==> Kafka and Spark's connector, into .kafka"
 	@tools/fetch-kafka "$(CURDIR)/.kafka" "$$($(BIN)/python -c 'import pyspark; print(pyspark.__version__)')"
 	@echo "==> Kafka tests"

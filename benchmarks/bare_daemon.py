@@ -1,4 +1,4 @@
-"""Spark's Python daemon whose shards do nothing: the bare topology that Spark benchmarks compare.
+"""Spark's Python daemon with shards that do nothing: the bare topology of Spark benchmarks.
 
 Sources, admission, routing, shuffle, input log, both levels and the way out are the real ones.
 Environment variables say how many bytes of results a shard of level 1 brings forth per batch, so

@@ -1,4 +1,4 @@
-"""cacq_fig13: quotes that a function of the user selects, with their articles (CACQ §5, figure 13).
+"""cacq_fig13: quotes selected by a user's function, with their articles (CACQ §5, figure 13).
 
 A call takes 10 to 500 µs. CACQ calls before the join, once per user and quote; NiagaraCQ's PullUp
 calls after it, once per user, quote and article.

@@ -1,9 +1,9 @@
 """The plans of NiagaraCQ for stocks and articles (CACQ §5, figure 11), of our own operators.
 
-PullUp joins all quotes with all articles once and then looks up who wants each result. PushDown
-looks up who wants each quote, splits the copies by query, and has a join for each query; the
-table of articles is shared. Both are planned without flows; CACQ is what a session does by
-itself. Everything else is the same: admission, logs, views, changelogs.
+PullUp joins all quotes with all articles once and then looks up the queries of each result.
+PushDown looks up the queries of each quote, splits the copies by query, and has a join for each
+query; the table of articles is shared. Both are planned without flows; CACQ is what a session
+does by itself. Everything else is the same: admission, logs, views, changelogs.
 """
 
 from __future__ import annotations

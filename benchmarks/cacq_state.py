@@ -1,4 +1,4 @@
-"""cacq_state: what 455 three-way joins keep, with SteMs and with a tree of joins (CACQ §3.3.1).
+"""cacq_state: state of 455 three-way joins, with SteMs and with a tree of joins (CACQ §3.3.1).
 
 The paper's example: 15 sensors, a row of 128 bytes per sensor and second, an hour of them, every
 row matches one row of each other sensor; one query for each three sensors. The same rows go
@@ -91,7 +91,7 @@ class Sensors:
 
 
 def _results(sensors: Sensors, places: list[slice]) -> int:
-    """Results of all three-way joins whose last row is new: it probes one SteM, then another."""
+    """Results of all three-way joins with a new last row, which probes one SteM, then another."""
     found = 0
     for own, place in enumerate(places):
         rows, ts, _ = sensors.logs[own].read(place.start, place.stop)

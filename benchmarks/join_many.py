@@ -1,4 +1,4 @@
-"""Many window joins of two streams: SteMs that all share, beside joins that keep their own rows.
+"""Many window joins of two streams: shared SteMs, beside joins that keep their own rows.
 
 Joins on a key, joins by a band, and joins of filtered windows below a UNION with a third stream.
 Queries have windows of different lengths, each with two choices of columns.

@@ -1,9 +1,9 @@
-"""live: queries come and go while rows flow: single texts, parameter rows, templates, drops.
+"""live: queries added and dropped while rows flow: texts, parameter rows, templates.
 
 Rows are pushed in steps, and queries are added and dropped between the steps. Texts are all
 different: of a known template (other constants), or each of a template of its own. A step beside
 which queries are added is compared with the same step on the same queries, nothing being added.
-What shards put off until somebody looks is part of what is measured: `flush()` is waited for.
+The time includes work that shards defer until a read: the benchmark waits for `flush()`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _connect(shards: int | None) -> Session:
 
 
 def new_template(n: int) -> str:
-    """A text whose template no other has."""
+    """A text with its own template."""
     return FORMS[n % len(FORMS)].format(n=n + 7, w=MINUTE + n)
 
 

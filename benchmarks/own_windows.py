@@ -1,4 +1,4 @@
-"""Joins whose windows have lengths of their own: parameters of one template, beside templates each.
+"""Joins with different window lengths: parameters of one template, beside one template each.
 
 Queries join two streams by a key and differ in a condition and in the lengths of their windows.
 These are about 10 s, so that the number of results hardly depends on them. With a parameter for

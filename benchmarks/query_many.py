@@ -1,4 +1,4 @@
-"""query_many: parameter rows of one template: registering, pushing rows past, dropping; memory.
+"""query_many: parameter rows of one template: registering, matching, dropping, memory.
 
 Each row of the stream meets one query on average. 100,000 queries are read and dropped one by
 one; a million are registered and dropped together, and what they take is seen from outside: by

@@ -1,9 +1,9 @@
 """Run benchmarks: `python -m benchmarks.run NAME… [--all] [--json] [--out DIR]`.
 
-A benchmark is a module of this folder with a docstring and `run() -> dict[str, object]`, whose
-values are facts (text, counts) or measures (CPU and wall value, unit, target, whether met), and
-may be a `Chart` (`benchmarks/chart.py`), which is drawn to DIR/NAME.png. Each runs in a process
-of its own with one thread, so none warms or crowds another. A name may be written with hyphens.
+A benchmark is a module of this folder with a docstring and `run() -> dict[str, object]`. Values
+are facts (text, counts), measures (CPU and wall value, unit, target, whether met) or a `Chart`
+(`benchmarks/chart.py`), which is drawn to DIR/NAME.png. Each runs in its own process with one
+thread, so none warms or slows another. A name may be written with hyphens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spark: queries come and go while batches run: single texts, parameter rows, templates, drops.
+"""Spark: queries added and dropped while batches run: texts, parameter rows, templates.
 
 A thread pushes rows all the time. What is measured is how long calls take, and how long after
 the last one all are in the answers (`flush`), which is a batch or two; nothing is restarted.

@@ -55,7 +55,7 @@ def write_files(folder: Path, streams: tuple[str, ...], keys: int, rows: int, ba
 
 
 def open_session(folder: Path, streams: tuple[str, ...], cores: int = 2, **options: Any) -> Any:
-    """A session on local Spark whose streams read the files, one a batch."""
+    """A session on local Spark with streams that read the files, one per batch."""
     import penstock
 
     ps = penstock.connect(

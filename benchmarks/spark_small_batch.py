@@ -1,4 +1,4 @@
-"""Spark: what a batch of one row costs, beside a trivial two-level stateful query."""
+"""Spark: the cost of a batch of one row, beside a trivial two-level stateful query."""
 
 from __future__ import annotations
 

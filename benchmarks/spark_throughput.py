@@ -1,6 +1,6 @@
 """Spark: rows/s of four workloads beside the bare topology and the engine alone on one core.
 
-The bare topology is the same job whose shards do nothing, but bring forth as many bytes.
+The bare topology is the same job with shards that only produce as many bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A window 100 times as long: what a row costs then, and what DISTINCT keeps.
+"""A window 100 times as long: cost per row, and state of DISTINCT.
 
 Both windows run over the same stream and are timed over the same rows, after the longer one has
 filled. A row does not bring as many changes under both, so these are shown too. State is measured

@@ -78,7 +78,7 @@ class BatchFiles:
         """Check the directory the first time."""
         directory = self._directory
         if directory.exists(f"{self._home}/opened"):
-            return  # what is there may be our own
+            return  # the files may be our own
         directory.make()
         old = [name for name in directory.sizes() if _BATCH_FILE.fullmatch(name)]
         if old and mode == "error":
@@ -153,7 +153,7 @@ class BatchFiles:
 
 
 def forget(spark: SparkSession, writer: Writer, path: str) -> None:
-    """A sink that has this name later is another one; a place that cannot be used knows of none."""
+    """Forget a sink: a later sink of its name is new. Ignore a directory that cannot be used."""
     with suppress(DataError):
         Directory(spark, path).delete(f"{writer.home}/opened")
 

@@ -57,7 +57,7 @@ class SourceControl:
 
     @property
     def paused(self) -> dict[str, str]:
-        """The streams whose sources are not read, and why."""
+        """The paused streams, and why they are paused."""
         return {name: why.reason for name, why in dict(self._sources.paused).items()}
 
     def _go_on(self) -> None:
