@@ -19,8 +19,6 @@ from penstock.state.fifo import Fifo
 class ExpiryStore(Protocol):
     """Entries that leave in order of (exp, insertion)."""
 
-    structure: str
-
     def add(self, exp: I64, words: I64) -> None:
         """Insert entries: `exp` (n), `words` (n × width). Entries with exp NEVER stay."""
 
