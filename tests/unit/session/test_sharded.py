@@ -95,7 +95,7 @@ def test_a_plan_that_shards_cannot_build_fails_alone(monkeypatch: pytest.MonkeyP
 
     text = "SELECT k FROM r [RANGE 5] WHERE a > 3"
     with monkeypatch.context() as patched:
-        patched.setattr("penstock.physical.instantiate.ViewOp", broken)
+        patched.setattr("penstock.physical.view.ViewOp.__init__", broken)
         bad = ps.query(text)
         assert bad.status == "failed"
     with pytest.raises(PenstockError, match="no room for the view"):
