@@ -142,21 +142,21 @@ class LineageGroup:
 
     def _add_conjunct(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
         chosen = slot_indexes(conjunct)
-        rows = [QueryRows(slots, params, choice.predicate) for choice in chosen]
-        exact = np.ones(slots.shape[0], np.bool_)
-        made: dict[int, FilterStep] = {}
-        for choice, some in zip(chosen, rows, strict=True):
-            number = self._number(choice.key)
-            made[number] = made.get(number) or self._step(number, choice)
-            exact &= made[number].index.exact(some)
+        numbers = [self._number(choice.key) for choice in chosen]
+        made = {n: self._step(n, choice) for n, choice in zip(numbers, chosen, strict=True)}
+        added = [
+            (made[n].index, QueryRows(slots, params, choice.predicate))
+            for n, choice in zip(numbers, chosen, strict=True)
+        ]
+        exact = np.logical_and.reduce([index.exact(rows) for index, rows in added])
         if not exact.all():
             self._verify(conjunct, slots[~exact], params[~exact])
-        if len(chosen) > 1:
+        if len(added) > 1:
             clauses = self._new_clauses(slots, frozenset(made))
-            rows = [some.with_clauses(clauses) for some in rows]
+            added = [(index, rows.with_clauses(clauses)) for index, rows in added]
         self.steps |= made
-        for choice, some in zip(chosen, rows, strict=True):
-            made[self._number(choice.key)].index.add(some)
+        for index, rows in added:
+            index.add(rows)
 
     def _verify(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
         """Add queries for which the other indexes of the conjunct take too many rows."""
