@@ -1,7 +1,7 @@
-"""The partners of moves of a window join that are found by order, or are all that is there.
+"""The partners of events of a window join that are found by order, or are all that is there.
 
 A row finds the values within its band in sorted runs: those of the other side's SteM, and *fresh*
-rows, which arrive in this step, in blocks of about a window each, so that a move of a long batch
+rows, which arrive in this step, in blocks of about a window each, so that an event of a long batch
 looks at few rows that its window does not hold. Partners are put in the order of the changelog,
 newest first.
 """
@@ -17,7 +17,8 @@ from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.join import I32, partner_range
 from penstock.kernels.stem import lower_bound
-from penstock.kernels.window_join import Moves, twice
+from penstock.kernels.window_join import twice
+from penstock.kernels.window_timeline import Events
 
 U8 = NDArray[np.uint8]
 
@@ -122,7 +123,7 @@ def _search(
     runs: Sorted, first: int, until: int, ends: tuple[int, int], own: float, bounds: Bounds,
     out: I32, n: int,
 ) -> int:  # fmt: skip
-    """Append all partners of a move at places in [first, until); the new n, −1 when full."""
+    """Append all partners of an event at places in [first, until); the new n, −1 when full."""
     base, start, span = runs.base, runs.start, (first, until)
     if until > start:
         values, places, blocks, size = runs.fresh, runs.places, runs.blocks, runs.size
@@ -178,18 +179,18 @@ def _newest_first(found: I32, first: int, until: int, marks: U8) -> None:
 
 @kernel
 def find_in_band(
-    moves: Moves, rows: I64, column: int, bounds: Bounds, other: Sorted
+    events: Events, rows: I64, column: int, bounds: Bounds, other: Sorted
 ) -> tuple[I64, I32]:
-    """How many partners within the band each move of a side has, and their places."""
-    moved, firsts, untils = moves.row, moves.first, moves.until
-    m, widest = moved.shape[0], 0
+    """How many partners within the band each event of a side has, and their places."""
+    row_of, firsts, untils = events.row, events.first, events.until
+    m, widest = row_of.shape[0], 0
     for e in range(m):
         widest = max(widest, untils[e] - firsts[e])
     marks = np.zeros(widest, np.uint8)
     counts, out, n = np.empty(m, np.int64), np.empty(4 * m + 64, np.int32), 0
     for e in range(m):
         first, until, before = int(firsts[e]), int(untils[e]), n
-        word = rows[moved[e], 1 + column]
+        word = rows[row_of[e], 1 + column]
         own = float(np.int64(word).view(np.float64))
         if bounds.is_float:
             ends = _float_range(own, bounds)
@@ -206,9 +207,9 @@ def find_in_band(
 
 
 @kernel
-def find_all(moves: Moves) -> tuple[I64, I32]:
-    """How many rows are in the other window at each move, and their places, newest first."""
-    firsts, untils = moves.first, moves.until
+def find_all(events: Events) -> tuple[I64, I32]:
+    """How many rows are in the other window at each event, and their places, newest first."""
+    firsts, untils = events.first, events.until
     counts = np.empty(firsts.shape[0], np.int64)
     for e in range(counts.shape[0]):
         counts[e] = max(0, untils[e] - firsts[e])

@@ -27,7 +27,7 @@ from penstock.physical.filter import FilterOp, Params
 from penstock.physical.flow import FlowOp
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.join import JoinOp
-from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, StemJoinSpec
+from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, WindowJoinSpec
 from penstock.physical.keep import KeepOp
 from penstock.physical.keyed_specs import DistinctSpec, GroupBySpec, SetOpSpec
 from penstock.physical.match import MatchOp
@@ -57,11 +57,11 @@ from penstock.physical.specs import (
     ViewScanSpec,
     ViewSpec,
 )
-from penstock.physical.stem_join import StemJoinOp
 from penstock.physical.table_scan import TableScanOp
 from penstock.physical.union import UnionOp
 from penstock.physical.view import ViewOp
 from penstock.physical.view_scan import ViewScanOp
+from penstock.physical.window_join import WindowJoinOp
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
@@ -101,7 +101,7 @@ class Plan:
     view: ViewOp | None = field(init=False)
     sends: tuple[tuple[Send, Operator], ...] = field(init=False)
     scans: tuple[ScanOp, ...] = field(init=False)
-    flows: tuple[FlowOp | StemJoinOp, ...] = field(init=False)
+    flows: tuple[FlowOp | WindowJoinOp, ...] = field(init=False)
     tables: tuple[TableScanOp, ...] = field(init=False)
     receivers: tuple[ReceiveOp, ...] = field(init=False)
     views: tuple[ViewScanOp, ...] = field(init=False)  # those that it reads
@@ -110,7 +110,7 @@ class Plan:
     def __post_init__(self) -> None:
         kinds: tuple[tuple[str, type | UnionType], ...] = (
             ("scans", ScanOp),
-            ("flows", FlowOp | StemJoinOp),
+            ("flows", FlowOp | WindowJoinOp),
             ("tables", TableScanOp),
             ("receivers", ReceiveOp),
             ("views", ViewScanOp),
@@ -180,11 +180,11 @@ def _flow_index(spec: MatchSpec, scope: Scope, site: Site) -> tuple[ScanOp, Matc
     return scan, MatchOp(spec, scan, place, site.ctx, site.queries, site.sets)
 
 
-@case(_MAKERS, StemJoinSpec)
-def _stem_join(spec: StemJoinSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
+@case(_MAKERS, WindowJoinSpec)
+def _window_join(spec: WindowJoinSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
     logs = [site.sources[window.stream] for window in spec.windows]
     residual = site.condition(spec.residual)
-    return StemJoinOp(spec, scope, site.ctx, residual, logs, site.queries, site.flows)
+    return WindowJoinOp(spec, scope, site.ctx, residual, logs, site.queries, site.flows)
 
 
 # ---- one input -----------------------------------------------------------------------

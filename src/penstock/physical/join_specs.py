@@ -55,7 +55,7 @@ class JoinSpec(Spec):
 
 
 @dataclass(frozen=True, slots=True)
-class StemJoinSpec(Spec):
+class WindowJoinSpec(Spec):
     """Inner join of two windows of streams, whose rows stay in the logs."""
 
     join: Join

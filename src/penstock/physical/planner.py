@@ -39,7 +39,7 @@ from penstock.optimizer.flow_block import Block, find_block
 from penstock.patterns.edge import Pattern
 from penstock.patterns.rules import is_table
 from penstock.physical.draft import Draft, PlanSpec, Setting, recalls
-from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, StemJoinSpec
+from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, WindowJoinSpec
 from penstock.physical.joined_windows import joined_windows
 from penstock.physical.keyed_specs import DistinctSpec, GroupBySpec, SetOpSpec
 from penstock.physical.shapes import (
@@ -242,7 +242,7 @@ def _narrow_join(draft: Draft, node: Join, columns: tuple[int, ...] | None) -> S
     """A join that yields some columns, or all."""
     windows = joined_windows(node)
     if windows is not None:
-        return _stem_join(draft, node, windows, columns)
+        return _window_join(draft, node, windows, columns)
     left, right = (draft.one_query(draft.build(side)) for side in node.inputs)
     if node.kind in (JoinKind.SEMI, JoinKind.ANTI):
         return _semi_join(draft, node, left, right)
@@ -271,13 +271,13 @@ def _nrr_join(node: Join, left: Spec, right: Spec, residual: Expr | None) -> Nrr
     return NrrJoinSpec.of(left, right, node.equi, residual)
 
 
-def _stem_join(
+def _window_join(
     draft: Draft, node: Join, windows: tuple[Window, Window], columns: tuple[int, ...] | None
 ) -> Spec:
     """A join of two windows, whose rows stay in the logs of their streams."""
     lifted, residual = _residual(node)
     shown = node is draft.shown and not lifted
-    join = draft.add(StemJoinSpec.of(node, windows, residual, columns, shown), node)
+    join = draft.add(WindowJoinSpec.of(node, windows, residual, columns, shown), node)
     return draft.tag(join, draft.level(node), lifted) if lifted else join
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from penstock.logical.nodes import Scan
 from penstock.physical.draft import PlanSpec
-from penstock.physical.join_specs import StemJoinSpec
+from penstock.physical.join_specs import WindowJoinSpec
 from penstock.physical.operator import counted
 from penstock.physical.specs import FlowSpec, Spec
 
@@ -30,7 +30,7 @@ class Sharing:
                 self._count(spec, queries)
 
     def _count(self, spec: Spec, queries: int) -> None:
-        if not isinstance(spec, FlowSpec | StemJoinSpec):
+        if not isinstance(spec, FlowSpec | WindowJoinSpec):
             return
         key = _key(spec)
         if key not in self._templates:
@@ -38,14 +38,14 @@ class Sharing:
         self._templates[key] += 1
         self._queries[key] += queries
 
-    def note(self, spec: FlowSpec | StemJoinSpec) -> str:
+    def note(self, spec: FlowSpec | WindowJoinSpec) -> str:
         """The templates and queries that share it, and its SteMs with their readers."""
         templates = counted(self._templates[_key(spec)], "template")
         shared = f"join of {templates}"
         if isinstance(spec, FlowSpec):
             shared = f"flow of {templates}, {counted(self._queries[_key(spec)], 'query')}"
         found = list(_stems(spec))
-        if isinstance(spec, StemJoinSpec):
+        if isinstance(spec, WindowJoinSpec):
             found = list({stem: (stem, scan) for stem, scan in found}.values())
         return "; ".join([shared, *(self._stem(stem, scan) for stem, scan in found)])
 
@@ -56,14 +56,14 @@ class Sharing:
         return f"stem {stream} ({names}){order} ({counted(self._readers[stem], 'reader')})"
 
 
-def _key(spec: FlowSpec | StemJoinSpec) -> object:
+def _key(spec: FlowSpec | WindowJoinSpec) -> object:
     """What plans have in common that share a flow or a join."""
     if isinstance(spec, FlowSpec):
         return spec.block.span, spec.streams.difference(spec.block.span.streams)
     return spec.windows, spec.band
 
 
-def _stems(spec: FlowSpec | StemJoinSpec) -> Iterator[tuple[_Stem, Scan]]:
+def _stems(spec: FlowSpec | WindowJoinSpec) -> Iterator[tuple[_Stem, Scan]]:
     if isinstance(spec, FlowSpec):
         for alias, scan in enumerate(spec.block.scans):
             for columns, in_order in spec.block.span.keys(alias):

@@ -15,7 +15,7 @@ from penstock.optimizer.cost import cost
 from penstock.optimizer.stats import Stats
 from penstock.physical.draft import PlanSpec
 from penstock.physical.flow import FlowOp
-from penstock.physical.join_specs import StemJoinSpec
+from penstock.physical.join_specs import WindowJoinSpec
 from penstock.physical.match import MatchOp, how_matched
 from penstock.physical.match_count import MatchCountOp
 from penstock.physical.operator import Operator
@@ -80,7 +80,7 @@ class PlanTree:
 
     def _notes(self, spec: Spec, ctx: Context) -> list[str]:
         """What shares the operator, and what it has learnt."""
-        if not isinstance(spec, FlowSpec | StemJoinSpec):
+        if not isinstance(spec, FlowSpec | WindowJoinSpec):
             return []
         if isinstance(spec, FlowSpec) and self._uses_own_index(spec):
             assert spec.index is not None

@@ -1,6 +1,6 @@
 """How the rows of a join of two windows find each other: by key, by order, or not at all.
 
-Each is a way to the same thing, the partners of every move with the newest first. Rows of
+Each is a way to the same thing, the partners of every event with the newest first. Rows of
 earlier steps are found by SteMs, which are built up to where a step begins; those of the step
 by what is made for it and forgotten.
 """
@@ -15,25 +15,26 @@ import numpy as np
 from penstock.arrays import I64, NEVER
 from penstock.kernels.band_join import Bounds, Sorted, find_all, find_in_band
 from penstock.kernels.join import FLOAT_BAND, I32, Test
-from penstock.kernels.window_join import Hashed, Lined, Moves, Side, find_partners
+from penstock.kernels.window_join import Hashed, find_partners
+from penstock.kernels.window_timeline import Events, Side, Timeline
 from penstock.stems.stem import HashStem, OrderedStem, Stem
 
 _LEAST_BLOCK = 64
 Sides = tuple[Side, Side]
 Counted = tuple[I64, I32]
-"""How many partners each move has, and the places of all of them."""
+"""How many partners each event has, and the places of all of them."""
 
 
 class Partners(ABC):
-    """Finds the partners of moves."""
+    """Finds the partners of events."""
 
     exact: bool
     """Whether all that it finds is within the band."""
     stems: tuple[Stem, ...]
 
     @abstractmethod
-    def find(self, lined: Lined, sides: Sides) -> tuple[Counted, Counted]:
-        """The partners of the moves of both sides."""
+    def find(self, timeline: Timeline, sides: Sides) -> tuple[Counted, Counted]:
+        """The partners of the events of both sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,13 @@ class ByKey(Partners):
     stems: tuple[HashStem, HashStem]
     exact = False
 
-    def find(self, lined: Lined, sides: Sides) -> tuple[Counted, Counted]:
+    def find(self, timeline: Timeline, sides: Sides) -> tuple[Counted, Counted]:
         """Look keys up in chains."""
         left, right = sides
         of_left, of_right = (Hashed(*stem.chains()) for stem in self.stems)
         return (
-            find_partners(lined.left, left, right, of_right, lined.right_links),
-            find_partners(lined.right, right, left, of_left, lined.left_links),
+            find_partners(timeline.left, left, right, of_right, timeline.right_links),
+            find_partners(timeline.right, right, left, of_left, timeline.left_links),
         )
 
 
@@ -61,21 +62,21 @@ class ByOrder(Partners):
     test: Test
     exact = True
 
-    def find(self, lined: Lined, sides: Sides) -> tuple[Counted, Counted]:
+    def find(self, timeline: Timeline, sides: Sides) -> tuple[Counted, Counted]:
         """Search runs."""
         of_left, of_right = (
             _in_order(stem, side) for stem, side in zip(self.stems, sides, strict=True)
         )
         return (
-            self._found(lined.left, sides[0], of_right, is_left=True),
-            self._found(lined.right, sides[1], of_left, is_left=False),
+            self._found(timeline.left, sides[0], of_right, is_left=True),
+            self._found(timeline.right, sides[1], of_left, is_left=False),
         )
 
-    def _found(self, moves: Moves, own: Side, other: Sorted, *, is_left: bool) -> Counted:
+    def _found(self, events: Events, own: Side, other: Sorted, *, is_left: bool) -> Counted:
         test = self.test
         limits = (test.low, test.high, test.low_float, test.high_float)
         bounds = Bounds(is_left, test.kind == FLOAT_BAND, *limits)
-        return find_in_band(moves, own.rows, int(own.columns[0]), bounds, other)
+        return find_in_band(events, own.rows, int(own.columns[0]), bounds, other)
 
 
 class Everyone(Partners):
@@ -83,9 +84,9 @@ class Everyone(Partners):
 
     exact, stems = True, ()
 
-    def find(self, lined: Lined, sides: Sides) -> tuple[Counted, Counted]:
+    def find(self, timeline: Timeline, sides: Sides) -> tuple[Counted, Counted]:
         """Take what is there."""
-        return find_all(lined.left), find_all(lined.right)
+        return find_all(timeline.left), find_all(timeline.right)
 
 
 def _in_order(stem: OrderedStem, side: Side) -> Sorted:

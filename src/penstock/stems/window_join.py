@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.kernels.window_join import Pairs, Side, in_band, line_up, merge_pairs
+from penstock.kernels.window_join import JoinedPairs, in_band, merge_pairs
+from penstock.kernels.window_timeline import Side, make_timeline
 from penstock.logical.lifetime import Lifetime
 from penstock.logical.nodes import Band
 from penstock.state.source_log import SourceLog
@@ -61,7 +62,7 @@ class WindowJoin:
         self._test = band_test(band, logs[0].schema, tagged=0)
         self._partners = self._ways()
         self.readers = 0
-        self._found: dict[Stride, Pairs] = {}
+        self._found: dict[Stride, JoinedPairs] = {}
 
     def _ways(self) -> Partners:
         if not self.windows[0].columns:
@@ -85,7 +86,7 @@ class WindowJoin:
         """The engine takes a step."""
         self._found.clear()
 
-    def in_step(self, stride: Stride) -> Pairs:
+    def in_step(self, stride: Stride) -> JoinedPairs:
         """The pairs of a stride in a step of the engine, which may be many readers' stride."""
         found = self._found.get(stride)
         if found is None:
@@ -94,7 +95,7 @@ class WindowJoin:
                 self._found[stride] = found
         return found
 
-    def pairs(self, stride: Stride) -> Pairs:
+    def pairs(self, stride: Stride) -> JoinedPairs:
         """The pairs of a stride, by places in the logs as they are now."""
         for stem, start in zip(self._partners.stems, stride.starts, strict=False):
             stem.build(start)  # rows of this step are found by the kernel, each in its turn
@@ -103,24 +104,22 @@ class WindowJoin:
         if not self._test.kind or self._partners.exact:
             return found
         kept = in_band(found, sides[0].rows, sides[1].rows, self._test)
-        return Pairs(found.left[kept], found.right[kept], found.ts[kept], found.sign[kept])
+        return JoinedPairs(found.left[kept], found.right[kept], found.ts[kept], found.sign[kept])
 
-    def _pairs(self, sides: tuple[Side, Side], stride: Stride) -> Pairs:
+    def _pairs(self, sides: tuple[Side, Side], stride: Stride) -> JoinedPairs:
         """The pairs with equal keys, or within the band."""
-        come = [side.end - side.start for side in sides]
-        gone = [self._leaving(i, sides[i], stride.now) if stride.tells else 0 for i in (0, 1)]
-        room = come[0] + gone[0], come[1] + gone[1]
-        lined = line_up(*sides, stride.at, stride.now, stride.tells, room)
-        left, right = self._partners.find(lined, sides)
-        rows = lined.left.row, lined.right.row
-        return merge_pairs(lined.line, *rows, (left[0], right[0]), (left[1], right[1]))
+        leaving = self._leaving(0, sides[0], stride), self._leaving(1, sides[1], stride)
+        timeline = make_timeline(*sides, stride.at, stride.now, stride.tells, leaving)
+        left, right = self._partners.find(timeline, sides)
+        rows = timeline.left.row, timeline.right.row
+        return merge_pairs(timeline.order, *rows, (left[0], right[0]), (left[1], right[1]))
 
-    def _leaving(self, at: int, side: Side, now: int) -> int:
-        """How many rows leave the window up to `now`, at most."""
+    def _leaving(self, at: int, side: Side, stride: Stride) -> int:
+        """How many rows leave the window in a stride that tells it, at most."""
         lifetime = self.windows[at].lifetime
-        if not lifetime.ends:
+        if not stride.tells or not lifetime.ends:
             return 0
-        until = lifetime.latest_gone(now)
+        until = lifetime.latest_gone(stride.now)
         return int(np.searchsorted(side.ts[side.first : side.end], until, side="right"))
 
     def _side(self, at: int, stride: Stride) -> Side:

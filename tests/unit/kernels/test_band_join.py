@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.kernels.band_join import Bounds, Sorted, find_all, find_in_band
-from penstock.kernels.window_join import Moves
+from penstock.kernels.window_timeline import Events
 
 ROWS, START, BASE, RUNS, SIZE = 6000, 4500, 77, (0, 2500, 4000, 4800), 300
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -38,14 +38,14 @@ def sorted_rows(words: np.ndarray, known: np.ndarray) -> Sorted:
     return Sorted(BASE, START, *stem, words[fresh], fresh, starts, SIZE)
 
 
-def moves(rng: np.random.Generator, n: int) -> Moves:
+def moves(rng: np.random.Generator, n: int) -> Events:
     first = rng.integers(0, ROWS, n)
     until = np.minimum(ROWS, first + rng.choice([0, 1, 30, 2000], n))
     columns = (rng.integers(0, n, n), first, until, np.zeros(n), np.zeros(n))
-    return Moves(*(np.asarray(c, np.int32) for c in columns))
+    return Events(*(np.asarray(c, np.int32) for c in columns))
 
 
-def check(found: tuple[np.ndarray, np.ndarray], some: Moves, hits: list[np.ndarray]) -> None:
+def check(found: tuple[np.ndarray, np.ndarray], some: Events, hits: list[np.ndarray]) -> None:
     counts, partners = found
     expected = [
         (first + np.flatnonzero(hit[first:until]))[::-1].tolist()

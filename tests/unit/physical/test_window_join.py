@@ -17,11 +17,11 @@ from penstock.expressions.evaluate import EvaluationError
 from penstock.logical.expr import Literal
 from penstock.logical.nodes import Band, Join, JoinKind, Now, Range, Rows, Scan, Unbounded
 from penstock.physical.join import JoinOp
-from penstock.physical.join_specs import JoinSpec, StemJoinSpec
+from penstock.physical.join_specs import JoinSpec, WindowJoinSpec
 from penstock.physical.joined_windows import joined_windows
 from penstock.physical.scan import ScanOp
 from penstock.physical.specs import ScanSpec
-from penstock.physical.stem_join import StemJoinOp
+from penstock.physical.window_join import WindowJoinOp
 from penstock.queries.query_table import QueryTable
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
@@ -63,7 +63,7 @@ def _sorted(delta: Delta) -> Delta:
 class Both:
     """A join over SteMs and its twin, which reads the same logs."""
 
-    shared: StemJoinOp
+    shared: WindowJoinOp
     twin: JoinOp
     queries: QueryTable
     at_commit: bool
@@ -164,9 +164,9 @@ class World:
         assert windows is not None
         logs = [self.logs[w.stream] for w in windows]
         asked = None if residual is None else Literal(BOOLEAN, True)  # a mock stands for it
-        spec = StemJoinSpec.of(node, windows, asked, columns, explicit)
+        spec = WindowJoinSpec.of(node, windows, asked, columns, explicit)
         place = scope.scope("shared")
-        shared = StemJoinOp(spec, place, self.ctx, residual, logs, queries, self.flows)
+        shared = WindowJoinOp(spec, place, self.ctx, residual, logs, queries, self.flows)
         left, right = (
             ScanOp(ScanSpec.of(scan, at_commit), scope.scope(f"scan-{i}"), log)
             for i, (scan, log) in enumerate(zip(scans, logs, strict=True))

@@ -14,8 +14,8 @@ import numpy as np
 
 from penstock.arrays import BEGINNING, I64, NEVER, Bool
 from penstock.delta import Clock, Delta, Lineage
-from penstock.kernels.window_join import Pairs, gather_sides
-from penstock.physical.join_specs import StemJoinSpec
+from penstock.kernels.window_join import JoinedPairs, gather_sides
+from penstock.physical.join_specs import WindowJoinSpec
 from penstock.physical.operator import Operator
 from penstock.physical.residual import passing
 from penstock.stems.log_view import LogView
@@ -61,11 +61,11 @@ def _last(has: Bool, start: int, otherwise: int) -> int:
     return start + has.shape[0] - int(np.argmax(has[::-1])) if has.any() else otherwise
 
 
-class StemJoinOp(Operator):
+class WindowJoinOp(Operator):
     """Inner join of two windows on column equality, a band or any residual condition."""
 
     def __init__(
-        self, spec: StemJoinSpec, scope: Scope, ctx: Context, residual: Condition | None,
+        self, spec: WindowJoinSpec, scope: Scope, ctx: Context, residual: Condition | None,
         logs: list[SourceLog], queries: QueryTable, flows: Flows,
     ) -> None:  # fmt: skip
         super().__init__(spec, (), scope)
@@ -110,7 +110,7 @@ class StemJoinOp(Operator):
         ends = np.array(self._ends(now))
         return now != BEGINNING and bool((ends > self.scope["position"]).any())
 
-    def _delta(self, stride: Stride, pairs: Pairs, clock: Clock) -> Delta:
+    def _delta(self, stride: Stride, pairs: JoinedPairs, clock: Clock) -> Delta:
         """The pairs of a stride as rows."""
         for side in zip(self._traits, self._logs, stride.starts, stride.ends, strict=True):
             traits, log, start, end = side
@@ -135,7 +135,7 @@ class StemJoinOp(Operator):
         sides = zip(self._traits, self._windows, self._logs, strict=True)
         return any(getattr(t, trait) > window.lifetime.first(log, told) for t, window, log in sides)
 
-    def _expiry(self, views: list[LogView], pairs: Pairs) -> I64:
+    def _expiry(self, views: list[LogView], pairs: JoinedPairs) -> I64:
         exp = np.full(pairs.ts.shape[0], NEVER)
         for window, view, at in zip(self._windows, views, (pairs.left, pairs.right), strict=True):
             if window.lifetime.ends:
