@@ -30,7 +30,8 @@ class Novel(nodes.Node):
 def test_a_new_kind_of_node_fails_every_import(
     module: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = importlib.import_module(module).__file__ or ""  # what it imports knows nothing of the new kind
+    # imported before, what the module itself imports does not see the new kind
+    path = importlib.import_module(module).__file__ or ""
     monkeypatch.setattr(nodes, "Novel", Novel, raising=False)
     with pytest.raises(PlanError, match=f"no {what} for Novel"):
         runpy.run_path(path, run_name=module)
