@@ -18,19 +18,13 @@ LINES_OF_FUNCTION = 60
 PUBLIC_METHODS = 20
 
 LARGE_FILES: set[str] = {
-    "eddy/flow.py",
     "kernels/window_join.py",
-    "physical/planner.py",
     "session/on_spark.py",
     "session/session.py",
     "session/sharded.py",
 }
 LARGE_FUNCTIONS: set[str] = {
-    "kernels/group_by.py merge_events",
-    "kernels/join.py join_events",
-    "kernels/semi_join.py net_semi_explicit",
-    "kernels/semi_join.py net_semi_expiring",
-    "kernels/strings.py intern_utf8",
+    "kernels/group_by.py merge_events",  # a call per instant costs a third of its time
     "kernels/window_join.py line_up",
     "session/__init__.py connect",
 }

@@ -235,6 +235,13 @@ def _grown(array: I32) -> I32:
 
 
 @kernel
+def _is_simple(left: Events, ls: Chains, rs: Chains, test: Test) -> bool:
+    """Whether a chain's rows are all partners: no test, no second look at keys, in order."""
+    plain = test.kind == 0 and test.tagged == 0 and left.probes.shape[1] == 0
+    return plain and ls.ordered and rs.ordered
+
+
+@kernel
 def join_events(
     left: Events, right: Events, ls: Chains, rs: Chains, test: Test, right_first: bool, guess: int
 ) -> Found:
@@ -245,8 +252,7 @@ def join_events(
     l_next, l_head, l_log, l_used, l_first = ls.next, ls.head, ls.exp, ls.used, ls.first
     r_next, r_head, r_log, r_used, r_first = rs.next, rs.head, rs.exp, rs.used, rs.first
     nl, nr = l_ts.shape[0], r_ts.shape[0]
-    simple = test.kind == 0 and test.tagged == 0 and left.probes.shape[1] == 0
-    simple = simple and ls.ordered and rs.ordered
+    simple = _is_simple(left, ls, rs, test)
     events = np.empty((nl + nr, 4), np.int64)
     out = np.empty(guess, np.int32)
     used, n, i, j = 0, 0, 0, 0
@@ -292,10 +298,8 @@ def join_events(
                     out = _grown(out)
             j += 1
         if n > start:
-            events[used, 0] = 2 * slot + (0 if is_left else 1)
-            events[used, 1] = ts
-            events[used, 2] = 1 if sign > 0 else -1
-            events[used, 3] = n - start
+            events[used, 0], events[used, 1] = 2 * slot + (0 if is_left else 1), ts
+            events[used, 2], events[used, 3] = 1 if sign > 0 else -1, n - start
             used += 1
     return Found(events[:used], out[:n])
 

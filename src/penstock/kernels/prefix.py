@@ -22,6 +22,7 @@ from penstock.kernels.set_op import (
     SINK,
     grown,
     next_instant,
+    unused,
     warm,
 )
 
@@ -249,23 +250,7 @@ def net_except_all(
             if val[v, COUNT] == 0 and val[v, RIGHT_COUNT] == 0:
                 dead[d] = v
                 d += 1
-    return out[:n], _unused(dead[:d], val)
-
-
-@kernel
-def _unused(candidates: I64, val: I64) -> I64:
-    """Those of `candidates` that are still without rows, each once, their words cleaned."""
-    out = np.empty(candidates.shape[0], np.int64)
-    n = 0
-    for k in range(candidates.shape[0]):
-        v = candidates[k]
-        if val[v, COUNT] == 0 and val[v, RIGHT_COUNT] == 0 and val[v, MARK] == 0:
-            val[v, MARK] = 1
-            out[n] = v
-            n += 1
-    for k in range(n):
-        val[out[k], :] = 0
-    return out[:n]
+    return out[:n], unused(dead[:d], val, COUNT, RIGHT_COUNT, MARK)
 
 
 @kernel

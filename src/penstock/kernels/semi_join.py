@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import I64, NEVER
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.prefix import COUNT, MARK, SHOWN, apply_left, flush, resize, warm_rows
 from penstock.kernels.set_op import (
     BLOCK,
@@ -22,6 +22,7 @@ from penstock.kernels.set_op import (
     SINK,
     grown,
     next_instant,
+    put_copies,
     warm,
 )
 
@@ -69,38 +70,6 @@ def orphan(values: I64, val: I64, key: I64) -> I64:
 
 
 @kernel
-def empty_values(candidates: I64, val: I64) -> I64:
-    """Those of `candidates` without rows, each once."""
-    out = np.empty(candidates.shape[0], np.int64)
-    n = 0
-    for i in range(candidates.shape[0]):
-        v = candidates[i]
-        if val[v, COUNT] == 0 and val[v, MARK] == 0:
-            val[v, MARK] = 1
-            out[n] = v
-            n += 1
-    for i in range(n):
-        val[out[i], MARK] = 0
-    return out[:n]
-
-
-@kernel
-def empty_keys(candidates: I64, key: I64) -> I64:
-    """Those of `candidates` without left values and right rows, each once, cleaned."""
-    out = np.empty(candidates.shape[0], np.int64)
-    n = 0
-    for i in range(candidates.shape[0]):
-        k = candidates[i]
-        if key[k, RIGHTS] == 0 and key[k, FIRST] == 0 and key[k, K_MARK] == 0:
-            key[k, K_MARK] = 1
-            out[n] = k
-            n += 1
-    for i in range(n):
-        key[out[i], :] = 0
-    return out[:n]
-
-
-@kernel
 def _warm_keys(ids: I64, start: int, stop: int, val: I64, key: I64) -> int:
     """Read the values of the next left events and their keys."""
     total = warm(ids, start, stop, val)
@@ -119,31 +88,47 @@ def _touch_key(key: I64, k: int) -> bool:
     return True
 
 
-@kernel
-def _repeat(out: I64, n: int, v: int, ts: int, change: int) -> tuple[I64, int]:
-    """Emit |change| rows of value `v`."""
-    for _ in range(abs(change)):
-        if n == out.shape[0]:
-            out = grown(out)
-        out[n, 0] = v
-        out[n, 1] = ts
-        out[n, 2] = NEVER
-        out[n, 3] = 1 if change > 0 else -1
-        n += 1
-    return out, n
+@inlined
+def _show(
+    expiring: bool, target: int, v: int, ts: int, val: I64, slots: I64, regs: I64, out: I64, n: int
+) -> tuple[I64, int]:
+    """Make `target` rows of value `v` those in the answer, and emit what that changes."""
+    if expiring:
+        resize(val, slots, v, target)
+        return flush(val, slots, regs, v, ts, out, n)
+    change = target - val[v, SHOWN]
+    regs[PREMATURE] += max(min(val[v, SHOWN], val[v, COUNT]) - target, 0)
+    val[v, SHOWN] = target
+    while n + abs(change) > out.shape[0]:
+        out = grown(out)
+    return out, put_copies(out, n, v, ts, change)
 
 
 @kernel
-def net_semi_explicit(
-    anti: bool, ts: I64, ids: I64, step: I64, offsets: I64, val: I64, key: I64, regs: I64
-) -> I64:
-    """Apply all events; every end is a −1 row. SHOWN is what of a value is in the answer."""
+def _warm(
+    stream: int, expiring: bool, ids: I64, start: int, stop: int, val: I64, slots: I64, key: I64
+) -> int:
+    """Read what the next events of a stream will ask for."""
+    if stream > LEFT:
+        return warm(ids, start, stop, key)
+    total = _warm_keys(ids, start, stop, val, key)
+    return total ^ warm_rows(ids, start, stop, val, slots) if expiring else total
+
+
+@kernel
+def net_semi(
+    anti: bool, expiring: bool, ts: I64, ids: I64, step: I64, exp: I64, offsets: I64,
+    val: I64, slots: I64, key: I64, regs: I64,
+) -> I64:  # fmt: skip
+    """Apply all events and return the emitted rows.
+
+    `expiring` rows keep their expiry (`kernels.prefix`), and only premature ends are −1 rows.
+    Otherwise every end is one, and `slots` and `exp` are not read.
+    """
     total = ts.shape[0]
     out = np.empty((total + 16, 4), np.int64)
-    values = np.empty(total, np.int64)
-    keys = np.empty(total, np.int64)
-    pos = offsets[:-1].copy()
-    warmed = pos.copy()
+    values, keys = np.empty(total, np.int64), np.empty(total, np.int64)
+    pos, warmed = offsets[:-1].copy(), offsets[:-1].copy()
     n = 0
     while True:
         t = next_instant(ts, pos, offsets)
@@ -155,115 +140,39 @@ def net_semi_explicit(
             while p < stop and ts[p] == t:
                 if p == warmed[s]:
                     warmed[s] = min(p + BLOCK, stop)
-                    if s <= LEFT:
-                        regs[SINK] = _warm_keys(ids, p, warmed[s], val, key)
-                    else:
-                        regs[SINK] = warm(ids, p, warmed[s], key)
+                    regs[SINK] = _warm(s, expiring, ids, p, warmed[s], val, slots, key)
                 i = ids[p]
-                if s <= LEFT:
-                    if val[i, MARK] == 0:
-                        val[i, MARK] = 1
-                        values[m] = i
-                        m += 1
-                    val[i, COUNT] += step[p]
-                    regs[NATURAL] += s == LEFT_GONE and val[i, SHOWN] > 0
-                else:
+                if s > LEFT:
                     if _touch_key(key, i):
                         keys[q] = i
                         q += 1
                     key[i, RIGHTS] += step[p]
+                else:
+                    if val[i, MARK] == 0:
+                        val[i, MARK] = 1
+                        values[m] = i
+                        m += 1
+                    if expiring:
+                        apply_left(s, p, step, exp, i, val, slots, regs)
+                    else:
+                        val[i, COUNT] += step[p]
+                        regs[NATURAL] += s == LEFT_GONE and val[i, SHOWN] > 0
                 p += 1
             pos[s] = p
         for j in range(m):
             v = values[j]
             val[v, MARK] = 0
-            now = val[v, COUNT] if (key[val[v, KEY] - 1, RIGHTS] > 0) != anti else 0
-            regs[PREMATURE] += max(min(val[v, SHOWN], val[v, COUNT]) - now, 0)
-            out, n = _repeat(out, n, v, t, now - val[v, SHOWN])
-            val[v, SHOWN] = now
+            matched = key[val[v, KEY] - 1, RIGHTS] > 0
+            target = val[v, COUNT] if matched != anti else 0
+            out, n = _show(expiring, target, v, t, val, slots, regs, out, n)
         for j in range(q):
             k = keys[j]
             key[k, K_MARK] = 0
             matched = key[k, RIGHTS] > 0
-            if matched == (key[k, MATCHED] > 0):
-                continue
-            link = key[k, FIRST]
+            link = 0 if matched == (key[k, MATCHED] > 0) else key[k, FIRST]
             while link:
                 v = link - 1
-                now = val[v, COUNT] if matched != anti else 0
-                regs[PREMATURE] += max(val[v, SHOWN] - now, 0)
-                out, n = _repeat(out, n, v, t, now - val[v, SHOWN])
-                val[v, SHOWN] = now
-                link = val[v, AFTER]
-    return out[:n]
-
-
-@kernel
-def net_semi_expiring(
-    anti: bool,
-    ts: I64,
-    ids: I64,
-    step: I64,
-    exp: I64,
-    offsets: I64,
-    val: I64,
-    slots: I64,
-    key: I64,
-    regs: I64,
-) -> I64:
-    """Apply all events; rows keep their expiry and only premature ends are −1 rows."""
-    total = ts.shape[0]
-    out = np.empty((total + 16, 4), np.int64)
-    values = np.empty(total, np.int64)
-    keys = np.empty(total, np.int64)
-    pos = offsets[:-1].copy()
-    warmed = pos.copy()
-    n = 0
-    while True:
-        t = next_instant(ts, pos, offsets)
-        if t == NEVER:
-            break
-        m = q = 0
-        for s in range(4):
-            p, stop = pos[s], offsets[s + 1]
-            while p < stop and ts[p] == t:
-                if p == warmed[s]:
-                    warmed[s] = min(p + BLOCK, stop)
-                    if s <= LEFT:
-                        regs[SINK] = _warm_keys(ids, p, warmed[s], val, key)
-                        regs[SINK] ^= warm_rows(ids, p, warmed[s], val, slots)
-                    else:
-                        regs[SINK] = warm(ids, p, warmed[s], key)
-                i = ids[p]
-                if s <= LEFT:
-                    if val[i, MARK] == 0:
-                        val[i, MARK] = 1
-                        values[m] = i
-                        m += 1
-                    apply_left(s, p, step, exp, i, val, slots, regs)
-                else:
-                    if _touch_key(key, i):
-                        keys[q] = i
-                        q += 1
-                    key[i, RIGHTS] += step[p]
-                p += 1
-            pos[s] = p
-        for j in range(m):
-            v = values[j]
-            val[v, MARK] = 0
-            shown = (key[val[v, KEY] - 1, RIGHTS] > 0) != anti
-            resize(val, slots, v, val[v, COUNT] if shown else 0)
-            out, n = flush(val, slots, regs, v, t, out, n)
-        for j in range(q):
-            k = keys[j]
-            key[k, K_MARK] = 0
-            matched = key[k, RIGHTS] > 0
-            if matched == (key[k, MATCHED] > 0):
-                continue
-            link = key[k, FIRST]
-            while link:
-                v = link - 1
-                resize(val, slots, v, val[v, COUNT] if matched != anti else 0)
-                out, n = flush(val, slots, regs, v, t, out, n)
+                target = val[v, COUNT] if matched != anti else 0
+                out, n = _show(expiring, target, v, t, val, slots, regs, out, n)
                 link = val[v, AFTER]
     return out[:n]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import I64, NEVER
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
 
 EXCEPT_ALL, EXCEPT, INTERSECT_ALL, INTERSECT = 0, 1, 2, 3
 LEFT_GONE, LEFT = 0, 1  # streams; then those of the right
@@ -65,6 +65,18 @@ def grown(out: I64) -> I64:
     return new
 
 
+@inlined
+def put_copies(out: I64, n: int, v: int, ts: int, change: int) -> int:
+    """Emit |change| rows of value `v`, for which there is room; the new number of rows."""
+    for _ in range(abs(change)):
+        out[n, 0] = v
+        out[n, 1] = ts
+        out[n, 2] = NEVER
+        out[n, 3] = 1 if change > 0 else -1
+        n += 1
+    return n
+
+
 @kernel
 def net_counts(
     kind: int, ts: I64, ids: I64, step: I64, offsets: I64, val: I64, regs: I64
@@ -109,32 +121,39 @@ def net_counts(
                 regs[NATURAL] += natural
                 regs[PREMATURE] -= change + natural
             val[v, C_MARK] = 0
-            for _ in range(abs(change)):
-                out[n, 0] = v
-                out[n, 1] = t
-                out[n, 2] = NEVER
-                out[n, 3] = 1 if change > 0 else -1
-                n += 1
+            n = put_copies(out, n, v, t, change)
             if v1 == 0 and v2 == 0:
                 dead[d] = v
                 d += 1
-    return out[:n], unused(dead[:d], val)
+    return out[:n], unused(dead[:d], val, C_LEFT, C_RIGHT, C_MARK)
 
 
 @kernel
-def unused(candidates: I64, val: I64) -> I64:
-    """Those of `candidates` that are still without counts, each once, their rows cleaned."""
+def vacant(candidates: I64, words: I64, first: int, second: int, mark: int) -> I64:
+    """Those of `candidates` whose words `first` and `second` are 0, each once.
+
+    The word `mark` is 0 before and after.
+    """
     n = 0
     out = np.empty(candidates.shape[0], np.int64)
     for k in range(candidates.shape[0]):
         v = candidates[k]
-        if val[v, C_LEFT] == 0 and val[v, C_RIGHT] == 0 and val[v, C_MARK] == 0:
-            val[v, C_MARK] = 1
+        if words[v, first] == 0 and words[v, second] == 0 and words[v, mark] == 0:
+            words[v, mark] = 1
             out[n] = v
             n += 1
     for k in range(n):
-        val[out[k], :] = 0
+        words[out[k], mark] = 0
     return out[:n]
+
+
+@kernel
+def unused(candidates: I64, words: I64, first: int, second: int, mark: int) -> I64:
+    """The vacant ones, all their words cleaned."""
+    out = vacant(candidates, words, first, second, mark)
+    for k in range(out.shape[0]):
+        words[out[k], :] = 0
+    return out
 
 
 @kernel

@@ -112,18 +112,9 @@ def compare_codes(a: I64, b: I64, starts: I64, lengths: I64, heap: U8) -> I64:
 
 @kernel
 def intern_utf8(
-    offsets: I64,
-    data: U8,
-    valid: Bool,
-    begin: int,
-    table: I64,
-    starts: I64,
-    lengths: I64,
-    heap: U8,
-    free: I64,
-    regs: I64,
-    out: I64,
-) -> int:
+    offsets: I64, data: U8, valid: Bool, begin: int,
+    table: I64, starts: I64, lengths: I64, heap: U8, free: I64, regs: I64, out: I64,
+) -> int:  # fmt: skip
     """Codes of strings begin, begin + 1, … into `out`; returns where room ran out (or the end).
 
     String i is data[offsets[i] : offsets[i + 1]]; `valid` is empty when none is NULL.

@@ -17,7 +17,7 @@ from penstock.delta import Clock, Delta
 from penstock.kernels import prefix
 from penstock.kernels import semi_join as kernels
 from penstock.kernels.rows import key_rows
-from penstock.kernels.set_op import NATURAL, PREMATURE
+from penstock.kernels.set_op import NATURAL, PREMATURE, unused, vacant
 from penstock.logical.nodes import JoinKind
 from penstock.physical.join_specs import SemiJoinSpec
 from penstock.physical.operator import Operator, StringColumns
@@ -74,15 +74,13 @@ class SemiJoinOp(Operator):
         self._adopt(left, values)
         arrivals = self._sides[0].apply(left, values, clock)
         e = streams(arrivals, self._sides[1].apply(right, keys, clock))
-        state = (self._arr("value_words"), self._arr("key_words"), self._arr("regs"))
-        if self._emit == "explicit":
-            out = kernels.net_semi_explicit(self._anti, e.ts, e.ids, e.step, e.offsets, *state)
-        else:
+        expiring = self._emit == "expiring"
+        if expiring:
             reserve_slots(self.scope, len(left))
-            out = kernels.net_semi_expiring(
-                self._anti, e.ts, e.ids, e.step, e.exp, e.offsets,
-                state[0], self._arr("slots"), *state[1:],
-            )  # fmt: skip
+        out = kernels.net_semi(
+            self._anti, expiring, e.ts, e.ids, e.step, e.exp, e.offsets,
+            self._arr("value_words"), self._arr("slots"), self._arr("key_words"), self._arr("regs"),
+        )  # fmt: skip
         delta = emitted(self._values, out)
         cut = int(e.offsets[2])
         self._release(e.ids[:cut], e.ids[cut:])
@@ -121,11 +119,16 @@ class SemiJoinOp(Operator):
 
     def _release(self, values: I64, keys: I64) -> None:
         """Forget those of the touched values and keys that hold nothing any more."""
+        value_words = self._arr("value_words")
+        self._let_go(vacant(values, value_words, prefix.COUNT, prefix.COUNT, prefix.MARK), keys)
+
+    def _let_go(self, values: I64, keys: I64) -> None:
+        """Forget empty values, and those of `keys` and of their keys that hold nothing more."""
         value_words, key_words = self._arr("value_words"), self._arr("key_words")
-        gone = kernels.empty_values(values, value_words)
-        spare = kernels.orphan(gone, value_words, key_words)
-        self._values.release(gone)
-        self._keys.release(kernels.empty_keys(np.concatenate((spare, keys)), key_words))
+        spare = np.concatenate((kernels.orphan(values, value_words, key_words), keys))
+        self._values.release(values)
+        marks = kernels.RIGHTS, kernels.FIRST, kernels.K_MARK
+        self._keys.release(unused(spare, key_words, *marks))
 
     # ---- the rest of the contract ------------------------------------------------------
     def contents(self, clock: Clock) -> Delta:
@@ -140,16 +143,13 @@ class SemiJoinOp(Operator):
     def purge(self, lins: I64) -> None:
         """Forget these lineage ids; right rows of a table stay."""
         lins = np.asarray(lins, np.int64)
-        value_words, key_words = self._arr("value_words"), self._arr("key_words")
         gone = ids_of_lins(self._values, lins)
         self._sides[0].forget(gone)
         self._drop_rows(gone)
         keys = np.empty(0, np.int64) if self._global else ids_of_lins(self._keys, lins)
         self._sides[1].forget(keys)
-        key_words[keys, kernels.RIGHTS] = 0
-        spare = kernels.orphan(gone, value_words, key_words)
-        self._values.release(gone)
-        self._keys.release(kernels.empty_keys(np.concatenate((spare, keys)), key_words))
+        self._arr("key_words")[keys, kernels.RIGHTS] = 0
+        self._let_go(gone, keys)
 
     def _drop_rows(self, values: I64) -> None:
         words = self._arr("value_words")
