@@ -22,7 +22,6 @@ LATER = frozenset(
         "optimizer",
         "patterns",
         "physical",
-        "queries",
         "session",
         "stems",
     ]

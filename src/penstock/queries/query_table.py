@@ -1,8 +1,8 @@
 """The parameter relation Q(qid, p1, …, pk) of a template (DESIGN §2), in the arena.
 
 A qid is a recycled row number. `since` is the step from which a query sees rows (0 with
-history); queries with equal `since` form a cohort, whose id is recycled too. Every change has a
-number, `version`, and `born` is that of a row's registration: indexes over Q follow by them.
+history); queries with equal `since` form a cohort, with a recycled id. Every change has a number,
+`version`, and `born` is the number of a row's registration; indexes over Q follow these numbers.
 The cost of registering and dropping does not depend on the number of queries: the count of live
 rows, a bound below which no row is vacant, and the last cohort are stored beside the rows.
 """
