@@ -10,7 +10,7 @@ import json
 import os
 import random
 from collections import Counter
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +54,19 @@ def _row(rng: random.Random, stream: str, n: int) -> Row:
 
 
 class Judged:
-    """What becomes of the rows of a stream, one file in each batch."""
+    """What becomes of the rows of a stream, by the batches in which Spark read its files.
+
+    A batch reads one file. But if Spark dies after it has noted a file of one stream and before it
+    has noted the offsets of the batch, the batch that it plans again reads the next file as well.
+    """
 
     def __init__(self, directory: Path, stream: str) -> None:
         self.accepted: list[Row] = []
         self.late = self.quarantined = self.received = 0
         reached: int | None = None
-        for n in range(len(list((directory / stream).glob("*.parquet")))):
-            rows = pq.read_table(directory / stream / f"{n}.parquet").to_pylist()
+        for files in _files_by_batch(directory, stream):
+            tables = [pq.read_table(directory / stream / f"{n}.parquet") for n in files]
+            rows = [row for table in tables for row in table.to_pylist()]
             self.received += len(rows)
             timed = [row for row in rows if row["ts"] is not None]
             self.quarantined += len(rows) - len(timed)
@@ -72,6 +77,19 @@ class Judged:
             reached = newest if reached is None else max(reached, newest)
         assert reached is not None
         self.watermark = reached
+
+
+def _files_by_batch(directory: Path, stream: str) -> list[range]:
+    """The numbers of the files that each batch read; every file is in one of them."""
+    offsets = directory / "checkpoint" / "spark" / "offsets"
+    ends = []
+    for batch in range(sum(1 for path in offsets.iterdir() if path.name.isdigit())):
+        lines = (offsets / str(batch)).read_text().splitlines()
+        (offset,) = [line for line in lines if line.startswith(f"penstock_{stream}:")]
+        ends.append(1 + int(json.loads(offset.split(":", 1)[1])["logOffset"]))
+    assert ends[-1] == len(list((directory / stream).glob("*.parquet")))
+    assert all(end - first <= 2 for first, end in pairwise([0, *ends])), ends
+    return [range(first, end) for first, end in pairwise([0, *ends]) if end > first]
 
 
 def check(directory: Path) -> None:
