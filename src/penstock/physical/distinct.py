@@ -16,6 +16,7 @@ from penstock.delta import Clock, Delta
 from penstock.kernels import distinct as star
 from penstock.kernels.set_op import EXCEPT
 from penstock.patterns.edge import Edge
+from penstock.physical.keyed import KeyedOperator
 from penstock.physical.keyed_specs import DistinctSpec
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.set_op import ValueCounts
@@ -105,7 +106,7 @@ class CountState(ValueCounts):
         super().__init__(scope, (edge,), EXCEPT)
 
 
-class DistinctOp(Operator):
+class DistinctOp(KeyedOperator):
     """Each distinct row once."""
 
     def __init__(self, spec: DistinctSpec, source: Operator, scope: Scope) -> None:
@@ -115,30 +116,6 @@ class DistinctOp(Operator):
             self._state = CountState(scope, source.edge)
         else:
             self._state = StarState(scope, source.edge, spec.emit == "explicit")
-
-    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Consume the input up to the clock."""
-        return self._state.step(inputs, clock)
-
-    def idle(self, now: int) -> bool:
-        """Whether no value ends by `now`."""
-        return self._state.idle(now)
-
-    def contents(self, clock: Clock) -> Delta:
-        """The live output rows."""
-        return self._state.contents(clock)
-
-    def purge(self, lins: I64) -> None:
-        """Forget these lineage ids."""
-        self._state.purge(np.asarray(lins, np.int64))
-
-    def rows(self) -> int:
-        """Values (and entries) held."""
-        return self._state.rows()
-
-    def strings(self) -> list[StringColumns]:
-        """Where string codes are held."""
-        return self._state.strings()
 
 
 def _by_time(first: I64, second: I64) -> I64:

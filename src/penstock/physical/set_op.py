@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-import numpy as np
-
 from penstock.arrays import I64
 from penstock.delta import Clock, Delta
 from penstock.kernels import prefix
 from penstock.kernels import set_op as counts
 from penstock.logical.nodes import SetKind
 from penstock.patterns.edge import Edge
+from penstock.physical.keyed import KeyedOperator
 from penstock.physical.keyed_specs import SetOpSpec
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.signed import (
@@ -166,7 +165,7 @@ def reserve_slots(scope: Scope, more: int) -> None:
     scope.reserve("slots", int(regs[prefix.USED]) + fresh + 1)
 
 
-class SetOpOp(Operator):
+class SetOpOp(KeyedOperator):
     """EXCEPT [ALL] or INTERSECT [ALL] of two inputs of equal level and types."""
 
     def __init__(self, spec: SetOpSpec, left: Operator, right: Operator, scope: Scope) -> None:
@@ -177,30 +176,6 @@ class SetOpOp(Operator):
             self._state = ValuePrefix(scope, edges)
         else:
             self._state = ValueCounts(scope, edges, _KINDS[spec.kind, spec.all])
-
-    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Consume both inputs up to the clock."""
-        return self._state.step(inputs, clock)
-
-    def idle(self, now: int) -> bool:
-        """Whether nothing expires by `now` on either side."""
-        return self._state.idle(now)
-
-    def contents(self, clock: Clock) -> Delta:
-        """The live output rows."""
-        return self._state.contents(clock)
-
-    def purge(self, lins: I64) -> None:
-        """Forget these lineage ids."""
-        self._state.purge(np.asarray(lins, np.int64))
-
-    def rows(self) -> int:
-        """Values and entries held."""
-        return self._state.rows()
-
-    def strings(self) -> list[StringColumns]:
-        """Where string codes are held."""
-        return self._state.strings()
 
     def premature_share(self) -> float:
         """Of the ends of left rows so far, the share that the right input caused."""

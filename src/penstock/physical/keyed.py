@@ -1,0 +1,66 @@
+"""An operator whose state is an object of its own, chosen when it is built.
+
+DISTINCT, EXCEPT and INTERSECT each have two kinds of state for the two ways in which rows end.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from penstock.arrays import I64
+from penstock.delta import Clock, Delta
+from penstock.physical.operator import Operator, StringColumns
+
+
+class KeyedState(Protocol):
+    """Values by their content, and what is known of their ends."""
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Consume the inputs up to the clock."""
+
+    def idle(self, now: int) -> bool:
+        """Whether nothing ends by `now`."""
+
+    def contents(self, clock: Clock) -> Delta:
+        """The live output rows."""
+
+    def purge(self, lins: I64) -> None:
+        """Forget these lineage ids."""
+
+    def rows(self) -> int:
+        """Values and entries held."""
+
+    def strings(self) -> list[StringColumns]:
+        """Where string codes are held."""
+
+
+class KeyedOperator(Operator):
+    """Leaves the contract of an operator to its state."""
+
+    _state: KeyedState
+
+    def step(self, inputs: list[Delta], clock: Clock) -> Delta:
+        """Consume the inputs up to the clock."""
+        return self._state.step(inputs, clock)
+
+    def idle(self, now: int) -> bool:
+        """Whether nothing ends by `now`."""
+        return self._state.idle(now)
+
+    def contents(self, clock: Clock) -> Delta:
+        """The live output rows."""
+        return self._state.contents(clock)
+
+    def purge(self, lins: I64) -> None:
+        """Forget these lineage ids."""
+        self._state.purge(np.asarray(lins, np.int64))
+
+    def rows(self) -> int:
+        """Values and entries held."""
+        return self._state.rows()
+
+    def strings(self) -> list[StringColumns]:
+        """Where string codes are held."""
+        return self._state.strings()
