@@ -133,7 +133,7 @@ def test_what_fails_in_a_shard_is_said_without_java(spark: SparkSession) -> None
         job.drain()
     job.close()
     assert raised.value.code == "PS-SPARK-002"
-    assert "_take_str" in raised.value.message
+    assert "KeyError: <class 'str'>" in raised.value.message
     assert "\tat " not in str(raised.value)
     assert len(str(raised.value).splitlines()) <= 2
 
