@@ -1,4 +1,4 @@
-"""What the aggregate kernels read: the events of a step in order, cut into instants.
+"""Input of the aggregate kernels: the events of a step in order, split into instants.
 
 Each aggregate is one pass: apply the events of an instant to the accumulators in the groups'
 state rows, then show the value of every group touched at that instant. Passes share nothing
@@ -23,7 +23,7 @@ GROUP, VALID, ARGS = range(3)
 """Words of an entry: group id; bit a set: the row counts for aggregate a; then arguments."""
 
 INSTANT, EVENT, TOUCH = range(3)
-"""Words of a cursor: where a pass stopped, and goes on."""
+"""Words of a cursor: the place where a pass stopped and continues."""
 DONE, AT_EVENT, AT_TOUCH = range(3)
 """Why it stopped."""
 
@@ -44,7 +44,7 @@ class Events(NamedTuple):
 
 
 class AggSlots(NamedTuple):
-    """Where an aggregate lives: its number, argument word, first accumulator word."""
+    """The place of an aggregate: its number, argument word, first accumulator word."""
 
     agg: int
     slot: int
@@ -53,7 +53,7 @@ class AggSlots(NamedTuple):
 
 @inlined
 def ask_group(words: I64, e: int, state: I64, at: int) -> None:
-    """Ask for word `at` of the group of a later event."""
+    """Prefetch word `at` of the group of a later event."""
     prefetch(state, words[min(e + AHEAD, words.shape[0] - 1), GROUP], at)
 
 
@@ -68,10 +68,10 @@ def show_null(shown: I64, t: int, agg: int) -> None:
 def gate_distinct(
     ev: Events, place: AggSlots, values: I64, column: int, counts: I64
 ) -> tuple[I64, I64, int]:
-    """Events of a DISTINCT aggregate: only those by which a value comes into being or ceases.
+    """Events of a DISTINCT aggregate: the first arrival and the last departure of each value.
 
     The argument word of an entry is the id of its value, `counts` how often each is there.
-    Returns entries [group, valid, value], and ids whose count fell to 0 with their number.
+    Returns entries [group, valid, value], and the ids with a count that fell to 0.
     """
     n = ev.steps.shape[0]
     words = np.zeros((n, 3), np.int64)

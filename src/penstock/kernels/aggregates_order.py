@@ -2,7 +2,7 @@
 
 How values are kept follows the edge (DESIGN §5.3): the best one when rows never leave (words
 n, key), a monotonic deque when they leave in order (`deque.py`), a multiset otherwise (root).
-Numbers are kept as keys of the wanted order; `flip` turns it round, so that min is max.
+Numbers are kept as keys in the wanted order; `flip` reverses it, so that min is max.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def to_key(bits: int, floats: bool, flip: bool) -> int:
 
 @kernel
 def from_key(key: int, floats: bool, flip: bool) -> int:
-    """The value whose key this is."""
+    """The value of a key."""
     if flip:
         key = ~key
     return float_order(key) if floats else key
@@ -83,7 +83,7 @@ def best_pass(
 
 @inlined
 def ask_deque(words: I64, steps: I64, e: int, state: I64, at: int, pool: I64) -> None:
-    """Ask for what later events read: the deque of one, a node of a nearer one, then the next."""
+    """Prefetch for later events: the deque of one, a node of a nearer one, then the next node."""
     last = words.shape[0] - 1
     far, near, next_ = min(e + 2 * AHEAD, last), min(e + AHEAD, last), min(e + AHEAD // 2, last)
     prefetch(state, words[far, GROUP], at)
@@ -96,7 +96,7 @@ def ask_deque(words: I64, steps: I64, e: int, state: I64, at: int, pool: I64) ->
 def deque_pass(
     ev: Events, place: AggSlots, state: I64, pool: I64, floats: bool, flip: bool
 ) -> None:
-    """Min or max of numbers whose rows leave in the order they came."""
+    """Min or max of numbers; rows leave in order of arrival."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
     event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups
@@ -125,7 +125,7 @@ def text_deque_pass(
     ev: Events, place: AggSlots, state: I64, pool: I64, flip: bool,
     starts: I64, lengths: I64, heap: U8,
 ) -> None:  # fmt: skip
-    """Min or max of strings whose rows leave in the order they came."""
+    """Min or max of strings; rows leave in order of arrival."""
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
     event_ends, touch_ends, groups = ev.event_ends, ev.touch_ends, ev.touch_groups

@@ -1,6 +1,6 @@
-"""Exact sums in two levels: the parts that a shard shows of a sum, and the sum of such parts.
+"""Exact sums in two levels: the parts of a shard's sum, and the sum of such parts.
 
-A part is four words: three doubles, whose sum times 2^shift is the shard's sum, and the shift.
+A part is four words, three doubles and a shift: the shard's sum is (a + b + c) · 2^shift.
 Values of one magnitude (`MAGNITUDE_BITS` binary orders) have a sum that is three doubles, up to 2⁴⁰
 of them; a shift is needed only beyond the range of doubles. NaN and infinities are in the first.
 """
@@ -29,12 +29,12 @@ from penstock.kernels.wides import BASE, FREE, USED, add_float, nearest, settle
 PART_WORDS = 4
 MAGNITUDE_BITS = 64
 _SHIFT = 64
-"""Takes the sum of 2⁶³ doubles back into their range."""
+"""Scales the sum of 2⁶³ doubles back into their range."""
 
 
 @kernel
 def show_parts(state: I64, g: int, at: int, pool: I64, shown: I64, t: int, agg: int) -> None:
-    """Add to the sum that touch t shows its other parts."""
+    """Store the remaining parts of the sum of touch t."""
     for word in range(1, PART_WORDS):
         shown[t, 1 + agg + word] = 0
     if (shown[t, 0] >> agg) & 1:
@@ -49,7 +49,7 @@ def show_parts(state: I64, g: int, at: int, pool: I64, shown: I64, t: int, agg: 
 
 @kernel
 def _show_digits(pool: I64, row: int, shown: I64, t: int, agg: int) -> None:
-    """Three doubles, each the nearest of what is left; then put them back."""
+    """Three doubles, each nearest to the remaining sum; then restore the sum."""
     shift = _SHIFT if abs(to_float(shown[t, 1 + agg])) == math.inf else 0
     for word in range(3):
         mantissa, place = nearest(pool, row)

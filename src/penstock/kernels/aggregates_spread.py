@@ -52,7 +52,7 @@ def _doubles_pass(
 ) -> int:
     """Sums that are doubles, from `cursor` to the first event or touch that needs more.
 
-    A call that takes arrays costs more than the addition, so this loop has none.
+    A call with array arguments costs more than the addition, so this loop has no calls.
     """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
@@ -121,7 +121,7 @@ def spread_pass(
 def _show_digits(
     ev: Events, place: AggSlots, state: I64, t: int, scale: float, pools: Pools
 ) -> None:
-    """Show the value of touch t, of which all digits are looked at."""
+    """Store the value of touch t, computed from all digits."""
     g, at = ev.touch_groups[t], place.at
     n, odd = state[g, at], state[g, at + 1]
     spread = read_spread(state, g, at + 2, n - odd, pools)

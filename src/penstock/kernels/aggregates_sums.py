@@ -60,7 +60,7 @@ def wide_pass(
 ) -> int:
     """Sum (magnitude at most `bound`; 0: any BIGINT) or average of integers or decimals.
 
-    Groups whose sum cannot be shown go to `failed`; returns how many.
+    Groups with a sum that does not fit go to `failed`; returns how many.
     """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
@@ -132,7 +132,7 @@ def show_float(
 def _pairs_pass(ev: Events, place: AggSlots, state: I64, average: bool, cursor: I64) -> int:
     """Sums that are pairs, from `cursor` to the first event or touch of one that is not.
 
-    A call that takes arrays costs more than the addition, so this loop has none.
+    A call with array arguments costs more than the addition, so this loop has no calls.
     """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at

@@ -1,8 +1,8 @@
 """Checked int64 arithmetic in one pass: the result, and how many rows overflowed.
 
-One output and no temporaries: fresh large arrays cost more (page faults) than the arithmetic.
-An operand of one element stands for all rows. The caller looks for the rows only if there are
-any. Products, sums and differences wrap in uint64: the compiler takes signed arithmetic not to
+One output and no temporaries: new large arrays cost more (page faults) than the arithmetic.
+An operand of one element applies to all rows. The caller searches for the rows only if the count
+is not 0. Products, sums and differences wrap in uint64: the compiler takes signed arithmetic not to
 overflow, and would remove the very tests for it.
 """
 

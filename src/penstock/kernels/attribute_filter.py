@@ -1,7 +1,7 @@
 """Kernels of the grouped filter of one value: regions of the value as rows of query bitmaps.
 
-`starts` are the first values of the regions, ascending, the first of them the least integer, and
-`places` says which row of a matrix of bitmaps is a region's. The last place is that of NULL.
+`starts` are the first values of the regions, ascending from the least integer. `places` has the
+row of each region in a matrix of bitmaps; the last place is that of NULL.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def find_places(values: I64, null: Bool, starts: I64, places: I32, direct: I32) 
 
 @kernel
 def keep_bits(found: I32, rows: I64, matrix: U64, first: int, last: int, bits: U64) -> None:
-    """Take from the words [first, last) of each row's bitmap what its place does not have."""
+    """AND the words [first, last) of each row's bitmap with the bitmap of its place."""
     for i in range(rows.shape[0]):
         row, place = rows[i], found[i]
         for w in range(first, last):
@@ -121,7 +121,7 @@ def keep_bits(found: I32, rows: I64, matrix: U64, first: int, last: int, bits: U
 
 @kernel
 def add_bits(found: I32, rows: I64, matrix: U64, bits: U64) -> None:
-    """Give each row's bitmap what its place has."""
+    """OR each row's bitmap with the bitmap of its place."""
     words = min(matrix.shape[1], bits.shape[1])
     for i in range(rows.shape[0]):
         row, place = rows[i], found[i]

@@ -1,4 +1,4 @@
-"""The partners of events of a window join that are found by order, or are all that is there.
+"""Partners of window-join events, found by order of a column or by taking the whole window.
 
 A row finds the values within its band in sorted runs: those of the other side's SteM, and *fresh*
 rows, which arrive in this step, in blocks of about a window each, so that an event of a long batch
@@ -80,7 +80,7 @@ def _float_range(value: float, bounds: Bounds) -> tuple[int, int]:
         low, high = -high, -low
     least = value + low - _ROUNDING * (abs(value) + abs(low)) - 1e-300
     most = value + high + _ROUNDING * (abs(value) + abs(high)) + 1e-300
-    # infinities have no sum that tells: then all are looked at
+    # sums with infinities decide nothing: then all rows are tested
     return (
         _ordered(-np.inf if np.isnan(least) else least),
         _ordered(np.inf if np.isnan(most) else most),

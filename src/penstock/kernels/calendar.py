@@ -1,7 +1,7 @@
 """Calendar kernels: a circular array of partitions by expiry (Golab & Özsu 2005, §5.3.2, Fig. 7).
 
-Partition of an entry: (exp >> shift) mod partitions; entries of later laps share partitions and
-are told apart by their `exp`. A partition is a list of blocks of slots in insertion order, so
+The partition of an entry is (exp >> shift) mod partitions; entries of later laps share partitions
+and differ in `exp`. A partition is a list of blocks of slots in insertion order, so
 adding writes at few places and expiring reads in sequence. The last partition holds the
 entries that never expire.
 
@@ -18,7 +18,7 @@ from penstock.kernels.jit import inlined, kernel
 
 COUNT, BLOCKS, FREE, SHIFT, DAY, TUNED = 0, 1, 2, 3, 4, 5
 NO_DAY = np.iinfo(np.int64).min  # nothing expired yet
-HOLE = np.iinfo(np.int64).min  # `exp` of a slot whose entry is gone
+HOLE = np.iinfo(np.int64).min  # `exp` of a slot without an entry
 _NEVER = np.iinfo(np.int64).max
 _SHORT = 24  # entries sorted by insertion
 

@@ -47,7 +47,7 @@ def _merge_order(ts: I64, sign: I8, gone_at: I64) -> tuple[I32, I64, I8]:
     time = np.empty(n + m, np.int64)
     kind = np.empty(n + m, np.int8)
     i, j, k = 0, 0, 0
-    while i < n and j < m:  # without branches: which of the two comes next cannot be predicted
+    while i < n and j < m:  # without branches, because the next one is not predictable
         expires = gone_at[j] <= ts[i]
         source[k] = n + j if expires else i
         time[k] = gone_at[j] if expires else ts[i]

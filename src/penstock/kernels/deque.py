@@ -1,8 +1,8 @@
 """Monotonic deques in one pool: the largest key of each sliding window in amortised O(1).
 
 For rows that leave in the order they came. Keys of a deque never increase from front to back;
-equal neighbours share a node with a count. A key that leaves is at the front, or was driven
-out by a larger one (then it is nowhere). Slot 0 of the pool is no node: its words are registers.
+equal neighbours share a node with a count. A key that leaves is at the front, or a larger
+key has already removed it. Slot 0 of the pool is not a node: its words are registers.
 A deque is three words of its group's state row; an empty one has the front 0.
 """
 
@@ -25,7 +25,7 @@ WORDS = 4
 
 @inlined
 def ask_node(pool: I64, state: I64, g: int, at: int, comes: bool) -> None:
-    """Ask for the node that a row of group g meets first."""
+    """Prefetch the first node that a row of group g reads."""
     prefetch(pool, state[g, at + (LAST if comes else FRONT)], 0)
 
 
@@ -109,7 +109,7 @@ def push_string(
 
 @inlined
 def leave(pool: I64, state: I64, g: int, at: int, key: int) -> None:
-    """The oldest row, whose key is `key`, left."""
+    """Remove the oldest row, which has this key."""
     front = state[g, at + FRONT]
     if front == 0 or state[g, at + TOP] != key:
         return

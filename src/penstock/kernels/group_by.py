@@ -1,7 +1,7 @@
 """The frame of GROUP BY: entries of rows, events cut into instants, net changes of groups.
 
-Rule 4 of Golab & Özsu (2005, §5.2): the result is an array indexed by group whose rows replace
-one another. Between `merge_events` and `settle` each aggregate makes its pass
+Rule 4 of Golab & Özsu (2005, §5.2): the result is an array indexed by group; new rows replace
+old ones. Between `merge_events` and `settle` each aggregate makes its pass
 (`aggregates_*.py`). Group ids are recycled only after the step.
 """
 
@@ -25,9 +25,9 @@ from penstock.kernels.jit import kernel
 from penstock.kernels.memory import AHEAD, prefetch
 
 SAME, APPEARS, VANISHES, REPLACED = 0, 1, -1, 2
-"""What a touch comes to."""
+"""The effects of a touch."""
 VACANT = -1
-"""Stamp of a group that is about to be forgotten."""
+"""Stamp of a group that is about to be removed."""
 
 
 @kernel
@@ -142,7 +142,7 @@ def merge_events(
 def settle(
     ev: Events, counts: I64, always: bool, state: I64, old: I64, change: I8, empty: I64
 ) -> tuple[int, int]:
-    """What each touch comes to, into `change`, and the row it replaces, into `old`.
+    """Write the effect of each touch to `change`, and the row that it replaces to `old`.
 
     With `always` no group vanishes. Groups without rows go to `empty`. Returns the number of
     output rows and of empty groups.

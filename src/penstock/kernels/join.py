@@ -30,7 +30,7 @@ _MIN, _MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class Events(NamedTuple):
-    """What one side brings: `ids` its chain (−1: matches nothing), `slots` its place when stored.
+    """The events of one side: `ids` are chains (−1: matches nothing), `slots` places when stored.
 
     `probes` (n × p) are the chains to search on the other side; with p = 0 it is `ids`.
     """
@@ -61,7 +61,7 @@ class Chains(NamedTuple):
 
 
 class Test(NamedTuple):
-    """What else a pair must satisfy: the band; since[lin] ≤ epoch when one side is `tagged`."""
+    """Further conditions on a pair: the band; since[lin] ≤ epoch when one side is `tagged`."""
 
     kind: int
     left_column: int

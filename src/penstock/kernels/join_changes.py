@@ -1,8 +1,8 @@
-"""The window join that tells its own deletions: arrivals and expirations in one pass (Ghanem §4).
+"""The window join that computes its deletions: arrivals and expirations in one pass (Ghanem §4).
 
-Where the logs of both sides are in order of `exp`, the rows that leave are the next ones of each
-log. A row that leaves probes the other side as one that arrives does: those of its results that
-are still alive leave with it, so nobody has to store results. Pairs come in the order of the
+If the logs of both sides are in order of `exp`, the next rows of each log leave next. A row that
+leaves probes the other side as an arriving row does: its results that are still alive leave with
+it, so no operator has to store results. Pairs come in the order of the
 changelog: at each instant expirations (left before right), then arrivals.
 """
 
@@ -51,7 +51,7 @@ class Line(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a test asks of the events of a line: banded value, lineage, sign, chains to probe."""
+    """Inputs of a test for the events of a line: banded value, lineage, sign, chains to probe."""
 
     values: I64
     lin: I64
@@ -70,7 +70,7 @@ class Pairs(NamedTuple):
 
 @kernel
 def line_up(left: I64, right: I64, left_due: I64, right_due: I64, right_first: bool) -> I64:
-    """The order of the events whose times are given, each stream in order of time."""
+    """The order of events with the given times, each stream in order of time."""
     nl, nr, ml, mr = left.shape[0], right.shape[0], left_due.shape[0], right_due.shape[0]
     out = np.empty(nl + nr + ml + mr, np.int64)
     i, j, p, q = 0, 0, 0, 0

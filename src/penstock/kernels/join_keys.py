@@ -1,7 +1,7 @@
 """Chain keys of join rows: equality columns, or buckets of a band column.
 
 A band of width w = high − low (+ 1 for integers) joins a value with at most two integer
-buckets of width w, three for floats, whose bucket range is widened by the rounding error.
+buckets of width w. Floats need three, because the rounding error widens the bucket range.
 """
 
 from __future__ import annotations

@@ -16,17 +16,17 @@ Times = TypeVar("Times", int, I64)
 
 
 def arrive(ts: Times, slide: int) -> Times:
-    """When a row of this time comes into its window."""
+    """The instant at which a row of this time enters its window."""
     return (ts // slide + 1) * slide if slide else ts
 
 
 def depart(ts: Times, length: Times | int, slide: int) -> Times:
-    """When a row of this time leaves its window, which has an end."""
+    """The instant at which a row of this time leaves its bounded window."""
     return ((ts + length) // slide + 1) * slide if slide else ts + length
 
 
 def latest_gone(now: int, length: int, slide: int) -> int:
-    """The latest time whose rows have left at `now`: `depart` solved for the time."""
+    """The latest time of rows that have left at `now`: `depart` solved for the time."""
     return now // slide * slide - length - 1 if slide else now - length
 
 
@@ -36,5 +36,5 @@ arrival = inlined(arrive)
 
 @inlined
 def departure(ts: int, length: int, slide: int) -> int:
-    """When a row of this time leaves its window; NEVER if that has no end."""
+    """The instant at which a row of this time leaves its window; NEVER if that is unbounded."""
     return NEVER if length == NEVER else _depart(ts, length, slide)

@@ -1,7 +1,7 @@
-"""Asking for memory before it is needed.
+"""Prefetching of state.
 
-State beyond the caches costs a wait per event. The places of a batch's events are known, so a
-kernel asks for those of event i + AHEAD while it works on event i, and the waits overlap.
+State outside the caches costs a wait per event. The places of a batch's events are known, so a
+kernel prefetches those of event i + AHEAD while it works on event i, and the waits overlap.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 AHEAD = 12
-"""Events between asking for a place and using it."""
+"""Events between the prefetch and the use of a place."""
 
 _BYTES, _INT = ir.IntType(8).as_pointer(), ir.IntType(32)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def prefetch(typing_context: Any, array: Any, row: Any, index: Any) -> Any:
-    """Ask for an element of an array in C order to be brought into the cache.
+    """Prefetch an element of an array in C order.
 
     `row` and `index` name it in a matrix; a flat array has only row 0.
     """

@@ -144,7 +144,7 @@ def insert_key(pool: I64, root: int, key: int, depth: int, path: I64) -> int:
 
 @kernel
 def remove_key(pool: I64, root: int, depth: int, path: I64) -> int:
-    """Take what `descend` found out once (nothing when it found none); returns the root."""
+    """Remove one copy of the key that `descend` found, if any; returns the root."""
     node = path[depth]
     if node == 0:
         return root

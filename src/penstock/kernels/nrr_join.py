@@ -1,4 +1,4 @@
-"""What rows of a stream with retractions joined in a non-retroactive relation.
+"""The join results of rows of a stream with retractions and a non-retroactive relation.
 
 Each arrival leaves one entry per result, or one unmatched entry, all with its sequence number.
 A −1 row recalls the entries of the oldest equal arrival: the table may have changed since.

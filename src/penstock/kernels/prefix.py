@@ -1,8 +1,8 @@
-"""Per value, the rows it stands for in order of expiry; a prefix of them is in the answer.
+"""Per value, its rows in order of expiry; a prefix of them is in the answer.
 
 Keeping the earliest to expire in the answer makes expirations silent: only a shrinking
-prefix retracts rows (Golab & Özsu 2005, §5.3.2). All rows whose membership may have changed
-at an instant are chained as *pending* to their value; `flush` compares before and after and
+prefix retracts rows (Golab & Özsu 2005, §5.3.2). Rows that may have entered or left the
+prefix at an instant are chained as *pending* to their value; `flush` compares before and after and
 emits [value, ts, exp, sign]. Slot and chain numbers start at 1; 0 is none, so that a row of
 zeros is a clean value.
 """
@@ -114,7 +114,7 @@ def _unlink(val: I64, slots: I64, v: int, s: int) -> None:
 
 @kernel
 def expire_head(val: I64, slots: I64, regs: I64, v: int) -> None:
-    """The first row to expire does so, silently."""
+    """Expire the first row, silently."""
     s = val[v, HEAD]
     _unlink(val, slots, v, s)
     if slots[s, FLAGS] & WAS:
@@ -128,7 +128,7 @@ def expire_head(val: I64, slots: I64, regs: I64, v: int) -> None:
 
 @kernel
 def remove(val: I64, slots: I64, regs: I64, v: int, exp: int) -> None:
-    """Take out a row with this expiry before its time: the last, which may be of this instant."""
+    """Remove a row with this expiry prematurely: the last one, which may be of this instant."""
     s = val[v, TAIL]
     while slots[s, EXP] > exp:
         s = slots[s, PREV]

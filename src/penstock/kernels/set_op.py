@@ -1,4 +1,4 @@
-"""Set operations on counts: what a value's multiplicities v1, v2 make of it, netted per instant.
+"""Set operations on counts: multiplicities v1, v2 of a value decide its own, netted per instant.
 
 Events come as four streams, each in time order, concatenated: left expirations, left
 arrivals, right expirations, right arrivals. All events of an instant are applied before
@@ -24,7 +24,7 @@ BLOCK = 64  # events warmed at once
 
 @kernel
 def multiplicity(kind: int, v1: int, v2: int) -> int:
-    """How often a value that stands v1 times left and v2 times right is in the answer."""
+    """The multiplicity in the answer of a value with v1 rows left and v2 rows right."""
     if kind == EXCEPT_ALL:
         return max(v1 - v2, 0)
     if kind == EXCEPT:

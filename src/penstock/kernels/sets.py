@@ -17,8 +17,8 @@ from penstock.kernels.strings import U8
 def split_pairs(offsets: I64, items: I64, sign: I8) -> tuple[I64, I8, I64, I64]:
     """Rows with their sets so that both halves of a replacement (−2, +2) have the same one.
 
-    Who is in the first set only sees a deletion, who is in the second only an insertion. Gives
-    the row, the sign, and the set of each result; rows that nobody has are left out.
+    Queries only in the first set see a deletion, those only in the second an insertion. Returns
+    the row, the sign and the set of each result; rows with an empty set are left out.
     """
     n = sign.shape[0]
     rows = np.empty(2 * n, np.int64)
@@ -30,7 +30,9 @@ def split_pairs(offsets: I64, items: I64, sign: I8) -> tuple[I64, I8, I64, I64]:
     i = 0
     while i < n:
         pair = sign[i] == -2
-        for part in range(4 if pair else 1):  # left behind, old and new of both, newly come
+        for part in range(
+            4 if pair else 1
+        ):  # only in the first; old and new of both; only in the second
             row = i if part < 2 else i + 1
             begin = at
             a, a_end = offsets[row], offsets[row + 1]

@@ -16,7 +16,7 @@ from penstock.arrays import I32, I64, Bool
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import prefetch
 
-_AHEAD = 64  # rows whose places are asked for before they are read: the misses overlap
+_AHEAD = 64  # rows prefetched before they are read: the misses overlap
 LOW = 0xFFFFFFFF
 """The bits of a position that `head` keeps."""
 
@@ -29,7 +29,7 @@ def _mix(h: np.uint64, word: int) -> np.uint64:
 
 @inlined
 def hash_of_row(rows: I64, i: int, columns: I64) -> int:
-    """Of the key of a logged row, −1 when that has a NULL."""
+    """The hash of the key of a logged row, −1 if the key has a NULL."""
     h, nulls = np.uint64(0x9E3779B97F4A7C15), 0
     for c in range(columns.shape[0]):
         nulls |= rows[i, 0] >> columns[c]
@@ -123,7 +123,7 @@ def _spread(hits: I64, hit: int, start: int, counts: I64, out: I64, found: int) 
 
 @inlined
 def _ask(rows: I64, at: int, column: int, gap: I32, place: int) -> None:
-    """Ask for what the visit of a row reads."""
+    """Prefetch what the visit of a row reads."""
     prefetch(gap, 0, place)
     prefetch(rows, at, 1 + column)
 

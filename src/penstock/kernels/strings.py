@@ -190,7 +190,7 @@ def find_utf8(data: U8, table: I64, starts: I64, lengths: I64, heap: U8) -> int:
 
 @kernel
 def rehash(old: I64, new: I64, lengths: I64) -> None:
-    """Move the entries of `old` whose code is not free into the empty table `new`."""
+    """Move the entries of `old` with codes in use into the empty table `new`."""
     mask = (new.shape[0] >> 1) - 1
     for p in range(old.shape[0] >> 1):
         code = old[2 * p + 1]

@@ -40,9 +40,9 @@ def link_to_fresh(
     queries: I64, rows: I64, fresh: I64, row: I64, after: I64, before: I64, head: I64, tail: I64,
     size: I64,
 ) -> tuple[I64, I64]:  # fmt: skip
-    """Link the queries whose row nobody had before, and mark it `fresh`.
+    """Link the queries of rows that had no query before, and mark these rows `fresh`.
 
-    Gives the place of each such row's first query, and the places of the queries of other rows.
+    Returns the place of each such row's first query, and the places of queries of other rows.
     """
     n = queries.shape[0]
     first, others = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -1,6 +1,6 @@
-"""Sums that can be undone: 128-bit integers; and what exact sums of floats are made of.
+"""Reversible sums: 128-bit integers, and the building blocks of exact sums of floats.
 
-A sum lives in adjacent int64 words of a state row, so that what leaves a window leaves the sum
+A sum is stored in adjacent int64 words of a state row; rows that leave a window are subtracted
 (DESIGN §3). Two-sum and Dekker's product give what a rounded sum or product has lost.
 """
 

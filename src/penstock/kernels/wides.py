@@ -35,7 +35,7 @@ _MANTISSA = (1 << 53) - 1
 # ---- rows ------------------------------------------------------------------------------
 @kernel
 def make_empty(pool: I64, row: int) -> None:
-    """Let a row whose digits are 0 be the number 0."""
+    """Make a row with zero digits the number 0."""
     pool[row, LO] = pool.shape[1]
     pool[row, HI] = 0
     pool[row, SIGN] = 1
@@ -58,7 +58,7 @@ def take_row(pool: I64) -> int:
 
 @kernel
 def clear_digits(pool: I64, row: int) -> None:
-    """Let the number be 0."""
+    """Set the number to 0."""
     for p in range(pool[row, LO], pool[row, HI] + 1):
         pool[row, p] = 0
     make_empty(pool, row)
