@@ -79,10 +79,10 @@ def test_a_restart_goes_on(spark: SparkSession, tmp_path: Path, closed: bool) ->
     if closed:
         ps.close()
     else:  # as after a kill: the session has no time to save anything
-        ps._spark_job.close()
-        ps._views.shut()
+        ps._runner.job.close()
+        ps._runner.answers.views.shut()
     ps = penstock.connect(spark=spark, checkpoint=tmp_path)
-    assert ps._job.shards == 2
+    assert ps._runner.job.shards == 2
     for call in LIFE[CUT:]:
         call(ps)
     ps.flush()
