@@ -30,7 +30,7 @@ def test_a_source_that_was_paused_is_so_before_its_frame_comes() -> None:
         name: SimpleNamespace(source=SourceState(paused=why))
         for name, why in {"f": BY_USER, "g": "", "h": "it failed"}.items()
     }
-    job = SimpleNamespace(pause=paused.append)
+    job = SimpleNamespace(sources=SimpleNamespace(pause=paused.append))
     spark_sources.SparkSources(
         None, cast(Any, job), cast(Any, SimpleNamespace(meters=meters)), Vault(), cast(Any, None)
     ).pause_again()
