@@ -179,5 +179,5 @@ class Runner(Protocol):
     def snapshot(self) -> Snapshot:
         """The whole session as one value."""
 
-    def close(self) -> None:
-        """Finish, write the checkpoint, close the sinks."""
+    def close(self, stop_ticker: Callable[[], None]) -> None:
+        """Finish, stop the thread of the wall clock, write the checkpoint, close the sinks."""

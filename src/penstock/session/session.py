@@ -235,8 +235,7 @@ class Session:
 
     def close(self) -> None:
         """Finish what was begun, stop, write the checkpoint, and close the sinks."""
-        self._ticker.stop()
-        self._runner.close()
+        self._runner.close(self._ticker.stop)
 
     def __enter__(self) -> Session:
         return self

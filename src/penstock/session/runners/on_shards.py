@@ -110,11 +110,13 @@ class OnShards:
         """Refused: the state is on the shards."""
         raise no_snapshot()
 
-    def close(self) -> None:
+    def close(self, stop_ticker: Callable[[], None]) -> None:
         """Finish what was begun, stop the job and close the sinks."""
         if not self.gate.closed:
             self.job.drain()
             self.job.close()
+        stop_ticker()
+        if not self.gate.closed:
             self._write_sinks()
         self.gate.closed = True
         self._books.delivery.sinks.close()

@@ -6,7 +6,7 @@ says how many there were and how far time has come.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,15 +201,19 @@ class OnSpark:
         """Refused: the state is on the shards."""
         raise no_snapshot()
 
-    def close(self) -> None:
+    def close(self, stop_ticker: Callable[[], None]) -> None:
         """Finish what was begun, stop the job, write the checkpoint, close the sinks."""
         if self.gate.closed:
             return
         with ExitStack() as last:  # whatever fails, the rest is done
             last.callback(self.let_go)
             last.callback(self._close_sinks)
-            last.callback(self.stop)
+            last.callback(self._stop_all, stop_ticker)
             self.job.finish()
+
+    def _stop_all(self, stop_ticker: Callable[[], None]) -> None:
+        stop_ticker()
+        self.stop()
 
     def _close_sinks(self) -> None:
         self.gate.closed = True

@@ -107,8 +107,9 @@ class OneProcess:
         path = self._checkpoint.path if self._checkpoint is not None else None
         snapshot.settle(self._books, path)
 
-    def close(self) -> None:
+    def close(self, stop_ticker: Callable[[], None]) -> None:
         """Write the checkpoint, and close the sinks."""
+        stop_ticker()
         try:
             if not self.gate.closed:
                 self._save()
