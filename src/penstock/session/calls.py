@@ -81,8 +81,8 @@ class Call:
 class LoggedCalls:
     """Calls of a session on shards: what one told the shards is an entry when it ends.
 
-    `sees_later` says whether rows may come past the session, so that only entries order them;
-    `is_heard` whether subscribers are told at once what a call does.
+    `has_external` says whether rows come past the session, so that only entries order them;
+    `is_heard` says whether subscribers are told at once what a call does.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class LoggedCalls:
         self._handlers: Handlers = {}
         self._pending: list[EntryBlock] = []
         self._call: Call | None = None
-        self._heard = False  # whether somebody is told at once what the call does
+        self._heard = False  # whether subscribers are told at once what the call does
         self._replayed: list[Any] | None = None
         self._repeated = 0  # number of the entry that is being repeated
 
