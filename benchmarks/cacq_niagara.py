@@ -126,7 +126,7 @@ class Delivery(Cost):
 @contextmanager
 def steps_timed(ps: Session) -> Iterator[Cost]:
     """The steps that the session's engine takes meanwhile, together."""
-    engine, cost = ps._engine, Cost(0.0, 0.0)
+    engine, cost = ps._books.engine, Cost(0.0, 0.0)
     apply = engine.apply
 
     def timed_apply(blocks: list[Block]) -> Output:

@@ -68,8 +68,8 @@ def connect(home: Path, spark: Any) -> Any:
 
 def abandon(session: Any) -> None:
     """Leave everything as it is, as a killed driver does."""
-    session._spark_job.close()
-    session._views.shut()
+    session._runner.job.close()
+    session._runner.answers.views.shut()
 
 
 def go_on(home: Path, spark: Any) -> dict[str, Any]:

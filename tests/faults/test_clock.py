@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from faults.books import Books, close, open_books, row
-from penstock.session import feed
+from penstock.session import clock as wall
 
 _NOW = 1_704_067_200_000_000  # 2024-01-01
 _SECOND = 1_000_000
@@ -28,7 +28,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(feed, "now_us", made)
+    monkeypatch.setattr(wall, "now_us", made)
     return made
 
 

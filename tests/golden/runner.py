@@ -148,7 +148,7 @@ class Golden:
     def do_restore(self, section: Section) -> None:
         """Snapshot, close and go on from the snapshot."""
         if self.shards is not None:
-            self.session._job.cluster.reload()
+            self.session._runner.job.cluster.reload()
             return
         image = self.session.snapshot()
         self.session.close()

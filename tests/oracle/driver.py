@@ -120,7 +120,7 @@ class _Run:
 
     def _restore(self) -> None:
         if "shards" in self.options:
-            self.session._job.cluster.reload()
+            self.session._runner.job.cluster.reload()
             return
         image = self.session.snapshot()
         self.session.close()

@@ -166,7 +166,7 @@ class Follower:
 
     def _restore(self) -> None:
         if self.shards is not None:
-            self.ps._job.cluster.reload()
+            self.ps._runner.job.cluster.reload()
             return
         image = self.ps.snapshot()
         self.ps.close()

@@ -113,7 +113,7 @@ class _Texts(_Churn):
     def _shared(self, text: str) -> set[int]:
         """The rows of Q that serve queries of a text."""
         names = [q.name for i, q in self.live.items() if self.trace.sqls[i] == text]
-        return {self.session._query_info(name).qid for name in names}
+        return {self.session._books.queries.info(name).qid for name in names}
 
 
 @pytest.mark.parametrize("shards", [None, 2])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from penstock.session import on_spark
+from penstock.session.runners import on_spark
 
 PUSHES, PUSHED_ROWS = 8, 5
 DELAY, RANGE = 20, 300

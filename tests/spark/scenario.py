@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.session.sharded import ShardedSession
+from penstock.session import Session
+from penstock.session.opening import open_on_shards
 from penstock.shards import wire
 from penstock.shards.entries import EntryBlock
 from penstock.shards.job import Deliver, JobBatch, LocalJob
@@ -49,7 +50,7 @@ class Deliveries:
         ]
 
 
-def record(script: Callable[[ShardedSession], None], shards: int) -> Entries:
+def record(script: Callable[[Session], None], shards: int) -> Entries:
     """The entries of a session that runs `script`."""
     jobs: list[Recorder] = []
 
@@ -57,7 +58,7 @@ def record(script: Callable[[ShardedSession], None], shards: int) -> Entries:
         jobs.append(Recorder(shards, deliver))
         return jobs[0]
 
-    session = ShardedSession(make)
+    session = open_on_shards(make)
     script(session)
     session.close()
     return jobs[0].entries
@@ -87,7 +88,7 @@ def check_results(got: Deliveries, entries: Entries, shards: int) -> None:
     assert any(r.kind == "changes" for batch in got.in_order() for r in batch.results)
 
 
-def trades(session: ShardedSession) -> None:
+def trades(session: Session) -> None:
     """Plans of one level and of two, a table, strings, NULLs, queries that come and go."""
     session.sql("CREATE STREAM r (k INT, s STRING, ts BIGINT) TIMESTAMP BY ts")
     session.sql("CREATE STREAM t (k INT, v BIGINT, ts BIGINT) TIMESTAMP BY ts")

@@ -23,8 +23,8 @@ from penstock.engine import blocks as b
 from penstock.engine.admission import admit
 from penstock.errors import DataError
 from penstock.schema import Field, Schema
+from penstock.session import Session
 from penstock.session.changelog import CHANGE_TYPES
-from penstock.session.sharded import ShardedSession
 from penstock.shards import wire
 from penstock.shards.entries import Deploy
 from penstock.shards.intake import Intake
@@ -48,7 +48,7 @@ ROWS: list[list[dict[str, Any]]] = [
 COLUMNS = pa.schema([("k", pa.int64()), ("s", pa.string()), ("ts", pa.int64()), ("x", pa.int8())])
 
 
-def script(session: ShardedSession) -> None:
+def script(session: Session) -> None:
     session.sql(CREATE)
     for query in QUERIES:
         session.query(query)
@@ -208,8 +208,8 @@ def test_a_source_joins_a_running_job(spark: SparkSession, tmp_path: Path) -> No
     ps.flush()
     one.push("b_2", table)
     assert answers(ps, "j") == answers(one, "j")
-    ps._spark_job.close()  # as after a kill: nothing is saved
-    ps._views.shut()
+    ps._runner.job.close()  # as after a kill: nothing is saved
+    ps._runner.answers.views.shut()
     table = put(1)
     with penstock.connect(spark=spark, checkpoint=checkpoint) as ps:
         assert (ps.late("a").num_rows, ps.quarantine("a").num_rows) == (1, 1)

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError, StateError
-from penstock.session.sharded import ShardedSession
+from penstock.session import Session
 from penstock.shards import wire
 from penstock.shards.job import JobBatch
 from penstock.spark import pickling
@@ -100,7 +100,7 @@ def test_a_worker_that_dies_does_no_harm(
             os._exit(1)
         return values
 
-    def script(session: ShardedSession) -> None:
+    def script(session: Session) -> None:
         session.register_udf("same", dies_once, ["BIGINT"], "BIGINT")
         session.sql("CREATE STREAM r (k BIGINT, ts BIGINT) TIMESTAMP BY ts")
         session.query("SELECT same(k) AS k, count(*) AS n FROM r [RANGE 5] GROUP BY same(k)")

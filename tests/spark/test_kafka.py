@@ -158,8 +158,8 @@ def step(ps: Any, one: Any, batch: list[Row]) -> None:
 
 def abandoned(ps: Any, spark: SparkSession, checkpoint: Path) -> Any:
     """Go on as after a kill: the session has no time to save anything."""
-    ps._spark_job.close()
-    ps._views.shut()
+    ps._runner.job.close()
+    ps._runner.answers.views.shut()
     return penstock.connect(spark=spark, checkpoint=checkpoint)
 
 

@@ -64,8 +64,8 @@ def test_spark_hides_and_counts_what_one_process_does(spark: SparkSession, tmp_p
         for name in TEXTS:
             assert held[ps[name]] == bag(rows_of(one[name].view())), name
         if step == 0:  # as after a kill: the session has no time to save anything
-            ps._spark_job.close()
-            ps._views.shut()
+            ps._runner.job.close()
+            ps._runner.answers.views.shut()
             ps = penstock.connect(spark=spark, checkpoint=tmp_path / "c")
     assert min(sum(counts(one)[name][:2]) for name in list(TEXTS)[:3]) > 0
     assert counts(one)["guarded"] == (0, 0, None)

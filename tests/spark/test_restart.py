@@ -79,10 +79,10 @@ def test_a_restart_goes_on(spark: SparkSession, tmp_path: Path, closed: bool) ->
     if closed:
         ps.close()
     else:  # as after a kill: the session has no time to save anything
-        ps._spark_job.close()
-        ps._views.shut()
+        ps._runner.job.close()
+        ps._runner.answers.views.shut()
     ps = penstock.connect(spark=spark, checkpoint=tmp_path)
-    assert ps._job.shards == 2
+    assert ps._runner.job.shards == 2
     for call in LIFE[CUT:]:
         call(ps)
     ps.flush()
@@ -161,6 +161,6 @@ def test_what_is_lost_or_torn_is_named(spark: SparkSession, tmp_path: Path) -> N
 
 def test_what_only_the_image_knew_is_not_made_up(tmp_path: Path) -> None:
     session: Any = None  # nothing of it is touched
-    assert image.load(session, tmp_path, first=1) == 0
+    assert image.load(session, tmp_path, 1, session, session) == 0
     with pytest.raises(StateError, match=r"PS-STATE-003.*session\.pickle"):
-        image.load(session, tmp_path, first=2)  # the log begins later
+        image.load(session, tmp_path, 2, session, session)  # the log begins later

@@ -73,8 +73,8 @@ def leave(session: Any, closed: bool) -> None:
     if closed:
         session.close()
     else:
-        session._spark_job.close()
-        session._views.shut()
+        session._runner.job.close()
+        session._runner.answers.views.shut()
 
 
 def hidden(session: Any) -> dict[str, Any]:

@@ -243,4 +243,4 @@ def test_the_schemas_of_the_ledger_are_those_of_the_streams() -> None:
     session.sql(R)
     session.sql(S)
     for name, schema in SCHEMAS.items():
-        assert session._catalog.relation(name).schema.arrow() == schema  # type: ignore[union-attr]
+        assert session._books.catalog.relation(name).schema.arrow() == schema  # type: ignore[union-attr]

@@ -135,11 +135,11 @@ def test_a_checkpoint_with_a_bad_source_opens(spark: SparkSession, tmp_path: Pat
         ps.sql(create(name, "parquet", folder))
         ps.sql(f"CREATE MATERIALIZED VIEW n_{name} AS {COUNT.format(name)}")
     (folders["b"] / "0.parquet").write_text("no Parquet")
-    ps._spark_job._streaming._mend = lambda error: False
+    ps._runner.job._streaming._mend = lambda error: False
     with pytest.raises(penstock.PenstockError):
         ps.flush()
-    ps._spark_job.close()  # as after a kill
-    ps._views.shut()
+    ps._runner.job.close()  # as after a kill
+    ps._runner.answers.views.shut()
     shutil.rmtree(folders["b"])
     with penstock.connect(spark=spark, checkpoint=cp) as ps:
         ps.flush()

@@ -356,13 +356,13 @@ def recorded_steps():
     """Blocks that make the operators, and the steps after them."""
     steps = []
     with penstock.connect(runner="inprocess") as ps:
-        apply = ps._engine.apply
+        apply = ps._books.engine.apply
 
         def record(blocks):
             steps.append(blocks)
             return apply(blocks)
 
-        ps._engine.apply = record
+        ps._books.engine.apply = record
         for stream in "rs":
             ps.sql(f"CREATE STREAM {stream} (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts")
         for text in QUERIES:

@@ -28,7 +28,6 @@ from penstock.cli.feed import Interrupt
 from penstock.cli.follow import Follower
 from penstock.cli.progress import Tracker
 from penstock.cli.runner import open_session, runner_options
-from penstock.session.outline import runs_on
 
 if TYPE_CHECKING:
     from penstock.session import Session
@@ -100,7 +99,7 @@ def _introduce(shows: Demo, alerts: int, runner: str) -> None:
     hours, minutes = divmod(traffic.seconds // 60, 60)
     how = "read by Spark from Parquet files" if runner == "spark" else "pushed"
     shows.console.print(
-        f"  where    {runs_on(shows.session)}\n"
+        f"  where    {shows.session.outline().runs_on()}\n"
         f"  input    {traffic.rows:,} connections on {len(LINKS)} links, {hours} h {minutes} min of"
         f" traffic\n           {how}, {each:,} in a batch\n"
         f"  queries  {len(QUERIES)}, and {alerts:,} alerts of {len(ALERTS)} kinds; two of them:\n"

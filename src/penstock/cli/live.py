@@ -16,8 +16,6 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from penstock.cli.feed import Interrupt
-from penstock.session.feed import read_sources
-from penstock.session.outline import streams
 
 if TYPE_CHECKING:
     from penstock.session import Session
@@ -33,7 +31,7 @@ class Sources:
     on_spark: bool
 
     def __bool__(self) -> bool:
-        return any(stream.format is not None for stream in streams(self.session))
+        return any(stream.format is not None for stream in self.session.outline().streams())
 
     def read(self, interrupt: Interrupt, seen: Callable[[], None] = lambda: None) -> None:
         """Read all available rows; calls `seen` for each batch."""
@@ -42,8 +40,10 @@ class Sources:
         if self.on_spark:
             _wait_for(self.session.flush, interrupt)
             return
-        piped = {s.name for s in streams(self.session) if dict(s.options).get("path") == "-"}
-        for _ in read_sources(self.session, piped):
+        piped = {
+            s.name for s in self.session.outline().streams() if dict(s.options).get("path") == "-"
+        }
+        for _ in self.session.outline().read_sources(piped):
             seen()
             if interrupt.asked:
                 return

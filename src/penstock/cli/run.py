@@ -22,7 +22,6 @@ from penstock.cli.script import read_script
 from penstock.cli.summary import Summary, tell_if_possible
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.session import Query
-from penstock.session.feed import read_sources
 
 
 @click.command()
@@ -196,7 +195,7 @@ def _feed(app: App, sources: list[Input], batch_rows: int, show: bool) -> bool:
 
 def _read_sources(app: App, interrupt: Interrupt, pushed: Callable[[str, int], None]) -> bool:
     """Let the session read FROM sources; False if Ctrl-C ended it between two batches."""
-    for stream, rows in read_sources(app.session, {i.stream for i in app.read_here()}):
+    for stream, rows in app.session.outline().read_sources({i.stream for i in app.read_here()}):
         pushed(stream, rows)
         if interrupt.asked:
             return False

@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -27,7 +26,6 @@ from penstock.cli.runner import open_session, runner_options
 from penstock.cli.script import Piece, Script, ScriptError, located
 from penstock.errors import PenstockError
 from penstock.session import Query
-from penstock.session.outline import streams, typed_words
 from penstock.sql.parser import parse_statement
 from penstock.sql.statements import CreateView, Select, Show, Statement
 
@@ -123,7 +121,7 @@ class Shell:
 
     def run_typed(self) -> None:
         """Prompt for lines; show errors and continue."""
-        words = partial(typed_words, self.session)
+        words = self.session.outline().typed_words
         editor = LineEditor(Completer(words, sorted(WORDS)))
         self.console.print(f"penstock {penstock.__version__}; type help for help, quit to leave")
         gatherer = Gatherer()
@@ -176,7 +174,7 @@ class Shell:
         if not isinstance(statement, Select):
             return False
         read = {table.name.lower() for table in statement.query.find_all(exp.Table)}
-        return not read & {stream.name.lower() for stream in streams(self.session)}
+        return not read & {stream.name.lower() for stream in self.session.outline().streams()}
 
     def _statement(self, piece: Piece) -> None:
         statement = parse_statement(piece.text)

@@ -11,11 +11,10 @@ from penstock.errors import StateError, UnsupportedError
 from penstock.kernels.compiling import tell_once
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
-from penstock.session.directory import open_directory
+from penstock.session.opening import Options, open_in_process, open_on_shards
 from penstock.session.query import Queries, Query
 from penstock.session.session import Session
-from penstock.session.sharded import ShardedSession
-from penstock.session.snapshot import Snapshot, load, put_back
+from penstock.session.snapshot import Snapshot
 from penstock.shards.job import LocalJob
 
 __all__ = ["Queries", "Query", "Session", "Snapshot", "connect"]
@@ -116,16 +115,15 @@ def connect(
             code="PS-STATE-001",
             remedy="name a directory, or leave checkpoint= out",
         )
+    options = Options(off, keep_changes, _routing(routing))
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
-        from penstock.session.on_spark import OnSpark  # a JVM's worth of imports
+        from penstock.session.opening_spark import open_on_spark  # a JVM's worth of imports
 
-        session: Session = OnSpark(
-            spark=spark, master=master, shards=count, spark_options=spark_options,
-            checkpoint=directory, optimizer_off=off, keep_changes=keep_changes,
+        return open_on_spark(
+            options, spark=spark, master=master, shards=count, spark_options=spark_options,
+            checkpoint=directory,
         )  # fmt: skip
-        session._route(_routing(routing))
-        return session
     if runner != "inprocess":
         raise UnsupportedError(
             f"unknown runner {runner!r}",
@@ -133,21 +131,5 @@ def connect(
             remedy='use "spark" or "inprocess"',
         )
     if count is not None:
-        session = ShardedSession(
-            lambda deliver: LocalJob(count, deliver), optimizer_off=off, keep_changes=keep_changes
-        )
-        session._route(_routing(routing))
-        return session
-    held = None if directory is None else open_directory(directory)
-    try:
-        session = Session(optimizer_off=off, keep_changes=keep_changes, checkpoint=held)
-        session._route(_routing(routing))
-        if snapshot is None and held is not None:
-            snapshot = load(held.path)
-        if snapshot is not None:
-            put_back(session, snapshot)
-    except BaseException:
-        if held is not None:
-            held.close()
-        raise
-    return session
+        return open_on_shards(lambda deliver: LocalJob(count, deliver), options)
+    return open_in_process(options, directory, snapshot)

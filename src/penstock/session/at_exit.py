@@ -9,30 +9,42 @@ from __future__ import annotations
 import atexit
 import os
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 from weakref import WeakSet
 
-if TYPE_CHECKING:
-    from penstock.session.on_spark import OnSpark
+from penstock.session.view_store import ViewStore
+from penstock.spark.job import SparkJob
 
-_open: WeakSet[OnSpark] = WeakSet()
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Held:
+    """What a session on Spark holds open, as far as it was opened."""
+
+    spark: Any
+    own: bool  # whether Spark was started for this session
+    job: SparkJob | None = None
+    views: ViewStore | None = None
+
+
+_open: WeakSet[Held] = WeakSet()
 _process = os.getpid()
 
 
-def remember(session: OnSpark) -> None:
+def remember(held: Held) -> None:
     """Let a session go when the process ends, unless it is closed before."""
-    _open.add(session)
+    _open.add(held)
 
 
-def let_go(session: OnSpark) -> None:
+def let_go(held: Held) -> None:
     """Let others have the checkpoint of a session, as far as it was opened."""
-    _open.discard(session)
+    _open.discard(held)
     with ExitStack() as last:  # whatever fails, the rest is done
-        if session._own_spark:
-            last.callback(_stop, session._spark)
-        if "_job" in vars(session):
-            last.callback(session._job.close)
-        views = vars(session).pop("_views", None)  # DuckDB minds being held at exit
+        if held.own:
+            last.callback(_stop, held.spark)
+        if held.job is not None:
+            last.callback(held.job.close)
+        views, held.views = held.views, None  # DuckDB minds being held at exit
         if views is not None:
             views.shut()
 
@@ -49,9 +61,10 @@ def leave_all() -> None:
     A process that was forked from this one has no sessions of its own.
     """
     left = list(_open) if os.getpid() == _process else []
-    for session in left:  # before one of them stops the Spark of all
+    for held in left:  # before one of them stops the Spark of all
         with suppress(Exception):  # the program is over: no call can raise it
-            session._spark_job.stop()
-    for session in left:
+            if held.job is not None:
+                held.job.stop()
+    for held in left:
         with suppress(Exception):
-            let_go(session)
+            let_go(held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ _SCANNED = 512  # rows of a batch that are scanned rather than sorted
 _LARGEST = 1 << 30  # bytes of a batch that is sorted
 _FEW_READERS = 64  # with more, the changelog is kept up to its limit
 DEFAULT_KEPT_ROWS = 2_000_000
+Callback = Callable[[pa.Table], None]
 
 
 @dataclass(slots=True)

@@ -7,58 +7,61 @@ and rows kept out are those of the stream that was declared when the batch ended
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.arrays import BEGINNING
+from penstock.engine.control import ControlEngine
+from penstock.session.catalog import SessionCatalog
+from penstock.session.spark_sources import is_external
 from penstock.shards import wire
 from penstock.shards.messages import Counts
 from penstock.spark.manifest import Mark
 
-if TYPE_CHECKING:
-    from penstock.session.on_spark import OnSpark
 
+class Counting:
+    """Counts, times and rows kept out of external streams, entered in their meters."""
 
-def _is_there(session: OnSpark, stream: str, entry: int) -> bool:
-    """Whether a batch that ends with an entry speaks of the stream that has the name now."""
-    return stream in session._meters and session._meters[stream].since <= entry
+    def __init__(self, catalog: SessionCatalog, control: ControlEngine) -> None:
+        self._catalog, self._control = catalog, control
 
+    def _is_there(self, stream: str, entry: int) -> bool:
+        """Whether a batch that ends with an entry speaks of the stream that has the name now."""
+        meters = self._catalog.meters
+        return stream in meters and meters[stream].since <= entry
 
-def keep_out(session: OnSpark, found: Iterable[bytes], entry: int) -> None:
-    """Take note of late and quarantined rows."""
-    for stream, kind, data in map(wire.loads, found):
-        if _is_there(session, stream, entry):
-            table = pa.Table.from_batches([wire.unpack_batch(data)])
-            session._meters[stream].keep_out(kind, table)
+    def keep_out(self, found: Iterable[bytes], entry: int) -> None:
+        """Take note of late and quarantined rows."""
+        for stream, kind, data in map(wire.loads, found):
+            if self._is_there(stream, entry):
+                table = pa.Table.from_batches([wire.unpack_batch(data)])
+                self._catalog.meters[stream].keep_out(kind, table)
 
+    def take_counts(self, status: dict[str, Any], entry: int) -> None:
+        """Take note of rows and watermarks."""
+        for stream, counts in status["counts"].items():
+            if self._is_there(stream, entry):
+                self._catalog.meters[stream].add_counts(
+                    counts.received, counts.accepted, counts.late, counts.quarantined
+                )
+        self._pass_by(status["watermarks"], entry)
 
-def take_counts(session: OnSpark, status: dict[str, Any], entry: int) -> None:
-    """Take note of rows and watermarks."""
-    for stream, counts in status["counts"].items():
-        if _is_there(session, stream, entry):
-            session._meters[stream].add_counts(
-                counts.received, counts.accepted, counts.late, counts.quarantined
-            )
-    _pass_by(session, status["watermarks"], entry)
+    def _pass_by(self, watermarks: Mapping[str, int], entry: int) -> None:
+        """What streams have brought went to the shards."""
+        for stream, mark in watermarks.items():
+            source = self._control.sources.get(stream)
+            there = self._is_there(stream, entry) and is_external(self._catalog, stream)
+            if source is not None and mark != BEGINNING and there:
+                passed = max(0, self._catalog.meters[stream].accepted - source.discarded)
+                self._control.pass_by(stream, passed, mark)
 
-
-def _pass_by(session: OnSpark, watermarks: Mapping[str, int], entry: int) -> None:
-    """What streams have brought went to the shards."""
-    for stream, mark in watermarks.items():
-        source = session._engine.sources.get(stream)
-        there = _is_there(session, stream, entry) and session._is_external(stream)
-        if source is not None and mark != BEGINNING and there:
-            passed = max(0, session._meters[stream].accepted - source.discarded)
-            session._control.pass_by(stream, passed, mark)
-
-
-def restore(session: OnSpark, mark: Mark) -> None:
-    """The counts and times of a former process; a batch that is not marked as done comes again."""
-    for stream, meter in session._meters.items():
-        if session._is_external(stream):
-            there = _is_there(session, stream, mark.last)
-            counts = mark.counts.get(stream, Counts()) if there else Counts()
-            meter.received, meter.accepted = counts.received, counts.accepted
-            meter.late_rows, meter.quarantined = counts.late, counts.quarantined
-    _pass_by(session, mark.watermarks, mark.last)
+    def restore(self, mark: Mark) -> None:
+        """The counts and times of a former process; a batch not marked as done comes again."""
+        for stream, meter in self._catalog.meters.items():
+            if is_external(self._catalog, stream):
+                there = self._is_there(stream, mark.last)
+                counts = mark.counts.get(stream, Counts()) if there else Counts()
+                meter.received, meter.accepted = counts.received, counts.accepted
+                meter.late_rows, meter.quarantined = counts.late, counts.quarantined
+        self._pass_by(mark.watermarks, mark.last)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from penstock.errors import NameError_
 from penstock.schema import Schema
 from penstock.secret import MASK, is_secret
-from penstock.session.standing import as_in
+from penstock.session.catalog import SessionCatalog
+from penstock.session.sinks import SinkBook
+from penstock.session.standing import Standing
 from penstock.sql import statements as st
 from penstock.sql.binder import bind
 from penstock.sql.catalog import StreamDef, TableDef, ViewDef, stream_def, table_def
@@ -21,48 +22,45 @@ from penstock.sql.cursor import Text
 from penstock.sql.dialect import tokenize
 from penstock.sql.units import written
 
-if TYPE_CHECKING:
-    from penstock.session.session import Session
-
 _Named = st.CreateStream | st.CreateTable | st.CreateView | st.CreateSink
 Parts = Mapping[str, str]
 """A definition by clause."""
 
 
-def check_stream(session: Session, statement: st.CreateStream) -> None:
+def check_stream(catalog: SessionCatalog, statement: st.CreateStream) -> None:
     """Refuse a stream that is declared otherwise."""
-    found = session._catalog.relation(statement.name)
-    if isinstance(found, StreamDef) and session._meters[found.name].altered:
+    found = catalog.relation(statement.name)
+    if isinstance(found, StreamDef) and catalog.meters[found.name].altered:
         found = replace(found, retain=statement.retain)  # ALTER STREAM has the last word
     there = _stream(found) if isinstance(found, StreamDef) else {}
     _compare("stream", statement, there, _stream(stream_def(statement)))
 
 
-def check_table(session: Session, statement: st.CreateTable) -> None:
+def check_table(catalog: SessionCatalog, statement: st.CreateTable) -> None:
     """Refuse a table that is declared otherwise."""
-    found = session._catalog.relation(statement.name)
+    found = catalog.relation(statement.name)
     there = _table(found) if isinstance(found, TableDef) else {}
     _compare("table", statement, there, _table(table_def(statement)))
 
 
-def check_sink(session: Session, statement: st.CreateSink) -> None:
+def check_sink(sinks: SinkBook, statement: st.CreateSink) -> None:
     """Refuse a sink that is declared otherwise."""
-    _compare("sink", statement, _sink(session._sinks[statement.name][0]), _sink(statement))
+    _compare("sink", statement, _sink(sinks.statement(statement.name)), _sink(statement))
 
 
-def check_view(session: Session, statement: st.CreateView) -> str:
+def check_view(standing: Standing, statement: st.CreateView) -> str:
     """Refuse a view that is declared otherwise; its name as it was declared."""
-    known = session._catalog.relation(statement.name)
-    info = session._registry.find(known.name) if isinstance(known, ViewDef) else None
+    queries = standing.queries
+    known = standing.catalog.relation(statement.name)
+    info = queries.registry.find(known.name) if isinstance(known, ViewDef) else None
     if info is None or not isinstance(known, ViewDef):
         raise _differs("view", statement, f"{statement.name} is not a view")
     text, select = info.group.text, statement.select
     if _body(text) == _body(statement.source):
         return known.name  # also if something that it reads has been dropped since
-    emission = session._registry.templates[info.template].emission
+    emission = queries.template(info).emission
     there = (known.node, emission, info.group.history)
-    catalog = as_in(session, known.node)
-    bound = bind(select.query, catalog, select.on_error or "fail")
+    bound = bind(select.query, standing.as_for(known.node), select.on_error or "fail")
     if there != (bound.node, select.emission, select.history):
         raise _differs(
             "view", statement, f"it is defined as {text}, the statement as {statement.source}"

@@ -1,207 +1,192 @@
-"""Handing on what a step brought: changelogs, failures, subscribers and sinks."""
+"""Delivery: what a step or batch changed goes to changelogs, subscribers and sinks.
+
+A subscriber or sink that fails does not keep the changes from the others.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import I64
 from penstock.changes import Changes, concat_changes
 from penstock.engine import blocks as b
-from penstock.errors import DataError, PenstockError
-from penstock.files.sinks import Sink
-from penstock.session.changelog import ChangeBatch, Changelog, label
-from penstock.session.query import Callback
+from penstock.errors import PenstockError
+from penstock.queries.registry import Chosen, Group, TemplateInfo
+from penstock.session.changelog import Callback, ChangeBatch, Changelog, label
+from penstock.session.gate import gravest
+from penstock.session.query_book import QueryBook
 from penstock.session.readers import Readers, all_of_batch
+from penstock.session.sinks import SinkBook, is_whole, write
 from penstock.sql.statements import CreateSink
-
-if TYPE_CHECKING:
-    from penstock.session.session import Session
-
-WHOLE = "whole_template"
-"""Option of a sink that takes the changes of all queries that share a plan."""
+from penstock.state.strings import StringTable
 
 
-def publish(session: Session, output: b.Output) -> None:
-    """Keep the changes of a step, tell who listens, and note the queries that failed."""
-    touched: dict[int, list[Changes]] = {}
-    for key, changes in output.changes:
-        if len(changes):
-            touched.setdefault(key, []).append(changes)
-    for key, parts in sorted(touched.items()):
-        log, strings = session._changelogs[key], session._engine.strings
-        log.add(output.batch, concat_changes(parts), strings)
-    with keeping(session):
-        errors = deliver(session, output.batch, touched)
-    for failure in output.failures:
-        _fail(session, failure)
-    session._engine.collect_strings()
-    if errors:
-        raise gravest(errors)
+class Delivery:
+    """Changelogs, their readers, subscribers and sinks."""
 
+    def __init__(self, book: QueryBook, sinks: SinkBook, kept_rows: int) -> None:
+        self.logs: dict[int, Changelog] = {}  # by template
+        self.readers: dict[int, Readers] = {}  # by group of queries
+        self.subscribers: dict[str, list[Callback]] = {}
+        self.listeners: list[tuple[Readers, Callback]] = []  # to many queries at once
+        self.sinks = sinks
+        self.kept_rows = kept_rows
+        self._book = book
+        self._read_early: list[Changelog] | None = None  # None: no batch is being delivered
 
-def gravest(errors: list[BaseException]) -> BaseException:
-    """What to raise: what ends the program, if there is that, else the first error."""
-    return next((error for error in errors if not isinstance(error, Exception)), errors[0])
+    @property
+    def is_heard(self) -> bool:
+        """Whether a subscriber or sink is told at once what a call does."""
+        return bool(self.subscribers or self.listeners or self.sinks)
 
+    # ---- changelogs ------------------------------------------------------------------
+    def new_log(self, info: TemplateInfo) -> Changelog:
+        """An empty changelog for the queries of a template."""
+        return Changelog(info.plan.schema, info.unit_time, self.kept_rows, info.emission.per_row)
 
-@contextmanager
-def keeping(session: Session) -> Iterator[None]:
-    """Keep what subscribers read of a batch until all have it: sinks, views, other subscribers."""
-    around, session._read_early = session._read_early, []  # a subscriber may push
-    try:
-        yield
-    finally:
-        read, session._read_early = session._read_early or [], around
-        for log in read:
-            let_go(session, log)
+    def open_log(self, info: TemplateInfo) -> None:
+        """Keep the changes of a template's queries, unless they are kept already."""
+        self.logs.setdefault(info.key, self.new_log(info))
 
+    def read_from_now(self, group: Group) -> Readers:
+        """Readers for the queries of a group, which see what comes from now on."""
+        self.readers[group.number] = readers = Readers.of(group, self.logs[group.template])
+        return readers
 
-def let_go(session: Session, log: Changelog) -> None:
-    """Forget the changes that every reader has read, now or when the batch is delivered."""
-    if session._read_early is None:
-        log.forget()
-    else:
-        session._read_early.append(log)
+    def take(self, output: b.Output, strings: StringTable) -> list[BaseException]:
+        """Keep the changes of a step and hand them on; what subscribers and sinks raised."""
+        touched: dict[int, list[Changes]] = {}
+        for key, changes in output.changes:
+            if len(changes):
+                touched.setdefault(key, []).append(changes)
+        for key, parts in sorted(touched.items()):
+            self.logs[key].add(output.batch, concat_changes(parts), strings)
+        with self.keeping():
+            return self.deliver(output.batch, touched)
 
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Keep what subscribers read of a batch until sinks, views and all others have it."""
+        around, self._read_early = self._read_early, []  # a subscriber may push
+        try:
+            yield
+        finally:
+            read, self._read_early = self._read_early or [], around
+            for log in read:
+                self.let_go(log)
 
-def _fail(session: Session, failure: b.Failure) -> None:
-    """The queries that a row of Q served have failed."""
-    template = session._registry.templates[failure.template]
-    members = session._registry.members(failure.template, np.array([failure.qid]))
-    for group, places in members:
-        session._readers[group.number].leave(places)
-        session._leave(template, group.qids[places])
-    session._registry.fail(members, failure.reason)
+    def let_go(self, log: Changelog) -> None:
+        """Forget the changes that every reader has read, now or when the batch is delivered."""
+        if self._read_early is None:
+            log.forget()
+        else:
+            self._read_early.append(log)
 
+    # ---- subscribers and sinks -------------------------------------------------------
+    def subscribe(self, name: str, callback: Callback) -> None:
+        """Call a function with the changes of a query from now on."""
+        self.subscribers.setdefault(name, []).append(callback)
 
-def deliver(session: Session, batch: int, touched: Collection[int]) -> list[BaseException]:
-    """Changes of this step to every subscriber and sink; what went wrong there."""
-    errors: list[BaseException] = []
-    for name in sorted(session._subscribers):
-        info = session._registry.find(name)
-        if info is not None and info.template in touched:
-            log = session._changelogs[info.template]
-            errors += tell(session, name, of_batch(log, info.qid, name, batch))
-    for create, sink in session._fed_sinks() if touched else ():
-        errors += write(sink, _for_sink(session, create, batch, touched), batch)
-    for readers, callback in session._listeners:
-        if readers.template not in touched:
-            continue
-        errors += call(callback, readers.of_batch(batch), f"{len(readers)} queries")
-    return errors
+    def listen(self, readers: Readers, callback: Callback) -> None:
+        """Call a function with the changes of queries registered together."""
+        self.listeners.append((readers, callback))
 
+    def deliver(self, batch: int, touched: Collection[int]) -> list[BaseException]:
+        """Changes of this step to every subscriber and sink; what went wrong there."""
+        errors: list[BaseException] = []
+        for name in sorted(self.subscribers):
+            info = self._book.registry.find(name)
+            if info is not None and info.template in touched:
+                errors += self._tell(
+                    name, of_batch(self.logs[info.template], info.qid, name, batch)
+                )
+        for create, sink in self.sinks.fed() if touched else ():
+            errors += write(sink, self._for_sink(create, batch, touched), batch)
+        for readers, callback in self.listeners:
+            if readers.template in touched:
+                errors += call(callback, readers.of_batch(batch), f"{len(readers)} queries")
+        return errors
 
-def _for_sink(
-    session: Session, create: CreateSink, batch: int, touched: Collection[int]
-) -> pa.Table:
-    """The changes of a batch that a sink gets; often none."""
-    info = session._registry.find(create.view)
-    if info is None or info.template not in touched:
-        return pa.table({})
-    log = session._changelogs[info.template]
-    return (
-        all_of_batch(log, batch) if is_whole(create) else of_batch(log, info.qid, info.name, batch)
-    )
+    def _for_sink(self, create: CreateSink, batch: int, touched: Collection[int]) -> pa.Table:
+        """The changes of a batch that a sink gets; often none."""
+        info = self._book.registry.find(create.view)
+        if info is None or info.template not in touched:
+            return pa.table({})
+        log = self.logs[info.template]
+        if is_whole(create):
+            return all_of_batch(log, batch)
+        return of_batch(log, info.qid, info.name, batch)
 
+    def deliver_apart(self, parts: list[tuple[Readers, ChangeBatch]]) -> None:
+        """Changes of one template and batch that are not in its changelog, by reader."""
+        parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
+        errors: list[BaseException] = []
+        for readers, batch in parts:
+            readers.put_aside(batch)
+            errors += self._tell_batch(readers, batch)
+        for create, sink in self.sinks.fed() if parts else ():
+            info = self._book.registry.find(create.view)
+            if info is not None and info.template == parts[0][0].template and is_whole(create):
+                tables = [readers.label([batch]) for readers, batch in parts]
+                errors += write(sink, pa.concat_tables(tables), parts[0][1].number)
+        if errors:
+            raise gravest(errors)
 
-def is_whole(create: CreateSink) -> bool:
-    """Whether a sink takes the changes of all queries that share a plan."""
-    given = {key.lower(): value for key, value in create.options}
-    return given.get(WHOLE, "false").lower() != "false"
+    def _tell(self, name: str, table: pa.Table) -> list[BaseException]:
+        """Call every subscriber of a query; what they raised."""
+        calls = self.subscribers.get(name, [])
+        return [error for callback in calls for error in call(callback, table, name)]
 
+    def _tell_batch(self, readers: Readers, batch: ChangeBatch) -> list[BaseException]:
+        """Tell changes to the subscribers of their queries; what they raised."""
+        errors: list[BaseException] = []
+        for at in np.unique(batch.owners).tolist():
+            if readers.names[at] in self.subscribers:
+                name = readers.names[at]
+                table = label([batch.of(at)], name, readers.log.columns(many=False))
+                errors += self._tell(name, table)
+        for listening, callback in self.listeners:
+            if listening is readers:
+                errors += call(callback, readers.label([batch]), f"{len(readers)} queries")
+        return errors
 
-def own_options(session: Session, create: CreateSink, again: bool = False) -> dict[str, str]:
-    """The options that are for the sink itself, secrets included; `mode` is for the first time."""
-    others = (WHOLE, "mode") if again else (WHOLE,)
-    options = session._vault.plain(create.options)
-    return {key: value for key, value in options if key.lower() not in others}
+    # ---- queries that go -------------------------------------------------------------
+    def leave(self, chosen: Chosen) -> None:
+        """Queries are gone: their readers get what came until now."""
+        for group, places in chosen:
+            self.readers[group.number].leave(places)
+
+    def subscribers_of(self, group: Group, places: I64) -> dict[int, tuple[Callback, ...]]:
+        """The subscribers of single queries of a group, by place."""
+        return {
+            at: tuple(self.subscribers[group.names[at]])
+            for at in (places.tolist() if self.subscribers else ())
+            if group.names[at] in self.subscribers
+        }
+
+    def forget(self, chosen: Chosen) -> None:
+        """Forget subscribers and readers of queries that are in no book any more."""
+        for group, places in chosen:
+            for name in group.names.at(places) if self.subscribers else ():
+                self.subscribers.pop(name, None)
+            if not group.left:
+                del self.readers[group.number]
+        self.let_listeners_go()
+
+    def let_listeners_go(self) -> None:
+        """Forget listeners all of whose queries are gone."""
+        self.listeners = [pair for pair in self.listeners if pair[0].there]
 
 
 def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:
     """The changes of a query in the last batch."""
     parts = [b.of(qid) for b in log.of_number(batch)]
     return label(parts, name, log.columns(many=False))
-
-
-def write(sink: Sink, table: pa.Table, batch: int) -> list[BaseException]:
-    """Hand changes to a sink, also none: others may wait there; what it could not do."""
-    try:
-        sink.write(table, batch)
-    except (PenstockError, KeyboardInterrupt) as error:  # one sink must not starve the others
-        return [error]
-    return []
-
-
-def close_sinks(session: Session) -> None:
-    """Close all sinks; then say what could not be written."""
-    errors: list[PenstockError] = []
-    while session._sinks:
-        _, (_, sink) = session._sinks.popitem()
-        try:
-            sink.close()
-        except PenstockError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
-
-
-def drop_sink(session: Session, name: str) -> None:
-    """Close a sink for good; say so if changes wait there that it still cannot take."""
-    _, sink = session._sinks.pop(name)
-    try:
-        sink.close()
-    except PenstockError as error:
-        raise DataError(
-            f"sink {name} was dropped with unwritten changes, which are lost: {error.message}",
-            code=error.code,
-            remedy="the view is unaffected; a new sink gets the changes from now on",
-        ) from error
-
-
-def tell(session: Session, name: str, table: pa.Table) -> list[BaseException]:
-    """Call every subscriber of a query; what they raised."""
-    calls = session._subscribers.get(name, [])
-    return [error for callback in calls for error in call(callback, table, name)]
-
-
-def deliver_apart(session: Session, parts: list[tuple[Readers, ChangeBatch]]) -> None:
-    """Changes of one template and batch that are not in its changelog, by reader."""
-    parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
-    errors: list[BaseException] = []
-    for readers, batch in parts:
-        readers.put_aside(batch)
-        errors += _tell_batch(session, readers, batch)
-    for create, sink in session._fed_sinks() if parts else ():
-        info = session._registry.find(create.view)
-        if info is not None and info.template == parts[0][0].template and is_whole(create):
-            tables = [readers.label([batch]) for readers, batch in parts]
-            errors += write(sink, pa.concat_tables(tables), parts[0][1].number)
-    if errors:
-        raise gravest(errors)
-
-
-def _tell_batch(session: Session, readers: Readers, batch: ChangeBatch) -> list[BaseException]:
-    """Tell changes to who listens to their readers; what they raised."""
-    errors: list[BaseException] = []
-    for at in np.unique(batch.owners).tolist():
-        if readers.names[at] in session._subscribers:
-            name = readers.names[at]
-            table = label([batch.of(at)], name, readers.log.columns(many=False))
-            errors += tell(session, name, table)
-    for listening, callback in session._listeners:
-        if listening is readers:
-            errors += call(callback, readers.label([batch]), f"{len(readers)} queries")
-    return errors
-
-
-def let_listeners_go(session: Session) -> None:
-    """Forget who listens to nobody any more."""
-    session._listeners = [pair for pair in session._listeners if pair[0].there]
 
 
 def _in_main_thread() -> bool:

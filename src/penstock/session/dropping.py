@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
 from penstock.arrays import I64
-from penstock.engine import blocks as b
 from penstock.errors import NameError_
-from penstock.kernels.changes import DELETE
 from penstock.queries.registry import Chosen, Group, QueryInfo
-from penstock.session import delivery, registration
+from penstock.session.books import Books
+from penstock.session.runner import Runner
+from penstock.session.standing import check_readers
 from penstock.sql.catalog import ViewDef
 
-if TYPE_CHECKING:
-    from penstock.session.session import Session
+
+def drop_queries(books: Books, runner: Runner, places: list[tuple[int, I64]]) -> None:
+    """Drop queries of one template, by group and place, in one step."""
+    registry = books.queries.registry
+    chosen = [(registry.groups[number], some) for number, some in places]
+    _check_sinks(books, chosen)
+    check_readers(registry, chosen)
+    for group, some in chosen:
+        group.dropped[some] = True
+    running = [(group, group.running(some)) for group, some in chosen]
+    running = [(group, some) for group, some in running if some.shape[0]]
+    try:
+        if running:
+            runner.steps.retract(running)
+    finally:  # whatever a subscriber raised
+        _forget(books, chosen)
+        runner.answers.forget()
 
 
-def check_sinks(session: Session, chosen: Chosen) -> None:
+def _check_sinks(books: Books, chosen: Chosen) -> None:
     """Refuse to drop a query that feeds a sink."""
-    for create, _ in session._sinks.values():
-        info = session._registry.find(create.view)
+    for create in books.delivery.sinks.statements():
+        info = books.queries.registry.find(create.view)
         if info is not None and _is_among(info, chosen):
             raise NameError_(
                 f"{create.view} feeds the sink {create.name}",
@@ -34,49 +45,20 @@ def _is_among(info: QueryInfo, chosen: Chosen) -> bool:
     return any(group is info.group and info.at in places for group, places in chosen)
 
 
-def retract(session: Session, chosen: Chosen) -> None:
-    """Take queries of one template out of the engine, but for rows of Q that others share."""
-    template = chosen[0][0].template
-    info = session._registry.templates[template]
-    last = session._leave(info, np.concatenate([g.qids[places] for g, places in chosen]))
-    try:
-        if last.shape[0]:
-            session._apply([b.DropQueries(template, last)])
-    finally:  # whatever a subscriber raised
-        _leave(session, chosen, last)
-
-
-def _leave(session: Session, chosen: Chosen, last: I64) -> None:
-    """Let readers go; those of rows of Q that stay are told that what they hold is taken back."""
-    staying: Chosen = []
-    for group, places in chosen:
-        session._readers[group.number].leave(places)
-        stay = places[~np.isin(group.qids[places], last)]
-        if stay.shape[0]:
-            staying.append((group, stay))
-    if staying:
-        registration.tell_held(session, staying, DELETE)
-
-
-def forget(session: Session, chosen: Chosen) -> None:
+def _forget(books: Books, chosen: Chosen) -> None:
     """Take queries that the engine no longer has out of all books."""
-    session._registry.remove(chosen)
+    registry = books.queries.registry
+    registry.remove(chosen)
     for group, places in chosen:
-        _forget_names(session, group, places)
-        if not group.left:
-            del session._readers[group.number]
-    delivery.let_listeners_go(session)
+        _forget_views(books, group, places)
+    books.delivery.forget(chosen)
     for template in {group.template for group, _ in chosen}:
-        if template not in session._engine.templates and not session._registry.count(template):
-            session._registry.forget_template(template)
-            del session._changelogs[template]
+        if template not in books.engine.templates and not registry.count(template):
+            registry.forget_template(template)
+            del books.delivery.logs[template]
 
 
-def _forget_names(session: Session, group: Group, places: I64) -> None:
-    """What is kept by name: who listens to single queries, and views."""
-    if session._subscribers:
-        for name in group.names.at(places):
-            session._subscribers.pop(name, None)
+def _forget_views(books: Books, group: Group, places: I64) -> None:
     for name in group.names.at(places) if group.names.given is not None else ():
-        if isinstance(session._catalog.relation(name), ViewDef):
-            del session._catalog.relations[name.lower()]
+        if isinstance(books.catalog.relation(name), ViewDef):
+            books.catalog.remove(name)

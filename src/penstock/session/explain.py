@@ -29,8 +29,9 @@ from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session import history
 from penstock.session.compile import Compiled, optimise
-from penstock.session.placement import Deployed, place
+from penstock.session.placement import place
 from penstock.session.plan_tree import PlanTree
+from penstock.session.plans import Plans
 from penstock.session.values import literal_rows
 from penstock.sql.units import written
 from penstock.state.arena import Arena
@@ -39,36 +40,35 @@ from penstock.state.strings import StringTable
 
 if TYPE_CHECKING:
     from penstock.queries.registry import QueryInfo
-    from penstock.session.session import Session
 
 
 @roomy
-def explain_query(session: Session, info: QueryInfo) -> str:
+def explain_query(plans: Plans, info: QueryInfo) -> str:
     """The plan of a registered query."""
-    template = session._engine.templates.get(info.template)
+    template = plans.engine.templates.get(info.template)
     if template is None:
         return f"query {info.name} failed: {info.failure}"
-    known = session._registry.templates[info.template]
-    registry = session._registry
+    known = plans.queries.registry.templates[info.template]
+    registry = plans.queries.registry
     names, count = registry.some_names(info.template, 5), registry.count(info.template)
     shown = ", ".join(names) + (f", … {count} in all" if count > 5 else "")
-    constants = _constants(session, template, info, known.params)
+    constants = _constants(plans, template, info, known.params)
     params = _parameters(known.params, constants, lengths_in_us(known.template))
     head = [
         f"query {info.name}: template {info.template}, parameters: {params}",
         f"shared by: {shown}",
     ]
     head += _hidden(template)
-    if (note := history.note(session, info)) is not None:
+    if (note := history.note(plans.queries, info)) is not None:
         head.append(note)
-    deployed = _deployed(session)
+    deployed = plans.deployed
     if deployed is not None:
-        head.append(placement(deployed[info.template].plan, session))
-    templates = session._engine.templates.values()
+        head.append(placement(deployed[info.template].plan, plans))
+    templates = plans.engine.templates.values()
     sharing = Sharing((other.plan.spec, len(other.queries)) for other in templates)
     plan = template.plan
-    tree = PlanTree(plan.spec, sharing, session._stats(), template.queries, plan.operators)
-    return "\n".join([*head, *tree.lines(session._engine.ctx), *legend(plan.spec)])
+    tree = PlanTree(plan.spec, sharing, plans.stats(), template.queries, plan.operators)
+    return "\n".join([*head, *tree.lines(plans.engine.ctx), *legend(plan.spec)])
 
 
 def _hidden(template: Template) -> list[str]:
@@ -115,11 +115,11 @@ def legend(plan: PlanSpec) -> list[str]:
     return ["", *(f"[{p.value}] {means}" for p, means in _LEGEND.items() if p in used)]
 
 
-def _constants(session: Session, template: Template, info: QueryInfo, params: Schema) -> list[str]:
+def _constants(plans: Plans, template: Template, info: QueryInfo, params: Schema) -> list[str]:
     """What the query has for its parameters; nothing once it has failed."""
     if info.failure is not None:
         return []
-    return _shown(template.queries.params_of(np.array([info.qid])), params, session._engine.strings)
+    return _shown(template.queries.params_of(np.array([info.qid])), params, plans.engine.strings)
 
 
 def _shown(row: I64, params: Schema, strings: StringTable) -> list[str]:
@@ -133,12 +133,12 @@ def _sql(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
-def placement(plan: Distributed, session: Session) -> str:
+def placement(plan: Distributed, plans: Plans) -> str:
     """Where a plan runs, and how its rows get there."""
-    shards = session._job.shards  # type: ignore[attr-defined]
+    shards = plans.shards
     where = "every shard" if plan.home is None else f"shard {plan.home + 1} of {shards}"
     routes = ", ".join(
-        f"{r.stream} {_spread(r.spread, session._engine.sources[r.stream].schema.names)}"
+        f"{r.stream} {_spread(r.spread, plans.engine.sources[r.stream].schema.names)}"
         for r in plan.routes
     )
     read = views_of(plan.view, *(send.node for send in plan.sends))
@@ -163,36 +163,36 @@ def _spread(spread: Spread, names: tuple[str, ...]) -> str:
 
 
 @roomy
-def explain_select(session: Session, compiled: Compiled, emission: Emission) -> str:
+def explain_select(plans: Plans, compiled: Compiled, emission: Emission) -> str:
     """The plan a SELECT would get, without registering it."""
-    block = _block(session, compiled, emission)
+    block = _block(plans, compiled, emission)
     plan = spec_of(block)
     head = [_given(compiled)]
-    if (deployed := _deployed(session)) is not None:
-        shards = session._job.shards  # type: ignore[attr-defined]
-        head.append(placement(place(block, shards, deployed).plan, session))
-    return "\n".join([*head, *_unregistered(session, plan), *legend(plan)])
+    if (deployed := plans.deployed) is not None:
+        shards = plans.shards
+        head.append(placement(place(block, shards, deployed).plan, plans))
+    return "\n".join([*head, *_unregistered(plans, plan), *legend(plan)])
 
 
 @roomy
-def explain_once(session: Session, compiled: Compiled, head: str) -> str:
+def explain_once(plans: Plans, compiled: Compiled, head: str) -> str:
     """The plan of a SELECT that is evaluated once."""
-    plan = spec_of(_block(session, compiled, EVERY_CHANGE))
-    return "\n".join([head, _given(compiled), *_unregistered(session, plan)])
+    plan = spec_of(_block(plans, compiled, EVERY_CHANGE))
+    return "\n".join([head, _given(compiled), *_unregistered(plans, plan)])
 
 
-def _block(session: Session, compiled: Compiled, emission: Emission) -> b.AddTemplate:
+def _block(plans: Plans, compiled: Compiled, emission: Emission) -> b.AddTemplate:
     """What would make the plan of a SELECT known."""
-    stats = session._stats()
-    node = optimise(compiled.template, stats, session._off)
+    stats = plans.stats()
+    node = optimise(compiled.template, stats, plans.rules_off)
     emits = tuple(choose_emits(node, stats).items())
-    key = session._registry.next_template
+    key = plans.queries.registry.next_template
     return b.AddTemplate(key, node, compiled.params, emission, emits)
 
 
-def _unregistered(session: Session, plan: PlanSpec) -> list[str]:
+def _unregistered(plans: Plans, plan: PlanSpec) -> list[str]:
     """The tree of a plan that no query has."""
-    return PlanTree(plan, Sharing([(plan, 0)]), session._stats()).lines(session._engine.ctx)
+    return PlanTree(plan, Sharing([(plan, 0)]), plans.stats()).lines(plans.engine.ctx)
 
 
 def _given(compiled: Compiled) -> str:
@@ -202,8 +202,3 @@ def _given(compiled: Compiled) -> str:
     lifted = Schema(compiled.params.fields[compiled.explicit :])
     constants, lengths = _shown(row, lifted, strings), lengths_in_us(compiled.template)
     return f"parameters: {_parameters(compiled.params, constants, lengths)}"
-
-
-def _deployed(session: Session) -> Deployed | None:
-    """Plans on shards; None for a session that has none."""
-    return getattr(session, "_deployed", None)

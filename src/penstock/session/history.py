@@ -16,55 +16,60 @@ from penstock.arrays import BEGINNING, I64
 from penstock.engine import blocks as b
 from penstock.errors import HistoryError
 from penstock.queries.registry import QueryInfo
-from penstock.session import names
+from penstock.session.books import Books
+from penstock.session.catalog import SessionCatalog
 from penstock.session.compile import Compiled
 from penstock.session.measure import StreamMeter
+from penstock.session.query_book import QueryBook
 from penstock.session.values import shown_time
-from penstock.session.windows import filled_at, history_needs
+from penstock.session.windows import history_needs
 from penstock.sql.alter import SetRetain
 from penstock.sql.units import written
 from penstock.state.source_log import SourceLog
 
 if TYPE_CHECKING:
-    from penstock.session.session import Session
+    from penstock.session.runner import Runner
 
 STATUS, NOTE = b"penstock.status", b"penstock.note"
 """Where the metadata of a view's schema says that it is warming, and what that means."""
 
 
 # ---- RETAIN --------------------------------------------------------------------------
-def set_retain(session: Session, statement: SetRetain) -> None:
+def set_retain(books: Books, runner: Runner, statement: SetRetain) -> None:
     """Change how much of its past a stream keeps, from now on."""
-    stream = names.find_stream(session, statement.name)
+    stream = books.catalog.find_stream(statement.name)
     length = statement.length
     if length is None or length.amount == 0:
         retain = None
     else:
         retain = length.resolve(stream.unit_time, "RETAIN")
-    meter = session._meters[stream.name]
-    since = session._note(lambda: _kept_since(session, stream.name))  # what it was, when repeated
-    meter.retained_from, meter.retained_at = since
+    meter, source = books.catalog.meters[stream.name], books.engine.sources[stream.name]
+    kept = runner.calls.note(  # what it was, when repeated
+        lambda: _kept_since(meter, source, runner.sources.unseen(stream.name))
+    )
+    meter.retained_from, meter.retained_at = kept
     changed = replace(stream, retain=retain)
-    session._catalog.add(changed)
+    books.catalog.add(changed)
     meter.stream, meter.altered = changed, True
-    session._apply([b.SetRetain(stream.name, retain or 0)])
+    runner.steps.apply([b.SetRetain(stream.name, retain or 0)])
 
 
-def _kept_since(session: Session, stream: str) -> tuple[int | None, int | None]:
+def _kept_since(
+    meter: StreamMeter, source: SourceLog, unseen: int | None
+) -> tuple[int | None, int | None]:
     """From when on a stream has all that a RETAIN set now asks for, and the entry that tells."""
-    meter, source = session._meters[stream], session._engine.sources[stream]
     if not source.discarded or _is_all_there(source, meter):
         return meter.retained_from, meter.retained_at
     kept = source.watermark - source.retain if source.retain else source.watermark + 1
-    return max(kept, meter.retained_from or kept), session._unseen(stream)
+    return max(kept, meter.retained_from or kept), unseen
 
 
-def settle(session: Session, entry: int) -> None:
+def settle(books: Books, entry: int) -> None:
     """Entries up to this one were run: streams whose RETAIN they set keep all since now."""
-    for name, meter in session._meters.items():
+    for name, meter in books.catalog.meters.items():
         if meter.retained_at is not None and meter.retained_at <= entry:
             meter.retained_at = None
-            meter.retained_from = session._engine.sources[name].watermark + 1
+            meter.retained_from = books.engine.sources[name].watermark + 1
 
 
 def _is_all_there(source: SourceLog, meter: StreamMeter) -> bool:
@@ -74,28 +79,32 @@ def _is_all_there(source: SourceLog, meter: StreamMeter) -> bool:
     return bool(source.retain) and kept and within
 
 
-def check_history(session: Session, compiled: Compiled, rows: I64) -> None:
+def check_history(books: Books, compiled: Compiled, rows: I64) -> None:
     """Refuse history that the streams do not retain, seen from the query's clock."""
     needs = history_needs(compiled.template, rows)
-    sources = session._engine.sources
+    sources = books.engine.sources
     clock = min((sources[s].watermark for s in needs), default=BEGINNING)
     for stream, need in needs.items():
-        source, meter = sources[stream], session._meters[stream]
+        source, meter = sources[stream], books.catalog.meters[stream]
         if source.discarded == 0 or _is_all_there(source, meter):
             continue
         behind = source.watermark - clock
         if need is None or source.retain < need + behind:
-            raise _not_retained(session, stream, need, behind)
+            raise _not_retained(books.catalog, stream, need, behind)
         since = meter.retained_from
         if meter.retained_at is not None or (since is not None and clock - need < since):
-            raise _not_yet(session, stream, None if meter.retained_at else (since or 0) + need)
+            raise _not_yet(
+                books.catalog, stream, None if meter.retained_at else (since or 0) + need
+            )
 
 
-def _not_retained(session: Session, stream: str, need: int | None, behind: int) -> HistoryError:
+def _not_retained(
+    catalog: SessionCatalog, stream: str, need: int | None, behind: int
+) -> HistoryError:
     if need is None:
         remedy = "register the query before the first row, or use a RANGE window and RETAIN"
     else:
-        unit = names.find_stream(session, stream).unit_time
+        unit = catalog.find_stream(stream).unit_time
         length = str(need + behind) if unit else written(need + behind)
         remedy = (
             f"declare {stream} with RETAIN {length}, or ALTER STREAM {stream} SET RETAIN {length} "
@@ -106,9 +115,9 @@ def _not_retained(session: Session, stream: str, need: int | None, behind: int) 
     )
 
 
-def _not_yet(session: Session, stream: str, ready: int | None) -> HistoryError:
+def _not_yet(catalog: SessionCatalog, stream: str, ready: int | None) -> HistoryError:
     """What was discarded before RETAIN was changed is asked for."""
-    unit = names.find_stream(session, stream).unit_time
+    unit = catalog.find_stream(stream).unit_time
     remedy = (
         "register it after the next batch, when RETAIN is in force and there is enough history"
         if ready is None
@@ -120,14 +129,14 @@ def _not_yet(session: Session, stream: str, ready: int | None) -> HistoryError:
 
 
 # ---- warming -------------------------------------------------------------------------
-def note(session: Session, info: QueryInfo) -> str | None:
+def note(queries: QueryBook, info: QueryInfo) -> str | None:
     """What to know of a query whose windows have not filled yet; None when they have."""
     if info.failure is not None:
         return None
-    until = int(filled_at(session, info.group, np.array([info.at]))[0])
+    until = int(queries.filled_at(info.group, np.array([info.at]))[0])
     if until == BEGINNING:
         return None
-    unit = session._registry.templates[info.template].unit_time
+    unit = queries.template(info).unit_time
     return warming_note(until, unit)
 
 

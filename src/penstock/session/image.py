@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import __version__
 from penstock.arrays import I64
@@ -18,21 +19,23 @@ from penstock.eddy.eddy import Routing
 from penstock.errors import StateError
 from penstock.queries.registry import Group
 from penstock.roomy import roomy
-from penstock.session import registration, snapshot
+from penstock.session import snapshot
+from penstock.session.books import Books
+from penstock.session.calls import LoggedCalls
 from penstock.session.directory import writing
-from penstock.session.inbox import Leaving
-from penstock.session.placement import Deployed
+from penstock.session.leaving import Leaving, LeavingQueries
 from penstock.session.readers import Readers
+from penstock.session.runners.shard_steps import ShardSteps
+from penstock.session.snapshot import OpenSink
 from penstock.shards.entries import Deploy
 from penstock.spark.pickling import dumps
 from penstock.sql.catalog import StreamDef
 from penstock.sql.statements import CreateSink
 from penstock.state.sealed import damaged, read_sealed, write_sealed
 
-if TYPE_CHECKING:
-    from penstock.session.on_spark import OnSpark
-
 _FILE = "session.pickle"
+Declare = Callable[[StreamDef], None]
+"""Has the job read the source of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +58,47 @@ class Image:
     leaving: list[tuple[int, Group, I64]]  # entry, and places in a group
 
 
-def save(session: OnSpark, directory: Path) -> int:
-    """Write the image, all or nothing; the entry it stands for."""
+@dataclass(slots=True)
+class Driven:
+    """What the driver's image is made of, beside the books: steps, calls, queries that leave.
+
+    `received` is the last batch whose results are in the books.
+    """
+
+    books: Books
+    steps: ShardSteps
+    calls: LoggedCalls
+    leaving: LeavingQueries
+    received: int = 0
+
+
+def save(driven: Driven, directory: Path, entry: int) -> None:
+    """Write the image as of an entry, all or nothing."""
+    books, steps = driven.books, driven.steps
     made = Image(
         __version__,
-        session._job.next_entry - 1,
-        session._received,
-        session._last_rows,
-        session._engine.flows.routing,
-        session._engine.arena.snapshot(),
-        session._catalog.relations,
-        session._catalog.udfs,
-        session._registry,
-        session._meters,
-        [create for create, _ in session._sinks.values()],
-        dict(session._deployed),
-        session._retired,
-        [(gone.entry, gone.readers.group, gone.places) for gone in session._leaving],
+        entry,
+        driven.received,
+        driven.calls.last_rows,
+        books.engine.flows.routing,
+        books.engine.arena.snapshot(),
+        books.catalog.relations,
+        books.catalog.udfs,
+        books.queries.registry,
+        books.catalog.meters,
+        books.delivery.sinks.statements(),
+        dict(steps.deployed),
+        steps.retired,
+        [(gone.entry, gone.readers.group, gone.places) for gone in driven.leaving.all()],
     )
     data = dumps(made)
     with writing(directory):
         write_sealed(directory / _FILE, data)
-    return made.entry
 
 
 @roomy
-def load(session: OnSpark, directory: Path, first: int) -> int:
-    """Make an empty session what the image says; the entry it stands for, 0 without one.
+def load(driven: Driven, directory: Path, first: int, declare: Declare, open_sink: OpenSink) -> int:
+    """Make empty books what the image says; the entry it stands for, 0 without one.
 
     `first` is the first entry of the log: what was before it is in the image only.
     """
@@ -90,38 +107,38 @@ def load(session: OnSpark, directory: Path, first: int) -> int:
         if first > 1:
             raise damaged(path, "it is missing")
         return 0
-    image = _read(path)
-    session._last_rows, session._received = image.last_rows, image.batch
-    session._engine.flows.routing = image.routing
-    session._catalog.relations.update(image.relations)
-    session._catalog.udfs.update(image.udfs)
-    session._registry = image.registry
-    session._meters = image.meters
-    for meter in session._meters.values():
+    image, books = _read(path), driven.books
+    driven.calls.last_rows, driven.received = image.last_rows, image.batch
+    books.engine.flows.routing = image.routing
+    books.catalog.relations.update(image.relations)
+    books.catalog.udfs.update(image.udfs)
+    books.queries.registry = image.registry
+    books.catalog.meters = image.meters
+    for meter in books.catalog.meters.values():
         meter.last_push = meter.last_tick = time.time_ns() // 1000
-    for relation in image.relations.values():
-        if isinstance(relation, StreamDef):
-            session._declare(relation)
-    session._engine.apply(snapshot.build_blocks(session, image.arrays))
-    session._engine.arena.restore(image.arrays)
-    session._deployed, session._retired = Deployed(image.deployed), image.retired
+    for stream in books.catalog.streams():
+        declare(stream)
+    books.engine.apply(snapshot.build_blocks(books, image.arrays))
+    books.engine.arena.restore(image.arrays)
+    driven.steps.put_back(image.deployed, image.retired)
     for info in image.registry.templates.values():
-        session._changelogs[info.key] = log = registration.new_log(session, info)
-        for group in session._registry.of_template(info.key):  # who read what comes from now on
-            session._readers[group.number] = Readers.of(group, log)
+        books.delivery.open_log(info)
+        for group in image.registry.of_template(info.key):  # they read what comes from now on
+            books.delivery.read_from_now(group)
     for create in image.sinks:
-        session._sinks[create.name] = (create, session._open_sink(create))
-    _take_leave(session, image)
+        books.delivery.sinks.add(create, open_sink(create, True))
+    _take_leave(driven, image)
     return image.entry
 
 
-def _take_leave(session: OnSpark, image: Image) -> None:
+def _take_leave(driven: Driven, image: Image) -> None:
     """Queries whose drop may not have been run yet: their numbers stay taken until it is."""
+    delivery = driven.books.delivery
     for entry, group, places in image.leaving:
-        log = session._changelogs.get(group.template)
+        log = delivery.logs.get(group.template)
         if log is not None:
-            readers = session._readers.get(group.number) or Readers.of(group, log)
-            session._leaving.append(Leaving(entry, readers, places))
+            readers = delivery.readers.get(group.number) or Readers.of(group, log)
+            driven.leaving.add(Leaving(entry, readers, places))
 
 
 def _read(path: Path) -> Image:

@@ -2,110 +2,120 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.arrays import I64
+from penstock.engine.control import ControlEngine
 from penstock.expressions.hidden import Totals
-from penstock.session import delivery, progress
+from penstock.session.asking import AskedAnswers
+from penstock.session.books import Books
 from penstock.session.changelog import ChangeBatch, Changelog, concat_batches
-from penstock.session.query import Callback
-from penstock.session.readers import Readers
-from penstock.shards import job, wire
+from penstock.session.gate import Gate, gravest
+from penstock.session.leaving import LeavingQueries
+from penstock.session.progress import WhyPaused
+from penstock.session.runners.shard_steps import ShardSteps
+from penstock.shards import wire
 from penstock.shards.changes import block_table, numbers, whose
-
-if TYPE_CHECKING:
-    from penstock.session.sharded import ShardedSession
+from penstock.shards.job import Job, JobBatch
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """Queries whose drop is entry `entry`: until that is run, changes of them may come."""
+class Inbox:
+    """Enters the results of batches in the books."""
 
-    entry: int
-    readers: Readers
-    places: I64
-    listeners: dict[int, tuple[Callback, ...]] = field(default_factory=dict)  # by place
+    def __init__(
+        self,
+        books: Books,
+        control: ControlEngine,
+        job: Job,
+        steps: ShardSteps,
+        answers: AskedAnswers,
+        leaving: LeavingQueries,
+        gate: Gate,
+        why_paused: WhyPaused,
+    ) -> None:
+        self._books, self._control, self._job = books, control, job
+        self._steps, self._answers, self._leaving = steps, answers, leaving
+        self._gate, self._why_paused = gate, why_paused
 
-    def concerns(self, readers: Readers, at: int | None) -> bool:
-        """Whether a reader (or any) waits for its last changes."""
-        return self.readers is readers and (at is None or at in self.places)
+    def receive(self, batch: JobBatch, take: Callable[[JobBatch], None]) -> None:
+        """Take a batch as a runner takes it, and tell its progress."""
+        with self._gate.lock:
+            begun = time.perf_counter()
+            with self._books.delivery.keeping():
+                take(batch)
+            progress = self._books.progress
+            record = progress.add_stage("deliver_s", time.perf_counter() - begun)
+            if (said := progress.tell(record)) is not None:  # must not stop the job
+                self._gate.complain(said)
 
-    @property
-    def qids(self) -> I64:
-        """Their numbers."""
-        return self.readers.qids[self.places]
+    def take(self, batch: JobBatch) -> None:
+        """Enter what a batch brought, and tell subscribers and sinks."""
+        touched = self._take_changes(batch)
+        failures: dict[tuple[int, int], str] = {}
+        for result in batch.results:
+            if result.kind == "read":
+                self._answers.take(*wire.loads(result.data))
+            elif result.kind == "failure":
+                qid, reason = wire.loads(result.data)
+                failures.setdefault((result.template, qid), reason)
+        self._count_hidden(batch)
+        self._note_progress(batch, sum(rows for _, rows in touched))
+        self._deliver(batch, {key for key, _ in touched})
+        self._control.collect_strings()
+        self._let_go(batch.entry)
+        for (template, qid), reason in sorted(failures.items()):
+            self._steps.fail(template, qid, reason)
 
-    @property
-    def names(self) -> list[str]:
-        """Their names."""
-        return self.readers.names.at(self.places)
+    def _deliver(self, batch: JobBatch, touched: set[int]) -> None:
+        leaving = self._leaving.all()  # not those that leave because of what is delivered
+        errors = self._books.delivery.deliver(batch.number, touched)
+        for gone in leaving:
+            errors += gone.tell(batch.number)
+        if errors:  # must not stop the job, nor this batch
+            self._gate.complain(gravest(errors))
 
-    def tell(self, batch: int) -> list[BaseException]:
-        """The changes of a batch to those who listen to one of the queries; what they raised."""
-        errors: list[BaseException] = []
-        for at, callbacks in self.listeners.items():
-            name, qid = self.readers.names[at], int(self.readers.qids[at])
-            table = delivery.of_batch(self.readers.log, qid, name, batch)
-            for callback in callbacks:
-                errors += delivery.call(callback, table, name)
-        return errors
+    def _note_progress(self, batch: JobBatch, changes_out: int) -> None:
+        self._books.progress.note_batch(
+            batch, self._steps.take_pushed(batch.entry), changes_out, self._state_bytes,
+            self._why_paused,
+        )  # fmt: skip
 
+    def _state_bytes(self) -> int:
+        return sum(told["state_bytes"] for told in self._job.reports())
 
-def receive(session: ShardedSession, batch: job.JobBatch) -> None:
-    """Take a batch."""
-    touched = _take_changes(session, batch)
-    failures: dict[tuple[int, int], str] = {}
-    for result in batch.results:
-        if result.kind == "read":
-            request, data = wire.loads(result.data)
-            if request in session._questions:
-                session._questions[request].take(data)
-        elif result.kind == "failure":
-            qid, reason = wire.loads(result.data)
-            failures.setdefault((result.template, qid), reason)
-    _count_hidden(session, batch)
-    progress.note_batch(session, batch, sum(rows for _, rows in touched))
-    leaving = list(session._leaving)  # not who leaves because of what is delivered
-    errors = delivery.deliver(session, batch.number, {key for key, _ in touched})
-    for gone in leaving:
-        errors += gone.tell(batch.number)
-    session._engine.collect_strings()
-    _let_go(session, batch.entry)
-    for (template, qid), reason in sorted(failures.items()):
-        session._fail(template, qid, reason)
-    if errors:  # must not stop the job, nor this batch
-        earlier = [session._complaint] if session._complaint is not None else []
-        session._complaint = delivery.gravest(earlier + errors)
+    def _count_hidden(self, batch: JobBatch) -> None:
+        """What ON ERROR has hidden on the shards."""
+        for result in batch.results:
+            if result.kind == "hidden":
+                shard, found = wire.loads(result.data)
+                for key, totals in found.items():
+                    if key in self._control.templates:
+                        self._control.templates[key].note_of(shard, Totals(*totals))
 
+    def _take_changes(self, batch: JobBatch) -> list[tuple[int, int]]:
+        """Changes into the changelogs; the templates that changed, with how many rows."""
+        found: dict[int, list[wire.Result]] = {}
+        for result in batch.results:
+            if result.kind == "changes":
+                found.setdefault(result.template, []).append(result)
+        leaving = self._leaving.logs()
+        touched: list[tuple[int, int]] = []
+        for template, results in sorted(found.items()):
+            log = self._books.delivery.logs.get(template) or leaving.get(template)
+            if log is not None:
+                kept = log.keep(merge_blocks(log, batch.number, results))
+                touched.append((template, kept.table.num_rows))
+        return touched
 
-def _count_hidden(session: ShardedSession, batch: job.JobBatch) -> None:
-    """What ON ERROR has hidden on the shards."""
-    for result in batch.results:
-        if result.kind == "hidden":
-            shard, found = wire.loads(result.data)
-            for key, totals in found.items():
-                if key in session._engine.templates:
-                    session._engine.templates[key].note_of(shard, Totals(*totals))
-
-
-def _take_changes(session: ShardedSession, batch: job.JobBatch) -> list[tuple[int, int]]:
-    """Changes into the changelogs; the templates that changed, with how many rows."""
-    found: dict[int, list[wire.Result]] = {}
-    for result in batch.results:
-        if result.kind == "changes":
-            found.setdefault(result.template, []).append(result)
-    leaving = {gone.readers.template: gone.readers.log for gone in session._leaving}
-    touched: list[tuple[int, int]] = []
-    for template, results in sorted(found.items()):
-        log = session._changelogs.get(template) or leaving.get(template)
-        if log is not None:
-            kept = log.keep(merge_blocks(log, batch.number, results))
-            touched.append((template, kept.table.num_rows))
-    return touched
+    def _let_go(self, entry: int) -> None:
+        """Queries whose drop has been run: their last changes go to their handles."""
+        for gone in self._leaving.let_go(entry):
+            self._control.release(gone.readers.template, gone.qids)
+        self._books.delivery.let_listeners_go()
+        self._steps.let_retired_go(entry)
 
 
 def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> ChangeBatch:
@@ -127,13 +137,3 @@ def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> Cha
         order = np.argsort(times, kind="stable")
         return ChangeBatch(number, whole.who[order], whole.table.take(pa.array(order)), whole.sets)
     return whole
-
-
-def _let_go(session: ShardedSession, entry: int) -> None:
-    """Queries whose drop has been run: their last changes go to their handles."""
-    done = [gone for gone in session._leaving if gone.entry <= entry]
-    session._leaving = [gone for gone in session._leaving if gone.entry > entry]
-    for gone in done:
-        gone.readers.leave(gone.places)
-        session._control.release(gone.readers.template, gone.qids)
-    delivery.let_listeners_go(session)

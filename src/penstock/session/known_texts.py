@@ -123,8 +123,10 @@ class KnownTexts:
         self._count = 0
 
     @roomy
-    def prepare(self, sql: str, catalog: Catalog, on_error: OnError | None = None) -> Prepared:
-        """The SELECT of a text."""
+    def prepare(
+        self, sql: str, catalog: Catalog, on_error: OnError | None = None, takes: str = "query()"
+    ) -> Prepared:
+        """The SELECT of a text; `takes` is the call that takes no other statement."""
         check_setting(on_error)
         text = Text(sql)
         tokens = tokenize(text)
@@ -136,7 +138,10 @@ class KnownTexts:
                 prepared = known.filled(masked)
                 if prepared is not None and not self._has_own_template(prepared.compiled):
                     return prepared
-        return self._learn(tokens, text, catalog, skeleton, masked, on_error)
+        select = parse_tokens(tokens, text)
+        if not isinstance(select, Select):
+            raise SqlSyntaxError(f"{takes} takes a SELECT", remedy="use sql() for statements")
+        return self._learn(with_setting(select, on_error), text, catalog, skeleton, masked)
 
     def _has_own_template(self, compiled: Compiled) -> bool:
         """Whether the length that was filled in has a template of its own."""
@@ -145,20 +150,15 @@ class KnownTexts:
         )
 
     def _learn(
-        self, tokens: list[Token], text: Text, catalog: Catalog,
-        skeleton: Skeleton, masked: list[Token], on_error: OnError | None,
-    ) -> Prepared:  # fmt: skip
+        self, select: Select, text: Text, catalog: Catalog, skeleton: Skeleton, masked: list[Token]
+    ) -> Prepared:
         """Go the full way, and remember it."""
-        select = parse_tokens(tokens, text)
-        if not isinstance(select, Select):
-            raise SqlSyntaxError("query() takes a SELECT", remedy="use sql() for statements")
-        select = with_setting(select, on_error)
         lookups = _Lookups(catalog)
         compiled = compile_select(select, lookups, self._lengths)
         prepared = Prepared(compiled, select.history, select.emission)
         slots = _slots(compiled, masked, text)
         known = _Known(prepared, slots, lookups)
-        if not compiled.explicit and known.filled(masked) == prepared:
+        if known.filled(masked) == prepared:
             free = {slot.token for slot in slots if slot is not None}
             fixed = tuple(i for i in range(len(masked)) if i not in free)
             self._keep(skeleton, fixed, tuple(masked[i].text for i in fixed), known)
@@ -210,6 +210,8 @@ def _slots(compiled: Compiled, masked: list[Token], text: Text) -> tuple[_Slot |
     def token_of(at: Written | None) -> int | None:
         return None if at is None else here.get(id(at.place))
 
+    if compiled.explicit:  # constants may give parameters their types
+        return (None,) * len(compiled.literals)
     left = {token_of(at) for at in _written(compiled.template)}
     slots: list[_Slot | None] = []
     for literal in compiled.literals:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from operator import is_not
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -24,28 +23,28 @@ from penstock.errors import NameError_, QueryFailed, SqlSyntaxError
 from penstock.optimizer.emit import choose_emits
 from penstock.optimizer.stats import Stats, TableStats
 from penstock.session import explain, history
+from penstock.session.books import Books
 from penstock.session.compile import Compiled, compile_select, optimise
 from penstock.session.ordering import take_off
+from penstock.session.plans import Plans
+from penstock.session.runner import Runner
 from penstock.session.values import literal_rows
 from penstock.sql import statements as st
 from penstock.sql.catalog import MemoryCatalog, StreamDef, TableDef, ViewDef
 from penstock.state.convert import to_arrow, to_rows
-
-if TYPE_CHECKING:
-    from penstock.session.session import Session
 
 _KEY = 1
 Contents = dict[str, pa.Table]
 """Tables and views by name, with their rows."""
 
 
-def is_once(session: Session, statement: st.Statement) -> bool:
+def is_once(catalog: MemoryCatalog, statement: st.Statement) -> bool:
     """Whether a statement is a SELECT that reads views and tables, and no stream or window."""
     if not isinstance(statement, st.Select) or statement.history:
         return False
     if statement.emission != EVERY_CHANGE:
         return False  # it has changes to emit
-    found = [session._catalog.relation(name) for name in _relations(statement.query)]
+    found = [catalog.relation(name) for name in _relations(statement.query)]
     named = all(isinstance(relation, TableDef | ViewDef) for relation in found)
     return bool(found) and named and not any("window" in n.meta for n in statement.query.walk())
 
@@ -68,59 +67,59 @@ def _given(node: exp.Expr) -> set[str]:
     return given
 
 
-def answer(session: Session, select: st.Statement) -> pa.Table:
+def answer(books: Books, runner: Runner, select: st.Statement) -> pa.Table:
     """The answer of such a SELECT now."""
     assert isinstance(select, st.Select)
     query, ordering = take_off(select.query)
-    with session._open(), session._look():
-        if not is_once(session, select):  # another thread has been here since
+    with runner.gate.open(), runner.gate.look():
+        if not is_once(books.catalog, select):  # another thread has been here since
             raise NameError_(
                 "a view or table of this SELECT was dropped while it ran",
                 remedy="SHOW QUERIES and SHOW TABLES list the names",
             )
-        names = _names(session, query)
-        catalog, tables = _as_tables(session, names)
+        names = _names(books, query)
+        catalog, tables = _as_tables(books, names)
         compiled = compile_select(replace(select, query=query), catalog)
         _check_parameters(compiled)
         views = [name for name in sorted(names) if name not in tables]
-        notes = (history.note(session, session._query_info(name)) for name in views)
+        notes = (history.note(books.queries, books.queries.info(name)) for name in views)
         said = next(filter(None, notes), None)
-        read = session._read_at_once(views)
+        read = runner.answers.at_once([books.queries.readable(name) for name in views])
     rows = tables | dict(zip(views, read(), strict=True))
     return history.labelled(ordering.apply(_evaluate(compiled, catalog, rows)), said)
 
 
-def plan(session: Session, select: st.Select) -> str:
+def plan(books: Books, plans: Plans, select: st.Select) -> str:
     """What EXPLAIN says of such a SELECT if it has ORDER BY, LIMIT or OFFSET."""
     query, ordering = take_off(select.query)
-    names = _names(session, query)
-    catalog, tables = _as_tables(session, names)
+    names = _names(books, query)
+    catalog, tables = _as_tables(books, names)
     for view in names - tables.keys():
-        session._readable(view)
+        books.queries.readable(view)
     compiled = compile_select(replace(select, query=query), catalog)
     _check_parameters(compiled)
     ordering.check(compiled.template.schema.names)
     head = f"evaluated once, over the rows that are there; then {ordering}"
-    return explain.explain_once(session, compiled, head)
+    return explain.explain_once(plans, compiled, head)
 
 
-def _names(session: Session, query: exp.Query) -> set[str]:
-    return {session._catalog.relations[name.lower()].name for name in _relations(query)}
+def _names(books: Books, query: exp.Query) -> set[str]:
+    return {books.catalog.relations[name.lower()].name for name in _relations(query)}
 
 
-def _as_tables(session: Session, names: set[str]) -> tuple[MemoryCatalog, Contents]:
+def _as_tables(books: Books, names: set[str]) -> tuple[MemoryCatalog, Contents]:
     """The relations as tables, in a catalog of their own; and what the tables among them hold."""
-    catalog, contents = MemoryCatalog(udfs=session._catalog.udfs), Contents()
+    catalog, contents = MemoryCatalog(udfs=books.catalog.udfs), Contents()
     for name in names:
-        found = session._catalog.relation(name)
+        found = books.catalog.relation(name)
         assert not isinstance(found, StreamDef)
         if isinstance(found, TableDef):
-            store = session._engine.tables[name]
-            columns = to_arrow(store.contents(), store.schema, session._engine.strings)
+            store = books.engine.tables[name]
+            columns = to_arrow(store.contents(), store.schema, books.engine.strings)
             contents[name] = pa.Table.from_arrays(columns, schema=store.schema.arrow())
             catalog.add(TableDef(name, store.schema))
         else:
-            template = session._registry.templates[session._query_info(name).template]
+            template = books.queries.template(books.queries.info(name))
             catalog.add(TableDef(name, template.plan.schema))
     return catalog, contents
 

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Container, Iterator
 
+from penstock.session.books import Books
+from penstock.session.feed import Feed
+from penstock.session.runner import Runner
 from penstock.sql.catalog import StreamDef, ViewDef
-
-if TYPE_CHECKING:
-    from penstock.session.session import Session
 
 _SOME = 100  # queries of a group
 
 
-def streams(session: Session) -> list[StreamDef]:
-    """The streams of a session."""
-    relations = list(session._catalog.relations.values())
-    return [relation for relation in relations if isinstance(relation, StreamDef)]
+class Outline:
+    """A session as a command line sees it."""
 
+    def __init__(self, books: Books, runner: Runner, feed: Feed) -> None:
+        self._books, self._runner, self._feed = books, runner, feed
 
-def typed_words(session: Session) -> list[str]:
-    """Names that a statement may use: relations, their columns, some of the queries."""
-    found = []
-    for relation in list(session._catalog.relations.values()):
-        schema = relation.node.schema if isinstance(relation, ViewDef) else relation.schema
-        found += [relation.name, *schema.names]
-    for group in list(session._registry.groups.values()):
-        found += group.names[:_SOME]
-    return found
+    def streams(self) -> list[StreamDef]:
+        """The streams of the session."""
+        return self._books.catalog.streams()
 
+    def typed_words(self) -> list[str]:
+        """Names that a statement may use: relations, their columns, some of the queries."""
+        found = []
+        for relation in list(self._books.catalog.relations.values()):
+            schema = relation.node.schema if isinstance(relation, ViewDef) else relation.schema
+            found += [relation.name, *schema.names]
+        for group in list(self._books.queries.registry.groups.values()):
+            found += group.names[:_SOME]
+        return found
 
-def runs_on(session: Session) -> str:
-    """Where a session works, in words."""
-    spark = getattr(session, "_spark", None)
-    if spark is None:
-        return "in this process, on one core, without Spark"
-    shards, master = session._job.shards, spark.sparkContext.master  # type: ignore[attr-defined]
-    return f"Spark {spark.version} on {master}, {shards} shards"
+    def runs_on(self) -> str:
+        """Where the session works, in words."""
+        return self._runner.where()
+
+    def read_sources(self, besides: Container[str] = ()) -> Iterator[tuple[str, int]]:
+        """Push what the file sources hold and has not been read yet (`Feed.read_sources`)."""
+        return self._feed.read_sources(besides)

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.arrays import BEGINNING
 from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
+from penstock.engine.engine import Engine
 from penstock.errors import PenstockError
-from penstock.session.feed import now_us
+from penstock.session.catalog import SessionCatalog
+from penstock.session.clock import now_us
+from penstock.session.query_book import QueryBook
 from penstock.shards import wire
 from penstock.shards.job import JobBatch
 from penstock.shards.messages import Counts
 from penstock.sql.catalog import StreamDef
 
-if TYPE_CHECKING:
-    from penstock.session.session import Session
-    from penstock.session.sharded import ShardedSession
-
 Listener = Callable[[dict[str, Any]], None]
+WhyPaused = Callable[[str], str]
 KEPT = 1000
 _STAGES = ("take_s", "apply_s", "save_s")
 _TOTALS = ("changes_out", "result_bytes", "state_bytes", "log_bytes", "snapshot_bytes")
@@ -36,90 +36,114 @@ def counted(admitted: Admitted, accepted: int) -> Counts:
     return Counts(admitted.received, accepted, late, quarantined)
 
 
-def note_step(session: Session, output: b.Output, seconds: float) -> dict[str, Any]:
-    """Keep the record of a step in process."""
-    counts, session._arrived = session._arrived, {}
-    if counts:  # a step that brings rows looks at all plans anyway; others need not
-        session._state_bytes = session._engine.arena.nbytes
-    changed = sum(len(changes) for _, changes in output.changes)
-    made = _record(session, output.batch, counts, changed, {"run_s": seconds})
-    return _keep(session, made | {"state_bytes": session._state_bytes})
+class Progress:
+    """The records of the last batches, and the functions that get every new one."""
 
+    def __init__(self, engine: Engine, catalog: SessionCatalog, queries: QueryBook) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.listeners: list[Listener] = []
+        self._engine, self._catalog, self._queries = engine, catalog, queries
+        self._arrived: dict[str, Counts] = {}  # rows of the step to come
+        self._state_bytes = 0  # after the last step that brought rows
 
-def note_batch(session: ShardedSession, batch: JobBatch, changes_out: int) -> dict[str, Any]:
-    """Keep the record of a batch of shards; `changes_out` is what reached the session."""
-    counts = _counts(session, batch)
-    made = _record(session, batch.number, counts, changes_out, batch.stages)
-    measured = [wire.loads(r.data) for r in batch.results if r.kind == "shard"]
-    if measured:
-        told = _of_shards(measured)
-        made["stages"] |= told.pop("stages")
-        return _keep(session, made | {"entry": batch.entry} | told)
-    if counts:  # shards in this process are asked as seldom as an engine is
-        session._state_bytes = sum(told["state_bytes"] for told in session._job.reports())
-    return _keep(session, made | {"entry": batch.entry, "state_bytes": session._state_bytes})
+    def arrived(self, stream: str, counts: Counts) -> None:
+        """Rows that the next step in process brings."""
+        self._arrived[stream] = counts
 
+    def note_step(self, output: b.Output, seconds: float, why_paused: WhyPaused) -> dict[str, Any]:
+        """Keep the record of a step in process."""
+        counts, self._arrived = self._arrived, {}
+        if counts:  # a step that brings rows looks at all plans anyway; others need not
+            self._state_bytes = self._engine.arena.nbytes
+        changed = sum(len(changes) for _, changes in output.changes)
+        made = self._record(output.batch, counts, changed, {"run_s": seconds}, why_paused)
+        return self._keep(made | {"state_bytes": self._state_bytes})
 
-def add_stage(record: dict[str, Any], stage: str, seconds: float) -> None:
-    """What a batch took besides."""
-    record["stages"][stage] = seconds
-    record["seconds"] += seconds
+    def note_batch(
+        self,
+        batch: JobBatch,
+        pushed: list[Mapping[str, Counts]],
+        changes_out: int,
+        state_bytes: Callable[[], int],
+        why_paused: WhyPaused,
+    ) -> dict[str, Any]:
+        """Keep the record of a batch of shards; `changes_out` is what reached the session."""
+        counts = _counts(pushed, batch)
+        made = self._record(batch.number, counts, changes_out, batch.stages, why_paused)
+        measured = [wire.loads(r.data) for r in batch.results if r.kind == "shard"]
+        if measured:
+            told = _of_shards(measured)
+            made["stages"] |= told.pop("stages")
+            return self._keep(made | {"entry": batch.entry} | told)
+        if counts:  # shards in this process are asked as seldom as an engine is
+            self._state_bytes = state_bytes()
+        return self._keep(made | {"entry": batch.entry, "state_bytes": self._state_bytes})
 
+    def add_stage(self, stage: str, seconds: float) -> dict[str, Any]:
+        """What the last batch took besides; its record."""
+        record = self.records[-1]
+        record["stages"][stage] = seconds
+        record["seconds"] += seconds
+        return record
 
-def tell(listeners: list[Listener], record: dict[str, Any]) -> PenstockError | None:
-    """Hand the record of a batch to all who listen; what to say of those that raised."""
-    said: PenstockError | None = None
-    for listen in listeners:
-        try:
-            listen(record)
-        except Exception as error:  # one must not starve the others, nor stop the job
-            said = said or PenstockError(
-                f"a function given to on_progress() raised {error!r}; the batch was applied",
-                code="PS-RUN-002",
-                remedy="correct the function",
-            )
-            said.__cause__ = said.__cause__ or error
-    return said
+    def tell(self, record: dict[str, Any]) -> PenstockError | None:
+        """Hand the record of a batch to all listeners; what to say of those that raised."""
+        said: PenstockError | None = None
+        for listen in self.listeners:
+            try:
+                listen(record)
+            except Exception as error:  # one must not starve the others, nor stop the job
+                said = said or PenstockError(
+                    f"a function given to on_progress() raised {error!r}; the batch was applied",
+                    code="PS-RUN-002",
+                    remedy="correct the function",
+                )
+                said.__cause__ = said.__cause__ or error
+        return said
 
+    def _record(
+        self,
+        number: int,
+        counts: Mapping[str, Counts],
+        changes_out: int,
+        stages: Mapping[str, float],
+        why_paused: WhyPaused,
+    ) -> dict[str, Any]:
+        """What every runner knows of a batch; its stages follow each other."""
+        now = now_us()
+        nothing = Counts()
+        return {
+            "batch": number,
+            "timestamp": _iso(now),
+            "queries": len(self._queries.registry),
+            "rows_in": sum(c.received for c in counts.values()),
+            "late": sum(c.late for c in counts.values()),
+            "quarantined": sum(c.quarantined for c in counts.values()),
+            "changes_out": changes_out,
+            "seconds": sum(stages.values()),
+            "stages": dict(stages),
+            "streams": {
+                name: self._stream(meter.stream, counts.get(name, nothing), now)
+                | {"paused": why_paused(name) or None}
+                for name, meter in self._catalog.meters.items()
+            },
+        }
 
-def _record(
-    session: Session,
-    number: int,
-    counts: Mapping[str, Counts],
-    changes_out: int,
-    stages: Mapping[str, float],
-) -> dict[str, Any]:
-    """What every runner knows of a batch; its stages follow each other."""
-    now = now_us()
-    nothing = Counts()
-    return {
-        "batch": number,
-        "timestamp": _iso(now),
-        "queries": len(session._registry),
-        "rows_in": sum(c.received for c in counts.values()),
-        "late": sum(c.late for c in counts.values()),
-        "quarantined": sum(c.quarantined for c in counts.values()),
-        "changes_out": changes_out,
-        "seconds": sum(stages.values()),
-        "stages": dict(stages),
-        "streams": {
-            name: _stream(session, meter.stream, counts.get(name, nothing), now)
-            for name, meter in session._meters.items()
-        },
-    }
+    def _stream(self, stream: StreamDef, counts: Counts, now: int) -> dict[str, Any]:
+        mark = self._engine.sources[stream.name].watermark
+        known = mark != BEGINNING
+        return {
+            "rows_in": counts.received,
+            "late": counts.late,
+            "quarantined": counts.quarantined,
+            "watermark": mark if known else None,
+            "lag_s": (now - mark) / 1e6 if known and not stream.unit_time else None,
+        }
 
-
-def _stream(session: Session, stream: StreamDef, counts: Counts, now: int) -> dict[str, Any]:
-    mark = session._engine.sources[stream.name].watermark
-    known = mark != BEGINNING
-    return {
-        "rows_in": counts.received,
-        "late": counts.late,
-        "quarantined": counts.quarantined,
-        "watermark": mark if known else None,
-        "lag_s": (now - mark) / 1e6 if known and not stream.unit_time else None,
-        "paused": session._why_paused(stream.name) or None,
-    }
+    def _keep(self, record: dict[str, Any]) -> dict[str, Any]:
+        self.records.append(record)
+        del self.records[:-KEPT]
+        return record
 
 
 def _iso(now: int) -> str:
@@ -127,18 +151,11 @@ def _iso(now: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _keep(session: Session, record: dict[str, Any]) -> dict[str, Any]:
-    session._progress.append(record)
-    del session._progress[:-KEPT]
-    return record
-
-
-def _counts(session: ShardedSession, batch: JobBatch) -> dict[str, Counts]:
+def _counts(pushed: list[Mapping[str, Counts]], batch: JobBatch) -> dict[str, Counts]:
     """Rows of each stream in the batch: pushed, and read by its tasks."""
     found: dict[str, Counts] = {}
-    parts = [session._pushed.pop(n) for n in list(session._pushed) if n <= batch.entry]
-    parts += [wire.loads(r.data)["counts"] for r in batch.results if r.kind == "status"]
-    for part in parts:
+    read = [wire.loads(r.data)["counts"] for r in batch.results if r.kind == "status"]
+    for part in (*pushed, *read):
         for stream, counts in part.items():
             found[stream] = found.get(stream, Counts()) + counts
     return found

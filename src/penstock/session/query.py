@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.session import reading
+from penstock.session.changelog import Callback
 from penstock.session.readers import Readers
 
 if TYPE_CHECKING:
-    from penstock.session.session import Session
-
-Callback = Callable[[pa.Table], None]
+    from penstock.session.desk import QueryDesk
 
 
 class Query:
@@ -24,10 +23,10 @@ class Query:
     >>> q.view(), q.changes()  # doctest: +SKIP
     """
 
-    __slots__ = ("_at", "_readers", "_session")
+    __slots__ = ("_at", "_desk", "_readers")
 
-    def __init__(self, session: Session, readers: Readers, at: int) -> None:
-        self._session = session
+    def __init__(self, desk: QueryDesk, readers: Readers, at: int) -> None:
+        self._desk = desk
         self._readers = readers
         self._at = at
 
@@ -54,19 +53,19 @@ class Query:
     @property
     def status(self) -> str:
         """running, warming (its windows have not filled yet), failed (it or the job) or dropped."""
-        return "dropped" if self._dropped else self._session._status(self.name)
+        return "dropped" if self._dropped else self._desk.status(self.name)
 
     def view(self) -> pa.Table:
         """The answer at the clock."""
-        return self._live()._view(self.name)
+        return self._live().view(self.name)
 
     def changes(self) -> pa.Table:
         """The changes of the answer since the last call; what a dropped query had left, once."""
-        return self._session._changes(self._readers, self._at)
+        return self._desk.changes(self._readers, self._at)
 
     def subscribe(self, callback: Callback) -> None:
         """Call `callback` with the changes of every commit that has some."""
-        self._live()._subscribe(self.name, callback)
+        self._live().subscribe(self.name, callback)
 
     def foreach_batch(
         self, function: Callable[[Any, int], None], whole_template: bool = False
@@ -76,11 +75,11 @@ class Query:
         With `whole_template`, of all queries that share this one's plan. A batch may come twice
         (same number, same rows) when Spark repeats it.
         """
-        self._live()._foreach_batch(self.name, function, whole_template)
+        self._live().foreach_batch(self.name, function, whole_template)
 
     def explain(self) -> str:
         """The plan: patterns, state structures, parameters, cost, who shares each operator."""
-        return self._live()._explain_query(self.name)
+        return self._live().explain(self.name)
 
     @property
     def siblings(self) -> Queries:
@@ -89,13 +88,13 @@ class Query:
 
     def drop(self) -> None:
         """Retract the answer and free the query's state."""
-        self._live()._drop_queries([(self._readers.group.number, np.array([self._at]))])
+        self._live().drop([(self._readers.group.number, np.array([self._at]))])
 
-    def _live(self) -> Session:
-        """The session, unless this query is gone (its name may be another's by now)."""
+    def _live(self) -> QueryDesk:
+        """The desk that serves it, unless this query is gone (its name may be another's by now)."""
         if self._dropped:
             raise reading.dropped(self.name)
-        return self._session
+        return self._desk
 
 
 class Queries(Sequence[Query]):
@@ -105,10 +104,10 @@ class Queries(Sequence[Query]):
     query's name in column `_query`. A change is handed out once: here, or by its query.
     """
 
-    __slots__ = ("_readers", "_session")
+    __slots__ = ("_desk", "_readers")
 
-    def __init__(self, session: Session, readers: Readers) -> None:
-        self._session = session
+    def __init__(self, desk: QueryDesk, readers: Readers) -> None:
+        self._desk = desk
         self._readers = readers
 
     def __repr__(self) -> str:
@@ -121,7 +120,7 @@ class Queries(Sequence[Query]):
         return (self._at(at) for at in range(len(self)))
 
     def _at(self, at: int) -> Query:
-        return Query(self._session, self._readers, at)
+        return Query(self._desk, self._readers, at)
 
     @overload
     def __getitem__(self, index: int) -> Query: ...
@@ -133,19 +132,19 @@ class Queries(Sequence[Query]):
 
     def view(self) -> pa.Table:
         """The answers at the clock of all queries that run."""
-        return self._session._view_all(self._readers)
+        return self._desk.view_all(self._readers)
 
     def changes(self) -> pa.Table:
         """The changes of all answers since they were last read, in the order they happened."""
-        return self._session._changes(self._readers)
+        return self._desk.changes(self._readers)
 
     def subscribe(self, callback: Callback) -> None:
         """Call `callback` with the changes of every commit that has some of these queries."""
-        self._session._subscribe_all(self._readers, callback)
+        self._desk.subscribe_all(self._readers, callback)
 
     def drop(self) -> None:
         """Retract all answers that are left in one step, and free the queries' state."""
         group = self._readers.group
         left = np.flatnonzero(~group.dropped)
         if left.shape[0]:
-            self._session._drop_queries([(group.number, left)])
+            self._desk.drop([(group.number, left)])

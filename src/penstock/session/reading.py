@@ -6,23 +6,16 @@ have dropped the query, or a batch may have failed it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import I64
 from penstock.engine.engine import Engine
 from penstock.errors import NameError_, PenstockError, QueryFailed, UnsupportedError
 from penstock.logical.on_error import apply
-from penstock.queries.registry import Group, QueryInfo, TemplateInfo
+from penstock.queries.registry import Group, QueryInfo, Registry, TemplateInfo
 from penstock.roomy import roomy
 from penstock.session.changelog import ChangeBatch
-from penstock.session.readers import Readers
 from penstock.state.convert import to_arrow
-
-if TYPE_CHECKING:
-    from penstock.session.session import Session
 
 
 def held(engine: Engine, template: TemplateInfo, qids: I64) -> ChangeBatch:
@@ -33,39 +26,26 @@ def held(engine: Engine, template: TemplateInfo, qids: I64) -> ChangeBatch:
     return ChangeBatch(0, found.qid, rows, found.sets)
 
 
-def view_all(session: Session, readers: Readers) -> pa.Table:
-    """The answers of those that run, of queries registered together."""
-    with session._look():
-        running = _running(session, readers)
-        template = session._registry.templates.get(readers.template)
-        if template is None or not running.shape[0]:
-            return readers.label_rows([])
-        check_keeps(template, readers.names[running[0]])
-    found = session._read_all(template, np.unique(readers.qids[running]))
-    with session._look():
-        owners = readers.owners(_running(session, readers))
-        return readers.label_rows([part.of_all(owners) for part in found])
+def running(registry: Registry, group: Group) -> I64:
+    """The places of queries of a group that run; an error if all that are left have failed."""
+    there = group.there()
+    check_any_runs(registry, group, there)
+    return group.running(there)
 
 
-def _running(session: Session, readers: Readers) -> I64:
-    there = readers.group.there()
-    check_any_runs(session, readers.group, there)
-    return readers.group.running(there)
-
-
-def check_runs(session: Session, info: QueryInfo) -> None:
+def check_runs(registry: Registry, info: QueryInfo) -> None:
     """Refuse to read a query that failed or was dropped."""
     if info.failure is not None:
-        raise failed(session, info)
+        raise failed(registry, info)
     if info.group.dropped[info.at]:
         raise dropped(info.name)
 
 
-def check_any_runs(session: Session, group: Group, places: I64) -> None:
+def check_any_runs(registry: Registry, group: Group, places: I64) -> None:
     """Say why the first of some queries failed, if all that were not dropped have."""
     left = places[~group.dropped[places]] if group.failures else places[:0]
     if left.shape[0] and not group.running(left).shape[0]:
-        raise failed(session, QueryInfo(group, int(left[0])))
+        raise failed(registry, QueryInfo(group, int(left[0])))
 
 
 def check_keeps(template: TemplateInfo, name: str) -> None:
@@ -78,9 +58,9 @@ def check_keeps(template: TemplateInfo, name: str) -> None:
         )
 
 
-def failed(session: Session, info: QueryInfo) -> PenstockError:
+def failed(registry: Registry, info: QueryInfo) -> PenstockError:
     """What is said of a query that failed."""
-    template = session._registry.templates.get(info.template)
+    template = registry.templates.get(info.template)
     return QueryFailed(
         f"query {info.name} failed: {info.failure}",
         remedy="drop it and register it again"

@@ -2,67 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import BEGINNING
+from penstock.engine.engine import Engine
 from penstock.errors import NameError_
 from penstock.expressions.hidden import Totals
 from penstock.queries.registry import Group
 from penstock.roomy import roomy
-from penstock.session import history, source_state
+from penstock.session import history
+from penstock.session.books import Books
+from penstock.session.progress import WhyPaused
 from penstock.session.values import shown_time
-from penstock.session.windows import filled_at
 from penstock.sql.catalog import StreamDef, TableDef
-
-if TYPE_CHECKING:
-    from penstock.session.session import Session
 
 
 @roomy
-def show(what: str, session: Session) -> pa.Table:
+def show(what: str, books: Books, why_paused: WhyPaused) -> pa.Table:
     """The streams, tables, queries or sinks of a session."""
     rows: list[dict[str, Any]]
     if what == "STREAMS":
-        rows = [_stream_row(s, session) | _time_row(s, session) for s in _of(session, StreamDef)]
+        rows = [
+            _stream_row(s, books, why_paused) | _time_row(s, books) for s in books.catalog.streams()
+        ]
         return _table(rows, "name", "time", "watermark", "received", "late", "quarantined",
                       "source")  # fmt: skip
     if what == "TABLES":
         rows = [
-            {"name": t.name, "rows": len(session._engine.tables[t.name]),
+            {"name": t.name, "rows": len(books.engine.tables[t.name]),
              "kind": "non-retroactive" if t.nonretroactive else "retroactive"}
-            for t in _of(session, TableDef)
+            for t in books.catalog.tables()
         ]  # fmt: skip
         return _table(rows, "name", "kind", "rows")
     if what == "SINKS":
         rows = [
-            {"name": c.name, "view": c.view, "format": c.format} for c, _ in session._sinks.values()
+            {"name": c.name, "view": c.view, "format": c.format}
+            for c in books.delivery.sinks.statements()
         ]
         return _table(rows, "name", "view", "format")
-    return _queries(session)
+    return _queries(books)
 
 
-def _queries(session: Session) -> pa.Table:
+def _queries(books: Books) -> pa.Table:
     schema = pa.schema([("name", pa.string()), ("status", pa.string()), ("template", pa.int64()),
                         ("sql", pa.string()), ("note", pa.string()), ("nulled", pa.int64()),
                         ("skipped", pa.int64()), ("reason", pa.string())])  # fmt: skip
-    found = [_group(session, group, schema) for group in session._registry.groups.values()]
+    found = [_group(books, group, schema) for group in books.queries.registry.groups.values()]
     return pa.concat_tables(found) if found else schema.empty_table()
 
 
-def _group(session: Session, group: Group, schema: pa.Schema) -> pa.Table:
+def _group(books: Books, group: Group, schema: pa.Schema) -> pa.Table:
     """The queries of a group that were not dropped."""
     there, n = group.there(), group.left
     status = np.full(len(group), "failed", object)
     notes = np.full(len(group), None, object)
     running = group.running(there)
     if running.shape[0]:
-        until = filled_at(session, group, running)
+        until = books.queries.filled_at(group, running)
         cold = until > BEGINNING
         status[running] = np.where(cold, "warming", "running")
-        unit = session._registry.templates[group.template].unit_time
+        unit = books.queries.registry.templates[group.template].unit_time
         notes[running[cold]] = [history.warming_note(int(at), unit) for at in until[cold]]
     columns = [
         group.names.arrow().take(pa.array(there)),
@@ -70,41 +72,37 @@ def _group(session: Session, group: Group, schema: pa.Schema) -> pa.Table:
         pa.repeat(pa.scalar(group.template), n),
         pa.repeat(pa.scalar(group.text), n),
         pa.array(notes[there], pa.string()),
-        *_hidden(session, group.template, n),
+        *_hidden(books.engine, group.template, n),
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _hidden(session: Session, key: int, n: int) -> list[pa.Array]:
+def _hidden(engine: Engine, key: int, n: int) -> list[pa.Array]:
     """What ON ERROR hid from the queries of a template, for each of `n`."""
-    template = session._engine.templates.get(key)
+    template = engine.templates.get(key)
     found = Totals() if template is None else template.hidden
     values = (found.nulls, found.rows, found.reason or None)
     types = (pa.int64(), pa.int64(), pa.string())
     return [pa.repeat(pa.scalar(v, t), n) for v, t in zip(values, types, strict=True)]
 
 
-def _hidden_rows(session: Session) -> list[dict[str, Any]]:
+def _hidden_rows(engine: Engine) -> list[dict[str, Any]]:
     """The same of all templates that have some."""
     return [
         {"template": key, "nulled": t.hidden.nulls, "skipped": t.hidden.rows,
          "reason": t.hidden.reason}
-        for key, t in session._engine.templates.items()
+        for key, t in engine.templates.items()
         if t.hidden
     ]  # fmt: skip
-
-
-def _of(session: Session, kind: type) -> list[Any]:
-    return [r for r in session._catalog.relations.values() if isinstance(r, kind)]
 
 
 def _table(rows: list[dict[str, Any]], *names: str) -> pa.Table:
     return pa.table({n: pa.array([row[n] for row in rows]) for n in names})
 
 
-def _stream_row(stream: StreamDef, session: Session) -> dict[str, Any]:
-    meter = session._meters[stream.name]
-    mark = session._engine.sources[stream.name].watermark
+def _stream_row(stream: StreamDef, books: Books, why_paused: WhyPaused) -> dict[str, Any]:
+    meter = books.catalog.meters[stream.name]
+    mark = books.engine.sources[stream.name].watermark
     return {
         "name": stream.name,
         "time": stream.time,
@@ -113,24 +111,32 @@ def _stream_row(stream: StreamDef, session: Session) -> dict[str, Any]:
         "accepted": meter.accepted,
         "late": meter.late_rows,
         "quarantined": meter.quarantined,
-        "source": source_state.status(session, stream),
+        "source": _status(stream, why_paused),
     }
 
 
-def _time_row(stream: StreamDef, session: Session) -> dict[str, Any]:
+def _status(stream: StreamDef, why_paused: WhyPaused) -> str | None:
+    """What SHOW STREAMS says of a stream's source; None when rows are pushed."""
+    if stream.format is None:
+        return None
+    reason = why_paused(stream.name)
+    return f"paused: {reason}" if reason else "read"
+
+
+def _time_row(stream: StreamDef, books: Books) -> dict[str, Any]:
     """The watermark as the stream's times are written."""
-    mark = session._engine.sources[stream.name].watermark
+    mark = books.engine.sources[stream.name].watermark
     return {"watermark": None if mark == BEGINNING else shown_time(mark, stream.unit_time)}
 
 
 @roomy
-def describe(name: str, session: Session) -> pa.Table:
+def describe(name: str, books: Books) -> pa.Table:
     """The columns of a stream, table or query."""
-    found = session._catalog.relation(name)
+    found = books.catalog.relation(name)
     if isinstance(found, StreamDef | TableDef):
         schema = found.schema
-    elif (info := session._registry.find(name)) is not None:
-        schema = session._registry.templates[info.template].plan.schema
+    elif (info := books.queries.registry.find(name)) is not None:
+        schema = books.queries.template(info).plan.schema
     else:
         raise NameError_(
             f"there is no stream, table or query {name}",
@@ -140,9 +146,9 @@ def describe(name: str, session: Session) -> pa.Table:
 
 
 @roomy
-def stats(session: Session) -> dict[str, Any]:
+def stats(books: Books, why_paused: WhyPaused) -> dict[str, Any]:
     """Rows and bytes, per stream and per operator."""
-    engine = session._engine
+    engine = books.engine
     operators = []
     for key, template in engine.templates.items():
         running = template.plan.operators
@@ -156,17 +162,30 @@ def stats(session: Session) -> dict[str, Any]:
                     "bytes": running[spec.at].scope.nbytes if running else 0,
                 }
             )
-    streams = {s.name: _stream_row(s, session) for s in _of(session, StreamDef)}
+    streams = {s.name: _stream_row(s, books, why_paused) for s in books.catalog.streams()}
     for name, row in streams.items():
         row["buffered"] = len(engine.sources[name])
     return {
         "batch": engine.batch,
         "bytes": engine.arena.nbytes,
         "strings": len(engine.strings),
-        "queries": len(session._registry),
+        "queries": len(books.queries.registry),
         "templates": len(engine.templates),
-        "hidden": _hidden_rows(session),
+        "hidden": _hidden_rows(engine),
         "streams": streams,
         "operators": operators,
         **engine.flows.report(),
     }
+
+
+def with_shards(found: dict[str, Any], shards: list[dict[str, Any]]) -> dict[str, Any]:
+    """`stats`, whose flows, joins and SteMs are those of the shards."""
+    shared = {
+        what: [
+            {"level": shard["level"], "shard": shard["shard"], **one}
+            for shard in shards
+            for one in shard.pop(what)
+        ]
+        for what in ("flows", "joins", "stems")
+    }
+    return found | {"shards": shards} | shared

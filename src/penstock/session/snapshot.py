@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import __version__
 from penstock.engine import blocks as b
-from penstock.errors import PenstockError, StateError
-from penstock.inprocess.waiting_sink import Waiting, WaitingSink
+from penstock.errors import StateError
+from penstock.files.sinks import Sink
+from penstock.inprocess.waiting_sink import Waiting
 from penstock.logical.udf import Udf
 from penstock.roomy import roomy
-from penstock.session import registration
+from penstock.session.books import Books
 from penstock.session.directory import writing
 from penstock.session.readers import Readers
+from penstock.session.templates import template_block
 from penstock.sql.catalog import StreamDef, TableDef
 from penstock.sql.statements import CreateSink
 from penstock.state.private import make_private
 from penstock.state.sealed import damaged, read_sealed, write_sealed
 
-if TYPE_CHECKING:
-    from penstock.session.session import Session
-
 _FILE = "session.pickle"
+OpenSink = Callable[[CreateSink, bool], Sink]
+"""Opens a sink; again, if the flag says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,20 @@ class Snapshot:
 
 
 @roomy
-def take(session: Session) -> Snapshot:
+def take(books: Books) -> Snapshot:
     """A copy of the session as it is between two calls."""
+    sinks = books.delivery.sinks
     state = Snapshot(
         __version__,
-        session._engine.arena.snapshot(),
-        session._catalog.relations,
-        session._catalog.udfs,
-        session._registry,
-        session._changelogs,
-        session._meters,
-        [create for create, _ in session._sinks.values()],
-        session._readers,
-        {create.name: sink.waiting for create, sink in _waiting(session) if sink.waiting},
+        books.engine.arena.snapshot(),
+        books.catalog.relations,
+        books.catalog.udfs,
+        books.queries.registry,
+        books.delivery.logs,
+        books.catalog.meters,
+        sinks.statements(),
+        books.delivery.readers,
+        {create.name: sink.waiting for create, sink in sinks.waiting() if sink.waiting},
     )
     try:
         copy: Snapshot = pickle.loads(pickle.dumps(state))
@@ -75,8 +78,8 @@ def take(session: Session) -> Snapshot:
 
 
 @roomy
-def put_back(session: Session, snapshot: Snapshot) -> None:
-    """Make an empty session what the snapshot says."""
+def put_back(books: Books, snapshot: Snapshot, open_sink: OpenSink) -> None:
+    """Make empty books what the snapshot says."""
     if snapshot.version != __version__:
         raise StateError(
             f"the state was written by version {snapshot.version}; this is {__version__}",
@@ -84,61 +87,51 @@ def put_back(session: Session, snapshot: Snapshot) -> None:
             remedy="open it with that version, or start from an empty checkpoint",
         )
     snapshot = pickle.loads(pickle.dumps(snapshot))
-    session._catalog.relations.update(snapshot.relations)
-    session._catalog.udfs.update(snapshot.udfs)
-    session._registry = snapshot.registry
-    session._changelogs = snapshot.changelogs
-    session._meters = snapshot.meters
-    for meter in session._meters.values():
+    books.catalog.relations.update(snapshot.relations)
+    books.catalog.udfs.update(snapshot.udfs)
+    books.queries.registry = snapshot.registry
+    books.delivery.logs = snapshot.changelogs
+    books.catalog.meters = snapshot.meters
+    for meter in books.catalog.meters.values():
         meter.last_push = time.time_ns() // 1000  # nobody was there to bring anything
-    session._engine.apply(build_blocks(session, snapshot.arrays))
-    session._engine.arena.restore(snapshot.arrays)
-    session._readers = snapshot.readers
+    books.engine.apply(build_blocks(books, snapshot.arrays))
+    books.engine.arena.restore(snapshot.arrays)
+    books.delivery.readers = snapshot.readers
+    sinks = books.delivery.sinks
     for create in snapshot.sinks:
-        session._sinks[create.name] = (create, session._open_sink(create, again=True))
-    for create, sink in _waiting(session):
+        sinks.add(create, open_sink(create, True))
+    for create, sink in sinks.waiting():
         sink.take(snapshot.waiting.get(create.name, ()))
 
 
-def build_blocks(session: Session, arrays: dict[str, Any]) -> list[b.Block]:
+def build_blocks(books: Books, arrays: dict[str, Any]) -> list[b.Block]:
     """What makes an engine with the same operators; templates of failed queries have no state."""
-    blocks: list[b.Block] = [b.AddUdf(udf) for udf in session._catalog.udfs.values()]
-    for relation in session._catalog.relations.values():
+    blocks: list[b.Block] = [b.AddUdf(udf) for udf in books.catalog.udfs.values()]
+    for relation in books.catalog.relations.values():
         if isinstance(relation, StreamDef):
             blocks.append(b.AddStream(relation.name, relation.schema, relation.retain or 0))
         elif isinstance(relation, TableDef):
             blocks.append(b.AddTable(relation.name, relation.schema))
-    for info in session._registry.templates.values():
+    for info in books.queries.registry.templates.values():
         if f"templates/{info.key}/clock" not in arrays:
             continue
-        blocks.append(registration.template_block(info))
+        blocks.append(template_block(info))
     return blocks
 
 
-def settle(session: Session, directory: Path | None) -> None:
+def settle(books: Books, directory: Path | None) -> None:
     """Write what sinks could not take, and the checkpoint if there is one; say what still waits."""
-    errors: list[PenstockError] = []
-    for _, sink in _waiting(session):
-        try:
-            sink.catch_up()
-        except PenstockError as error:
-            errors.append(error)
+    errors = books.delivery.sinks.catch_up()
     if directory is not None:
-        save(session, directory)
+        save(books, directory)
     if errors:
         raise errors[0]
 
 
-def _waiting(session: Session) -> list[tuple[CreateSink, WaitingSink]]:
-    """The sinks that this session writes itself."""
-    sinks = session._sinks.values()
-    return [(create, sink) for create, sink in sinks if isinstance(sink, WaitingSink)]
-
-
 @roomy
-def save(session: Session, directory: Path) -> None:
+def save(books: Books, directory: Path) -> None:
     """Write the session into a checkpoint directory, all or nothing."""
-    data = pickle.dumps(take(session))
+    data = pickle.dumps(take(books))
     with writing(directory):
         make_private(directory, (_FILE,))
         write_sealed(directory / _FILE, data)

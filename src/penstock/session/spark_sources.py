@@ -7,93 +7,152 @@ declared a stream it is not opened here: a source that is bad by now is paused w
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
-from penstock.spark.sources import Source, open_source
+from penstock.errors import DataError
+from penstock.session.calls import LoggedCalls
+from penstock.session.catalog import SessionCatalog
+from penstock.session.vault import Vault
+from penstock.spark.job import SparkJob
+from penstock.spark.sources import Source, checked_frame, frame_columns, open_source
 from penstock.sql import statements as st
 from penstock.sql.catalog import StreamDef
-
-if TYPE_CHECKING:
-    from penstock.session.on_spark import OnSpark
 
 FRAME = "dataframe"
 """The format of a stream whose rows come from a DataFrame of the user's."""
 _LOOK_S = 1.0
 
 
-def declare(session: OnSpark, stream: StreamDef) -> None:
-    """Have the job read the source of a stream."""
-    if stream.format is None:
-        return
-    if stream.format.lower() != FRAME:
-        plain = replace(stream, options=session._vault.plain(stream.options))
-        session._frames[stream.name] = open_source(session._spark, plain, session._restoring)
-    if stream.name in session._frames:
-        add(session, stream.name, session._frames[stream.name])
+def is_external(catalog: SessionCatalog, stream: str) -> bool:
+    """Whether rows of a stream come past the session, so that only entries order them."""
+    found = catalog.relation(stream)
+    return isinstance(found, StreamDef) and found.format is not None
 
 
-def add(session: OnSpark, stream: str, source: Source) -> None:
-    """Read a source, from the entry on that declares its stream."""
-    loaded = session._restoring and not session._repeated
-    session._spark_job.sources.add(stream, source, 0 if loaded else session._number)
+class SparkSources:
+    """The sources that a job reads on Spark.
 
+    While the image of a former process is read (`restoring`), sources are not opened.
+    """
 
-def execute(session: OnSpark, statement: st.Statement) -> None:
-    """What a statement that was run means for the sources."""
-    number = session._repeated or session._spark_job.next_entry - 1
-    match statement:
-        case st.CreateStream() if statement.name in session._meters:
-            meter = session._meters[statement.name]
-            meter.since = meter.since or number
-        case st.Drop(kind="STREAM"):
-            dropped = _dropped(session, statement.name)
-            if dropped is not None:
-                del session._frames[dropped]
-                session._spark_job.sources.drop(dropped, number)
+    def __init__(
+        self, spark: Any, job: SparkJob, catalog: SessionCatalog, vault: Vault, calls: LoggedCalls
+    ) -> None:
+        self.frames: dict[str, Source] = {}
+        self.restoring = False
+        self._spark, self._job, self._catalog = spark, job, catalog
+        self._vault, self._calls = vault, calls
 
+    # ---- what statements ask ---------------------------------------------------------
+    def declare(self, stream: StreamDef) -> None:
+        """Have the job read the source of a stream."""
+        if stream.format is None:
+            return
+        if stream.format.lower() != FRAME:
+            plain = replace(stream, options=self._vault.plain(stream.options))
+            self.frames[stream.name] = open_source(self._spark, plain, self.restoring)
+        if stream.name in self.frames:
+            self._add(stream.name)
 
-def _dropped(session: OnSpark, name: str) -> str | None:
-    """The stream that is no longer in the catalogue, as it was declared."""
-    gone = (s for s in session._frames if s.lower() == name.lower() and s not in session._meters)
-    return next(gone, None)
+    def _add(self, stream: str) -> None:
+        """Read a source, from the entry on that declares its stream."""
+        loaded = self.restoring and not self._calls.is_repeating
+        self._job.sources.add(stream, self.frames[stream], 0 if loaded else self._calls.number)
 
+    def check(self, statement: st.Statement) -> None:
+        """Refuse to drop a stream whose source the job cannot do without."""
+        if isinstance(statement, st.Drop) and statement.kind == "STREAM":
+            found = self._catalog.relation(statement.name)
+            if isinstance(found, StreamDef) and found.name in self.frames:
+                self._job.sources.check_drop(found.name)
 
-def check(session: OnSpark, statement: st.Statement) -> None:
-    """Refuse to drop a stream whose source the job cannot do without."""
-    if isinstance(statement, st.Drop) and statement.kind == "STREAM":
-        found = session._catalog.relation(statement.name)
-        if isinstance(found, StreamDef) and found.name in session._frames:
-            session._spark_job.sources.check_drop(found.name)
+    def executed(self, statement: st.Statement) -> None:
+        """What a statement that was run means for the sources."""
+        number, meters = self._calls.last_number, self._catalog.meters
+        match statement:
+            case st.CreateStream() if statement.name in meters:
+                meters[statement.name].since = meters[statement.name].since or number
+            case st.Drop(kind="STREAM"):
+                dropped = self._dropped(statement.name)
+                if dropped is not None:
+                    del self.frames[dropped]
+                    self._job.sources.drop(dropped, number)
 
+    def _dropped(self, name: str) -> str | None:
+        """The stream that is no longer in the catalogue, as it was declared."""
+        meters = self._catalog.meters
+        gone = (s for s in self.frames if s.lower() == name.lower() and s not in meters)
+        return next(gone, None)
 
-def pause(session: OnSpark, stream: str, paused: bool) -> None:
-    """Read no more of a source, or read it again."""
-    if paused:
-        session._spark_job.sources.pause(stream)
-    else:
-        session._spark_job.sources.resume(stream)
+    def pause(self, stream: str, paused: bool) -> None:
+        """Read no more of a source, or read it again."""
+        if paused:
+            self._job.sources.pause(stream)
+        else:
+            self._job.sources.resume(stream)
 
+    def pause_again(self) -> None:
+        """What the user paused in a former process stays so."""
+        for name, meter in self._catalog.meters.items():
+            if meter.source.is_off:  # also one that waits for its DataFrame
+                self._job.sources.pause(name)
 
-def pause_again(session: OnSpark) -> None:
-    """What the user paused in a former process stays so."""
-    for name, meter in session._meters.items():
-        if meter.source.is_off:  # also one that waits for its DataFrame
-            session._spark_job.sources.pause(name)
+    # ---- what is known of streams ----------------------------------------------------
+    def why_paused(self, stream: str) -> str:
+        """Why the source of a stream is not read; empty when it is."""
+        return self._job.sources.paused.get(stream, "")
+
+    def has_rows(self, stream: str) -> bool:
+        """Whether a stream may have brought rows: those of a batch that runs are not counted."""
+        return self._catalog.meters[stream].accepted > 0 or self.unseen(stream) is not None
+
+    def unseen(self, stream: str) -> int | None:
+        """The entry until whose batch is run the time of a stream is not known here."""
+        external = is_external(self._catalog, stream)
+        return self._calls.number if external and self._job.running else None
+
+    def check_push(self, stream: StreamDef) -> None:
+        """Refuse rows for a stream that has another source."""
+        if stream.format is not None:
+            raise DataError(
+                f"stream {stream.name} reads its rows from {stream.format}: push() cannot add any",
+                code="PS-DATA-010",
+                remedy="declare the stream without FROM to push its rows",
+            )
+
+    def add_frame(
+        self, name: str, frame: Any, clauses: dict[str, Any], sql: Callable[[str], Any]
+    ) -> None:
+        """Make a streaming DataFrame a stream; after a restart, give the stream its frame again."""
+        self.frames[name] = Source(checked_frame(frame, name))
+        known = self._catalog.relation(name)
+        if isinstance(known, StreamDef) and known.format == FRAME:
+            self._add(name)
+            return
+        columns = ", ".join(f'"{c}" {t}' for c, t in frame_columns(frame, name))
+        time = clauses.pop("time", None)
+        if time is None:
+            raise DataError(
+                f"stream {name} needs a time column", code="PS-DATA-014", remedy='pass time="ts"'
+            )
+        rest = " ".join(f"{k.replace('_', ' ').upper()} {v}" for k, v in clauses.items())
+        sql(f'CREATE STREAM {name} ({columns}) TIMESTAMP BY "{time}" {rest} FROM {FRAME}')
 
 
 class Retrying:
     """Looks now and then, in a thread, whether a source that failed can be read again."""
 
-    def __init__(self, session: OnSpark) -> None:
-        self._session = session
+    def __init__(self, retry: Callable[[], None]) -> None:
+        self._retry = retry
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._over.wait(_LOOK_S):
-            self._session._spark_job.sources.retry()
+            self._retry()
 
     def end(self) -> None:
         """Look no more."""

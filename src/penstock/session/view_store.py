@@ -116,7 +116,9 @@ class ViewStore:
     def shut(self) -> None:
         """Let the file go; other processes may read it then."""
         with self._lock, _explained(self._path):
-            self._db.close()
+            db = vars(self).pop("_db", None)  # DuckDB minds being held when the process ends
+            if db is not None:
+                db.close()
 
     def _remove(self, names: list[str]) -> None:
         with self._transaction():

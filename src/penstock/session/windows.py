@@ -10,11 +10,10 @@ template each, and only those that come after share one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.arrays import BEGINNING, I64, Bool
+from penstock.arrays import I64
 from penstock.delta import EVERY_CHANGE
 from penstock.logical.expr import Literal, Param
 from penstock.logical.nodes import Join, Node, Range, Rows, Scan, Unbounded, Windowed, walk
@@ -22,12 +21,9 @@ from penstock.logical.windows import Length
 from penstock.optimizer.flow_block import find_block
 from penstock.optimizer.rewrite import over
 from penstock.optimizer.span import Span
-from penstock.queries.registry import Group, Registry
+from penstock.queries.registry import Registry
 from penstock.schema import MAX_COLUMNS
 from penstock.types import BIGINT
-
-if TYPE_CHECKING:
-    from penstock.session.session import Session
 
 MOST_LENGTHS = 8
 """So many lengths of a window alone have templates of their own."""
@@ -83,15 +79,16 @@ class Lengths:
     It begins with the templates of the registry: after a restart there are some.
     """
 
-    def __init__(self, registry: Callable[[], Registry]) -> None:
+    def __init__(
+        self, registry: Callable[[], Registry], own: dict[Node, set[int]] | None = None
+    ) -> None:
         self._registry = registry
-        self._own: dict[Node, set[int]] | None = None
+        self._own = own
 
     def trial(self) -> Lengths:
         """A copy that may be asked without consequences."""
-        copied = Lengths(self._registry)
-        copied._own = {lifted: set(lengths) for lifted, lengths in self._known().items()}
-        return copied
+        known = {lifted: set(lengths) for lifted, lengths in self._known().items()}
+        return Lengths(self._registry, known)
 
     def is_own(self, template: Node, literals: tuple[Literal, ...]) -> bool:
         """Whether a query that would be one of a lifted template has another."""
@@ -181,23 +178,3 @@ def history_needs(template: Node, params: I64) -> dict[str, int | None]:
         known = needs.get(node.stream, 0)
         needs[node.stream] = None if need is None or known is None else max(need, known)
     return needs
-
-
-def warming(session: Session, group: Group, places: I64) -> Bool:
-    """Which queries of a group that have not failed still have windows to fill."""
-    return np.asarray(filled_at(session, group, places) > BEGINNING)
-
-
-def filled_at(session: Session, group: Group, places: I64) -> I64:
-    """When windows of queries are full, and of the views they read; BEGINNING: they are."""
-    info, started = session._registry.templates[group.template], group.registered_at
-    full = np.full(places.shape[0], BEGINNING)
-    for view in info.views:
-        found = session._registry.find(view)
-        if found is not None and found.failure is None:
-            np.maximum(full, filled_at(session, found.group, np.array([found.at])), out=full)
-    if group.history or not info.windows or started == BEGINNING:
-        return full
-    template = session._engine.templates[group.template]
-    own = started + longest(info.windows, template.queries.params_of(group.qids[places]))
-    return np.asarray(np.maximum(full, np.where(template.clock < own, own, BEGINNING)))

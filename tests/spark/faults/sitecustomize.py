@@ -33,7 +33,7 @@ POINTS = {  # where: module, class or "", function, when
     "staged": ("penstock.spark.batch_files", "BatchFiles", "_move", "before"),
     "moved": ("penstock.spark.batch_files", "BatchFiles", "_finish", "before"),
     "sinks": ("penstock.spark.sinks", "SparkSinks", "__call__", "after"),
-    "delivered": ("penstock.session.on_spark", "OnSpark", "_receive", "after"),
+    "delivered": ("penstock.session.runners.on_spark", "OnSpark", "_receive", "after"),
     "done": ("penstock.spark.manifest", "Manifests", "finish", "after"),
     "append": ("penstock.shards.session_log", "SessionLog", "_write", "torn"),
     "appended": ("penstock.shards.session_log", "SessionLog", "append", "after"),

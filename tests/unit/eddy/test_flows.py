@@ -125,7 +125,7 @@ def test_a_call_on_a_joined_row_judges_and_fails_all_its_results(ps: Any) -> Non
 def test_a_log_is_let_go_when_its_last_reader_is_gone(ps: Any) -> None:
     query = ps.query("SELECT a, b FROM r [RANGE 9], s [RANGE 9] WHERE r.k = s.k AND a > 0")
     other = ps.query("SELECT k FROM t [RANGE 5] WHERE c > 1")
-    logs = ps._engine.sources
+    logs = ps._books.engine.sources
     ps.push("r", [{"k": 1, "a": 1, "ts": 0}, {"k": 1, "a": 1, "ts": 1}])
     ps.push("s", [{"k": 1, "b": 9, "ts": 1}])
     ps.push("t", [{"k": 1, "c": 9, "ts": 1}])
@@ -138,10 +138,10 @@ def test_a_log_is_let_go_when_its_last_reader_is_gone(ps: Any) -> None:
 
 def test_rows_that_pass_by_one_stream_are_not_stored(ps: Any) -> None:
     query = ps.query("SELECT k, a FROM r WHERE a > 2")
-    room = ps._engine.sources["r"].scope["rows"].shape[0]
+    room = ps._books.engine.sources["r"].scope["rows"].shape[0]
     rows = [{"k": i % 3 or None, "a": i % 5, "ts": i} for i in range(1000)]
     ps.push("r", rows)
-    assert ps._engine.sources["r"].scope["rows"].shape[0] == room
+    assert ps._books.engine.sources["r"].scope["rows"].shape[0] == room
     found = [(row["k"], row["a"]) for row in query.changes().to_pylist()]
     assert found == [(row["k"], row["a"]) for row in rows if row["a"] > 2]
 

@@ -268,7 +268,7 @@ def test_a_query_dropped_in_the_step_that_registered_it_gets_nothing() -> None:
     ps.sql("CREATE STREAM r (k BIGINT, ts BIGINT) TIMESTAMP BY ts RETAIN 100")
     ps.query("SELECT k FROM r [RANGE 100] WHERE k > 0")
     ps.push("r", [{"k": 1, "ts": 1}, {"k": 2, "ts": 2}])
-    engine = ps._engine
+    engine = ps._books.engine
     (template,) = engine.templates
     adding = AddQueries(template, np.array([[0], [0]]), history=True)
     output = engine.apply([adding, DropQueries(template, np.array([1]))])

@@ -92,8 +92,8 @@ def test_a_batch_that_a_crash_repeats_is_there_once(tmp_path):
 
 def crash(ps):
     """End a session as a dead process does: nothing is saved, the lock goes."""
-    ps._checkpoint.close()
-    ps._closed = True
+    ps._runner._checkpoint.close()
+    ps._gate.closed = True
 
 
 # ---- the lock ------------------------------------------------------------------------

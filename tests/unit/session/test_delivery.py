@@ -36,7 +36,7 @@ def test_a_subscriber_that_reads_the_changes_takes_them_from_nobody(ps, tmp_path
     assert [json.loads(line)["k"] for line in written] == [1, 2]
     assert [table["k"].to_pylist() for table in heard] == [[1], [2]]
     assert query.changes().num_rows == many.changes().num_rows == 0
-    assert all(log.rows == 0 for log in ps._changelogs.values())
+    assert all(log.rows == 0 for log in ps._books.delivery.logs.values())
 
 
 def test_a_subscriber_that_exits_ends_the_program_but_no_thread_of_spark():

@@ -119,3 +119,19 @@ def test_queries_of_known_texts_answer() -> None:
     rows = [{"k": k, "a": 10 * k, "p": 0.0, "name": "", "ts": 1} for k in range(3)]
     ps.push("r", rows)
     assert [q.view().to_pylist() for q in queries] == [[{"a": 0}], [{"a": 10}], [{"a": 20}]]
+
+
+def test_a_text_of_many_queries_is_known_as_a_whole(parsed: list[str]) -> None:
+    """A constant may give a parameter its type, so another constant means another text."""
+    with penstock.connect(runner="inprocess") as ps:
+        ps.sql(STREAM)
+        text = "SELECT k FROM r [RANGE 5] WHERE a > $low AND $high < {}"
+        ps.query_many(text.format(5), [{"low": 1, "high": 2}])
+        again = ps.query_many(text.format(5), [{"low": 3, "high": 4}, {"low": 0, "high": 1}])
+        assert len(parsed) == 1
+        ps.query_many(text.format(7), [{"low": 1, "high": 2}])
+        assert len(parsed) == 2
+        ps.push("r", [{"k": 1, "a": 2, "p": 0.0, "name": "x", "ts": 1}])
+        assert [query.view().num_rows for query in again] == [0, 1]
+        with pytest.raises(penstock.PenstockError, match=r"query_many\(\) takes a SELECT"):
+            ps.query_many("SHOW TABLES", [])

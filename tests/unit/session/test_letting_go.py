@@ -10,8 +10,8 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from penstock.errors import StateError
-from penstock.session import counting, on_spark
-from penstock.session.on_spark import OnSpark
+from penstock.session.opening_spark import open_on_spark
+from penstock.session.runners import on_spark
 from penstock.shards.messages import Counts
 from penstock.spark.config import SparkError
 from penstock.spark.manifest import Mark
@@ -43,28 +43,28 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> Gone:
 
 
 def test_a_session_without_its_java_process_can_be_closed(tmp_path: Path, gone: Gone) -> None:
-    session: Any = OnSpark(checkpoint=tmp_path, shards=1)
+    session: Any = open_on_spark(checkpoint=tmp_path, shards=1)
     session.sql("CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts")
-    streaming = session._spark_job._streaming
-    streaming.query, streaming._delivered = gone, session._spark_job.next_entry
+    streaming = session._runner.job._streaming
+    streaming.query, streaming._delivered = gone, session._runner.job.next_entry
     with pytest.raises(SparkError, match="its Java process is gone"):
         session.close()
     session.close()
     assert gone.stopped == 1
-    again: Any = OnSpark(checkpoint=tmp_path, shards=1)  # nobody has it
+    again: Any = open_on_spark(checkpoint=tmp_path, shards=1)  # nobody has it
     assert again.sql("SHOW STREAMS").num_rows == 1
     again.close()
 
 
 def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path, gone: Gone) -> None:
-    OnSpark(checkpoint=tmp_path, shards=1).close()
+    open_on_spark(checkpoint=tmp_path, shards=1).close()
     (tmp_path / "secrets.json").write_text("{")
     with pytest.raises(StateError, match="PS-STATE-003"):
-        OnSpark(checkpoint=tmp_path, shards=1)
+        open_on_spark(checkpoint=tmp_path, shards=1)
     (tmp_path / "secrets.json").unlink()
-    first = OnSpark(checkpoint=tmp_path, shards=1)
+    first = open_on_spark(checkpoint=tmp_path, shards=1)
     with pytest.raises(StateError, match="PS-STATE-004"):
-        OnSpark(checkpoint=tmp_path, shards=1)
+        open_on_spark(checkpoint=tmp_path, shards=1)
     first.close()
     assert gone.stopped == 4
 
@@ -73,12 +73,12 @@ def test_a_spark_that_was_there_before_is_not_stopped(
     tmp_path: Path, gone: Gone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(on_spark, "is_running", lambda: True)
-    OnSpark(checkpoint=tmp_path, shards=1).close()
+    open_on_spark(checkpoint=tmp_path, shards=1).close()
     assert gone.stopped == 0
 
 
 def test_files_that_cannot_be_written_are_told_as_ours(tmp_path: Path, gone: Gone) -> None:
-    session: Any = OnSpark(checkpoint=tmp_path, shards=1)
+    session: Any = open_on_spark(checkpoint=tmp_path, shards=1)
     session.sql("CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts")
     for file in ("session.pickle", "secrets.json", "penstock.json.new"):
         (tmp_path / file).mkdir()
@@ -88,41 +88,41 @@ def test_files_that_cannot_be_written_are_told_as_ours(tmp_path: Path, gone: Gon
     with pytest.raises(StateError, match="cannot hold a checkpoint"):
         session.sql("CREATE SINK o FROM v INTO kafka OPTIONS (password 'x')")
     with pytest.raises(StateError, match="cannot hold a checkpoint"):
-        session._spark_job._sources.begin(1)
-    assert session._spark_job._checkpoint.identity.sources is None
+        session._runner.job._sources.begin(1)
+    assert session._runner.job._checkpoint.identity.sources is None
     with pytest.raises(StateError, match="cannot hold a checkpoint"):
         session.close()
     (tmp_path / "session.pickle" / "in the way").unlink()
     for file in ("session.pickle", "secrets.json", "penstock.json.new"):
         (tmp_path / file).rmdir()
-    again: Any = OnSpark(checkpoint=tmp_path, shards=1)
+    again: Any = open_on_spark(checkpoint=tmp_path, shards=1)
     assert again.sql("SHOW STREAMS").num_rows == 1
     again.close()
 
 
 def test_a_kill_forgets_no_time_and_counts_nothing_twice(tmp_path: Path, gone: Gone) -> None:
     """Of external streams, the log says nothing: the mark of the last batch does."""
-    session: Any = OnSpark(checkpoint=tmp_path / "cp", shards=1)
+    session: Any = open_on_spark(checkpoint=tmp_path / "cp", shards=1)
     for name in "ab":
-        session._frames[name] = Source(cast(Any, None), under=lambda name: cast(Any, None))
+        session._runner.sources.frames[name] = Source(cast(Any, None), lambda _: cast(Any, None))
         session.sql(f"CREATE STREAM {name} (k INT, ts BIGINT) TIMESTAMP BY ts FROM dataframe")
-    last = session._spark_job.next_entry - 1
+    last = session._runner.job.next_entry - 1
     status = {"counts": {"b": Counts(3, 3)}, "watermarks": {"b": 9}}
-    counting.take_counts(session, status, last)  # of a batch that was not marked as done
-    session._save()
+    session._runner.counting.take_counts(status, last)  # of a batch that was not marked as done
+    session._runner.save()
     status = {"counts": {"a": Counts(5, 4, 1)}, "watermarks": {"a": 70}}
-    counting.take_counts(session, status, last)
+    session._runner.counting.take_counts(status, last)
     session.sql("ALTER STREAM a SET RETAIN 50")
-    since = session._meters["a"].retained_from
+    since = session._books.catalog.meters["a"].retained_from
     mark = Mark(0, last, {"a": 70}, {"a": Counts(5, 4, 1)})
-    session._spark_job._manifests.finish(mark)
-    (session._spark_job.path / "spark" / "offsets").mkdir(parents=True)
-    session._durable = False  # no image of the end
+    session._runner.job._manifests.finish(mark)
+    (session._runner.job.path / "spark" / "offsets").mkdir(parents=True)
+    session._runner.durable = False  # no image of the end
     session.close()
-    again: Any = OnSpark(checkpoint=tmp_path / "cp", shards=1)
-    meters = again._meters
+    again: Any = open_on_spark(checkpoint=tmp_path / "cp", shards=1)
+    meters = again._books.catalog.meters
     assert (meters["a"].received, meters["a"].late_rows, meters["b"].received) == (5, 1, 0)
-    assert again._engine.sources["a"].watermark == 70
-    assert again._engine.sources["a"].discarded == 4  # so that no history is promised of them
+    assert again._books.engine.sources["a"].watermark == 70
+    assert again._books.engine.sources["a"].discarded == 4  # so that no history is promised of them
     assert meters["a"].retained_from == since == 71
     again.close()

@@ -159,7 +159,7 @@ def test_a_view_that_another_thread_drops_meanwhile_is_missed(ps):
     (select,) = parse_script("SELECT * FROM w")
     ps.sql("DROP VIEW w")
     with pytest.raises(penstock.PenstockError) as error:
-        once.answer(ps, select)
+        once.answer(ps._books, ps._runner, select)
     assert error.value.code == "PS-NAME-001"
 
 

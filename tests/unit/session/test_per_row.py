@@ -146,7 +146,7 @@ def test_sets_that_no_row_has_any_more_are_collected() -> None:
         "SELECT k, a FROM r [RANGE 2] WHERE a BETWEEN $lo AND $hi EMIT CHANGES PER ROW",
         pa.table({"lo": range(3000), "hi": range(5, 3005)}),
     )
-    (template,) = ps._engine.templates.values()
+    (template,) = ps._books.engine.templates.values()
     most = 0
     for turn in range(12):
         ps.push("r", [{"k": 1, "a": (turn * 700 + i) % 3000, "ts": 5 * turn} for i in range(2500)])

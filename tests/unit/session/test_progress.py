@@ -64,5 +64,5 @@ def test_who_listens_and_raises_stops_nobody(shards: int | None) -> None:
         with pytest.raises(PenstockError, match=r"PS-RUN-002.*given to on_progress\(\) raised"):
             ps.push("s", [{"k": 1, "ts": 7}])
         assert told == [1]
-        ps._watchers.clear()
+        ps._books.progress.listeners.clear()
         assert q.view().to_pylist() == [{"n": 1}]

@@ -52,7 +52,7 @@ def test_no_parameters_make_no_queries(ps: Any) -> None:
     assert none.changes().num_rows == none.view().num_rows == 0
     none.drop()
     assert (ps.stats()["templates"], ps.stats()["queries"]) == (0, 0)
-    assert (ps.sql("SHOW QUERIES").num_rows, len(ps._registry.groups)) == (0, 0)
+    assert (ps.sql("SHOW QUERIES").num_rows, len(ps._books.queries.registry.groups)) == (0, 0)
 
 
 def test_changes_and_views_of_all_are_one_table_with_names(ps: Any) -> None:
@@ -324,7 +324,7 @@ def test_nothing_is_kept_for_a_dropped_query_whose_handle_is_gone(ps: Any) -> No
     standing, left = over(ps, 1), over(ps, 5)
     push(ps, (1, 7))
     left.drop()
-    (log,) = ps._changelogs.values()
+    (log,) = ps._books.delivery.logs.values()
     standing.changes()
     assert log.rows > 0  # `left` has not read it
     del left
@@ -338,7 +338,7 @@ def test_the_changelog_is_forgotten_when_all_have_read_it(ps: Any) -> None:
     for ts in range(5):
         push(ps, (ts, 500))
         qs.changes()
-    (log,) = ps._changelogs.values()
+    (log,) = ps._books.delivery.logs.values()
     assert log.batches == []
     assert log.rows == 0
 

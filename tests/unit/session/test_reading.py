@@ -14,7 +14,7 @@ import penstock
 from oracle.failing import NAMES, expected, told
 from penstock.errors import NameError_, PenstockError, QueryFailed
 from penstock.session.asking import Question
-from penstock.session.sharded import ShardedSession
+from penstock.session.opening import open_on_shards
 from penstock.shards.job import LocalJob
 
 STREAM = "CREATE STREAM r (k BIGINT, a BIGINT, ts BIGINT) TIMESTAMP BY ts"
@@ -41,14 +41,14 @@ def test_an_answer_has_all_changes_of_its_batch(text: str) -> None:
         jobs.append(LocalJob(2, deliver, eager=False))
         return jobs[-1]
 
-    ps = ShardedSession(make)
+    ps = open_on_shards(make)
     ps.sql(STREAM)
     query = ps.query(text)
     ps.push("r", [{"k": 1, "a": 1, "ts": 1}])
     ps.flush()
-    info, template = ps._running(query.name)
+    info, template = ps._books.queries.running(query.name)
     question = Question(template, info)
-    ps._pose(question, np.array([info.qid]))
+    ps._runner.answers.pose(question, np.array([info.qid]))
     ps.push("r", [{"k": 2, "a": 2, "ts": 2}])  # in the same batch
     ps.flush()
     assert question.rows().to_pylist() == query.view().to_pylist() != []
@@ -84,7 +84,7 @@ def test_shards_that_raise_are_told_by_every_call() -> None:
     query = ps.query("SELECT k FROM r [RANGE 9]")
     many = ps.query_many("SELECT a FROM r [RANGE 9] WHERE k > $n", [{"n": 1}])
     ps.push("r", [{"k": 2, "a": 1, "ts": 1}])
-    ps._job.cluster.uppers[0].apply = None  # type: ignore[attr-defined]
+    ps._runner.job.cluster.uppers[0].apply = None  # type: ignore[attr-defined]
     calls = [
         lambda: ps.push("r", [{"k": 2, "a": 1, "ts": 1}]),
         lambda: ps.sql("SHOW QUERIES"),
@@ -130,7 +130,7 @@ def test_a_subscriber_that_raises_stops_no_ticker(ps: Any) -> None:
 def test_a_complaint_is_told_after_the_whole_call() -> None:
     ps: Any = penstock.connect(runner="inprocess", shards=2)
     ps.sql(STREAM)
-    ps._complaint = PenstockError("a subscriber", code="PS-RUN-002")
+    ps._gate.complain(PenstockError("a subscriber", code="PS-RUN-002"))
     with pytest.raises(PenstockError, match="PS-RUN-002"):
         ps.sql("CREATE TABLE t (x BIGINT); INSERT INTO t VALUES (1); CREATE TABLE u (x BIGINT)")
     assert ps.sql("SHOW TABLES").num_rows == 2
@@ -140,10 +140,10 @@ def test_a_query_that_is_dropped_while_it_is_read(ps: Any) -> None:
     query = ps.query("SELECT k FROM r [RANGE 9]")
     many = ps.query_many("SELECT a FROM r [RANGE 9] WHERE k > $n", [{"n": 1}, {"n": 2}])
     ps.push("r", [{"k": 9, "a": 1, "ts": 1}])
-    info, _ = ps._running(query.name)
-    read_all = ps._read_all
-    ps._read_all = lambda template, qids: (many.drop(), read_all(template, qids))[1]
+    info, _ = ps._books.queries.running(query.name)
+    read_all = ps._runner.answers.all
+    ps._runner.answers.all = lambda template, qids: (many.drop(), read_all(template, qids))[1]
     assert many.view().num_rows == 0
     query.drop()
     with pytest.raises(NameError_, match="was dropped"):
-        ps._read_rows(info)
+        ps._runner.answers.rows(info)

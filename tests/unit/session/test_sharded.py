@@ -9,7 +9,7 @@ import pytest
 import penstock
 from penstock.engine.control import ControlEngine
 from penstock.errors import PenstockError
-from penstock.session.sharded import ShardedSession
+from penstock.session.opening import open_on_shards
 from penstock.shards.job import LocalJob
 
 STREAM = "CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts"
@@ -54,7 +54,7 @@ def test_a_plan_that_breaks_in_level_1_leaves_level_2_too() -> None:
     ps = session(2)
     q = ps.query("SELECT sum(a) AS s FROM r [RANGE 50]")
     ps.flush()
-    cluster = ps._job.cluster  # type: ignore[attr-defined]
+    cluster = ps._runner.job.cluster  # type: ignore[attr-defined]
     assert [len(upper.engine.templates) for upper in cluster.uppers] == [0, 1]
     (template,) = cluster.lowers[1].engine.templates.values()
     template.plan.operators[-1].step = None
@@ -66,12 +66,12 @@ def test_a_plan_that_breaks_in_level_1_leaves_level_2_too() -> None:
 
 
 def test_a_query_that_comes_to_a_plan_that_has_broken_fails_too() -> None:
-    ps = ShardedSession(lambda deliver: LocalJob(2, deliver, eager=False))
+    ps = open_on_shards(lambda deliver: LocalJob(2, deliver, eager=False))
     ps.sql(STREAM)
     text = "SELECT k, a FROM r [RANGE 50] WHERE a > {}"
     first = ps.query(text.format(0))
     ps.flush()
-    lower = ps._job.cluster.lowers[1]  # type: ignore[attr-defined]
+    lower = ps._runner.job.cluster.lowers[1]  # type: ignore[attr-defined]
     (template,) = lower.engine.templates.values()
     template.plan.operators[-1].changes = None
     ps.push("r", [{"k": k, "a": 1, "ts": 1} for k in range(8)])
@@ -87,7 +87,7 @@ def test_a_plan_that_shards_cannot_build_fails_alone(monkeypatch: pytest.MonkeyP
     ps = session(2)
     good = ps.query("SELECT k, count(*) AS n FROM r [RANGE 50] GROUP BY k")
     ps.flush()
-    cluster = ps._job.cluster  # type: ignore[attr-defined]
+    cluster = ps._runner.job.cluster  # type: ignore[attr-defined]
     before = [sorted(shard.engine.arena.names()) for shard in cluster.lowers]
 
     def broken(self: object, *_: object) -> None:
@@ -119,9 +119,9 @@ def test_queries_that_come_and_go_are_a_batch_with_what_is_next_or_when_somebody
         query.drop()
     assert len(ps.progress()) == before + 2
     many = ps.query_many("SELECT k FROM r [RANGE 9] WHERE a > $a", [{"a": 1}, {"a": 2}])
-    assert len(ps._progress) == before + 3
+    assert len(ps._books.progress.records) == before + 3
     many.drop()
-    assert len(ps._progress) == before + 4
+    assert len(ps._books.progress.records) == before + 4
 
 
 def test_who_listens_hears_of_a_drop_before_it_returns_and_of_nothing_before_listening() -> None:
@@ -153,7 +153,7 @@ def test_queries_dropped_together_in_a_batch_are_told_as_one_by_one() -> None:
     texts = [f"SELECT k, count(*) AS n FROM r [RANGE 9] WHERE a > {i} GROUP BY k" for i in range(5)]
     found = []
     for eager in (True, False):
-        ps = ShardedSession(lambda deliver, now=eager: LocalJob(2, deliver, now))  # type: ignore[misc]
+        ps = open_on_shards(lambda deliver, now=eager: LocalJob(2, deliver, now))  # type: ignore[misc]
         ps.sql(STREAM)
         queries = [ps.query(text) for text in texts]
         ps.push("r", [{"k": i % 3, "a": i, "ts": i} for i in range(8)])
@@ -240,7 +240,7 @@ def test_shards_route_as_they_are_told_and_say_what_they_share(routing: str) -> 
     ps = penstock.connect(runner="inprocess", shards=2, routing=routing)
     ps.sql(STREAM)
     queries = [ps.query(f"SELECT k FROM r [RANGE 50] WHERE a {op} 5 AND k > 1") for op in "<>"]
-    job = ps._job
+    job = ps._runner.job
     assert isinstance(job, LocalJob)
     for first in (0, 10):
         ps.push("r", [{"k": i % 4, "a": i, "ts": 1} for i in range(first, first + 10)])
@@ -306,7 +306,7 @@ def test_stats_show_the_operators_of_plans_on_shards() -> None:
 def test_the_session_of_shards_has_specs_but_no_operators() -> None:
     _, ps = both()
     handles = [ps.query(text) for text in PLANS]
-    engine = ps._engine
+    engine = ps._books.engine
     assert isinstance(engine, ControlEngine)
     assert all(not template.plan.operators for template in engine.templates.values())
     assert all(template.plan.spec.specs for template in engine.templates.values())
@@ -320,7 +320,7 @@ def test_the_session_of_shards_has_specs_but_no_operators() -> None:
 
 def test_a_step_that_is_nothing_for_level_2_leaves_it_alone() -> None:
     ps = session()
-    uppers = ps._job.cluster.uppers  # type: ignore[attr-defined]
+    uppers = ps._runner.job.cluster.uppers  # type: ignore[attr-defined]
     ps.push("r", [{"k": 1, "a": 1, "ts": 5}])
     assert [upper.engine.sources["r"].watermark for upper in uppers] == [5, 5]
     steps = [upper.engine.batch for upper in uppers]

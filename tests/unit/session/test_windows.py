@@ -31,7 +31,7 @@ def ps() -> Iterator[Any]:
 def compiled(ps: Any, sql: str) -> Compiled:
     select = parse_statement(sql)
     assert isinstance(select, Select)
-    return compile_select(select, ps._catalog)
+    return compile_select(select, ps._books.catalog)
 
 
 def lengths(ps: Any, sql: str) -> list[int | Param]:
@@ -180,7 +180,7 @@ def test_what_the_longest_window_needs_stays_until_its_query_goes(ps: Any) -> No
     for ts in range(0, 100, 10):
         ps.push("r", [{"k": 1, "a": ts, "ts": ts}])
         ps.advance("s", ts)
-    log = ps._engine.sources["r"]
+    log = ps._books.engine.sources["r"]
     assert log.discarded == 0
     long.drop()
     ps.push("r", [{"k": 1, "a": 100, "ts": 100}])
@@ -254,8 +254,8 @@ def test_state_that_another_process_has_left_is_kept_for_its_longest_window() ->
     query = two.query(text.format(500))
     two.push("r", [{"k": 1, "a": 100, "ts": 100}])
     two.advance(ts=100)
-    one._engine.arena.restore(two._engine.arena.snapshot())
-    two._engine = one._engine
+    one._books.engine.arena.restore(two._books.engine.arena.snapshot())
+    vars(two._books.engine).update(vars(one._books.engine))
     two.advance(ts=200)
     two.push("s", [{"k": 1, "a": 1, "ts": 201}])
     two.advance(ts=201)

@@ -27,16 +27,16 @@ class Bench:
 
     @property
     def deployed(self) -> list[Deploy]:
-        return list(self.session._deployed.values())  # type: ignore[attr-defined]
+        return list(self.session._runner.deployed.values())  # type: ignore[attr-defined]
 
     def clauses(self) -> list[Clause | None]:
         found: list[Clause | None] = []
         for deploy in self.deployed:
-            template = self.session._engine.templates[deploy.key]
+            template = self.session._books.engine.templates[deploy.key]
             for route in deploy.plan.routes:
                 for clause in readers(deploy, route.name):
                     live = template.queries.live(Lineage.QUERY)
-                    strings = self.session._engine.strings
+                    strings = self.session._books.engine.strings
                     each = None
                     if clause is not None:
                         each = with_constants(
@@ -65,7 +65,7 @@ def rows(n: int = 400) -> pa.RecordBatch:
 
 
 def schema() -> penstock.schema.Schema:
-    return Bench().session._engine.sources["r"].schema
+    return Bench().session._books.engine.sources["r"].schema
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_shards_that_are_built_again_know_who_shares_what() -> None:
     ps = session()
     first, second = ps.query(COUNT, history=True), ps.query(COUNT, history=True)
     ps.push("r", [{"k": 1, "a": 4, "ts": 1}])
-    ps._job.cluster.reload()
+    ps._runner.job.cluster.reload()
     first.drop()
     ps.push("r", [{"k": 1, "a": 4, "ts": 2}])
     third = ps.query(COUNT, history=True)

@@ -1,0 +1,65 @@
+"""Opening sessions: books, a runner and the façade over them are put together here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.eddy.eddy import Routing
+from penstock.engine.control import ControlEngine
+from penstock.engine.engine import Engine
+from penstock.session.books import new_books
+from penstock.session.changelog import DEFAULT_KEPT_ROWS
+from penstock.session.directory import open_directory
+from penstock.session.routing import set_routing
+from penstock.session.runners.on_shards import OnShards
+from penstock.session.runners.one_process import OneProcess
+from penstock.session.session import Session
+from penstock.session.snapshot import Snapshot, load, put_back
+from penstock.shards.job import Deliver, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may choose with every runner.
+
+    `rules_off` are rules of the optimizer, `keep_changes` the rows of unread changes that are kept
+    per plan, `routing` is how rows of flows find their way.
+    """
+
+    rules_off: frozenset[str] = frozenset()
+    keep_changes: int = DEFAULT_KEPT_ROWS
+    routing: Routing = "tickets"
+
+
+def open_in_process(
+    options: Options, directory: Path | None = None, snapshot: Snapshot | None = None
+) -> Session:
+    """A session in one process; `directory` is its checkpoint."""
+    held = None if directory is None else open_directory(directory)
+    try:
+        books = new_books(Engine(), options.keep_changes)
+        runner = OneProcess(books, held)
+        session = Session(books, runner, options.rules_off)
+        set_routing(books, runner, options.routing)
+        if snapshot is None and held is not None:
+            snapshot = load(held.path)
+        if snapshot is not None:
+            put_back(books, snapshot, runner.sinks.open)
+    except BaseException:
+        if held is not None:
+            held.close()
+        raise
+    return session
+
+
+def open_on_shards(make_job: Callable[[Deliver], Job], options: Options | None = None) -> Session:
+    """A session on the shards of a job in this process."""
+    options = options or Options()
+    control = ControlEngine()
+    books = new_books(control, options.keep_changes)
+    runner = OnShards(books, control, make_job)
+    session = Session(books, runner, options.rules_off)
+    set_routing(books, runner, options.routing)
+    return session

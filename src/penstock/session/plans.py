@@ -1,0 +1,23 @@
+"""What EXPLAIN looks at: plans that run, measurements, and where shards run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.engine.engine import Engine
+from penstock.optimizer.stats import Stats
+from penstock.session.placement import Deployed
+from penstock.session.query_book import QueryBook
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The plans of a session; `deployed` are those on shards, None where there are none."""
+
+    engine: Engine
+    queries: QueryBook
+    stats: Callable[[], Stats]
+    rules_off: frozenset[str]
+    deployed: Deployed | None
+    shards: int

@@ -1,0 +1,1 @@
+"""Runners of a session: one process, shards in this process, Spark."""

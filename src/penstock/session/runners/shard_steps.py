@@ -1,0 +1,170 @@
+"""Steps on shards: the session's own engine takes them, and the shards are told by the log.
+
+The session's engine is a `ControlEngine`: it has tables, Q and plans, but no rows of streams.
+What the shards find comes back in batches (`session/inbox.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from penstock.arrays import I64
+from penstock.engine import blocks as b
+from penstock.engine.admission import Admitted
+from penstock.engine.control import ControlEngine
+from penstock.queries.registry import Chosen, TemplateInfo
+from penstock.session import clock
+from penstock.session.books import Books
+from penstock.session.calls import LoggedCalls
+from penstock.session.gate import Gate
+from penstock.session.leaving import Leaving, LeavingQueries
+from penstock.session.placement import Deployed, place
+from penstock.session.portable import portable
+from penstock.session.progress import counted
+from penstock.session.templates import template_block
+from penstock.shards import entries as e
+from penstock.shards import wire
+from penstock.shards.messages import Counts
+from penstock.sql.catalog import StreamDef
+from penstock.state.convert import to_rows
+
+_SAMPLE_ROWS = 2_000
+
+
+class ShardSteps:
+    """Applies steps to the control engine and writes them into the log.
+
+    `retired` are templates without queries, each with the entry of its last drop: rows of batches
+    before that still go to them.
+    """
+
+    def __init__(
+        self,
+        books: Books,
+        control: ControlEngine,
+        gate: Gate,
+        calls: LoggedCalls,
+        leaving: LeavingQueries,
+        shards: int,
+    ) -> None:
+        self.deployed = Deployed()
+        self.retired: list[tuple[int, e.Deploy]] = []
+        self.pushed: dict[int, dict[str, Counts]] = {}  # by entry, until its batch
+        self._books, self._control, self._gate = books, control, gate
+        self._calls, self._leaving, self._shards = calls, leaving, shards
+        calls.repeat_with({"beat": self.beat, "fail": self.fail, "count_push": self._count_push})
+
+    def apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
+        """Take a step here and tell the shards; what comes of it comes later."""
+        output = self._control.apply(blocks)
+        told = [
+            entry
+            for block in blocks
+            for entry in portable(block, self._control, self._shards, self.deployed, self._retire)
+        ]
+        self._calls.tell(told)
+        return output
+
+    def _retire(self, template: int) -> None:
+        """A template has no queries any more."""
+        gone = self.deployed.get(template)
+        if gone is not None:
+            self.retired.append((self._calls.number, gone))
+        self.deployed.remove(template)
+
+    def let_retired_go(self, entry: int) -> None:
+        """Entries up to this one were run."""
+        self.retired = [(at, deploy) for at, deploy in self.retired if at > entry]
+
+    def put_back(
+        self, deployed: Mapping[int, e.Deploy], retired: list[tuple[int, e.Deploy]]
+    ) -> None:
+        """Take up what ran on the shards of a former process."""
+        for key, deploy in deployed.items():
+            self.deployed.put(key, deploy)
+        self.retired = retired
+
+    # ---- rows ------------------------------------------------------------------------
+    def bring(self, stream: StreamDef, admitted: Admitted) -> None:
+        """Count admitted rows and send them to the shards."""
+        self._gate.check_alive()
+        accepted = admitted.accepted
+        sample = to_rows(accepted.slice(0, _SAMPLE_ROWS), stream.schema, self._control.strings)
+        data = wire.stream_batch(accepted, admitted.ts, None)
+        ends = np.array([f(admitted.ts) for f in (np.min, np.max)] if len(admitted.ts) else [])
+        told = replace(admitted, accepted=accepted.slice(0, 0), ts=ends)
+        arguments = (stream.name, told, sample, accepted.num_rows)
+        self._count_push(*arguments)
+        self._calls.push("count_push", arguments, e.Push(stream.name, data, admitted.watermark))
+
+    def _count_push(self, stream: str, admitted: Admitted, sample: I64, rows: int) -> None:
+        """What remains of a push in this session."""
+        number = self._calls.number
+        self.pushed.setdefault(number, {})[stream] = counted(admitted, rows)
+        self._books.catalog.meters[stream].count(admitted, sample, clock.now_us(), rows)
+        self._calls.last_rows = number
+        self._control.pass_by(stream, rows, admitted.watermark)
+
+    def take_pushed(self, entry: int) -> list[Mapping[str, Counts]]:
+        """The rows that were pushed by entries up to one, which is run."""
+        return [self.pushed.pop(n) for n in list(self.pushed) if n <= entry]
+
+    def beat(self, blocks: list[b.Block]) -> None:
+        """Heartbeats that the wall clock asks for: a call of their own."""
+        self._calls.begin("beat", blocks)
+        self.apply(blocks)
+        self._calls.end()
+
+    # ---- queries ---------------------------------------------------------------------
+    def choose_template(
+        self, known: TemplateInfo | None, make: Callable[[], TemplateInfo]
+    ) -> TemplateInfo:
+        """A new template: one whose queries have failed may still be on its way out."""
+        info = cast(TemplateInfo, self._calls.note(make))
+        if info.views:  # refuse what cannot be placed before anything is changed
+            place(template_block(info), self._shards, self.deployed)
+        return info
+
+    def enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
+        """Every query has a number of its own; shards find out which are identical.
+
+        They get the numbers they had, when a call is repeated.
+        """
+        places = np.arange(rows.shape[1])
+        template = self._control.templates.get(info.key)
+        vacant = places if template is None else template.queries.vacant(places.shape[0])
+        return cast(I64, self._calls.note(lambda: vacant)), places
+
+    def leave(self, info: TemplateInfo, qids: I64) -> I64:
+        """No query shares its number."""
+        return qids
+
+    def publish(self, output: b.Output | None, joining: Chosen) -> None:
+        """Changes come with a batch."""
+        if output is not None:
+            self._control.collect_strings()
+
+    def retract(self, chosen: Chosen) -> None:
+        """Drop queries on the shards; their last changes come when they have done it."""
+        delivery, number = self._books.delivery, self._calls.number
+        for group, places in chosen:
+            told = delivery.subscribers_of(group, places)
+            readers = delivery.readers[group.number]
+            self._leaving.add(Leaving(number, readers, places, told))
+        qids = np.concatenate([group.qids[places] for group, places in chosen])
+        self.apply([b.DropQueries(chosen[0][0].template, qids)])
+
+    def fail(self, template: int, qid: int, reason: str) -> None:
+        """A shard could not go on with a query: all drop it."""
+        registry = self._books.queries.registry
+        members = registry.members(template, np.array([qid]))
+        if not members:
+            return  # dropped, or failed on another shard too
+        with self._gate.open():
+            self._calls.begin("fail", template, qid, reason)
+            self.retract(members)
+            registry.fail(members, reason)

@@ -1,0 +1,70 @@
+"""What Spark's tasks are told of external streams: routes, columns, and the rows queries want."""
+
+from __future__ import annotations
+
+from penstock.delta import Lineage
+from penstock.logical.nodes import Scan, walk
+from penstock.session.books import Books
+from penstock.session.feed import most_ahead
+from penstock.session.gate import Gate
+from penstock.session.leaving import LeavingQueries
+from penstock.session.runners.shard_steps import ShardSteps
+from penstock.shards import entries as e
+from penstock.shards.intake import Intake
+from penstock.shards.prefilter import MOST_QUERIES, Clause, Prefilter, readers, with_constants
+from penstock.sql.catalog import StreamDef
+
+
+class Intakes:
+    """How rows of external streams are taken in."""
+
+    def __init__(
+        self, books: Books, gate: Gate, steps: ShardSteps, leaving: LeavingQueries
+    ) -> None:
+        self._books, self._gate, self._steps, self._leaving = books, gate, steps, leaving
+
+    def after(self, entry: int) -> dict[str, Intake]:
+        """How rows of external streams are taken in after an entry."""
+        with self._gate.lock:
+            retired = [deploy for at, deploy in self._steps.retired if at > entry]
+            deployed = [*self._steps.deployed.values(), *retired]
+            streams = [s for s in self._books.catalog.streams() if s.format is not None]
+            return {s.name: self._intake(s, deployed) for s in streams}
+
+    def _intake(self, stream: StreamDef, deployed: list[e.Deploy]) -> Intake:
+        read: dict[str, set[int]] = {}
+        routes = {}
+        for deploy in deployed:
+            for route in deploy.plan.routes:
+                if route.stream == stream.name:
+                    routes[route.name] = route
+            roots = [deploy.plan.view, *(send.node for send in deploy.plan.sends)]
+            for node in (n for root in roots for n in walk(root)):
+                if isinstance(node, Scan):
+                    read.setdefault(node.stream, set()).update(node.columns)
+        columns = stream.schema.names
+        shipped = tuple(
+            (route, tuple(columns[c] for c in sorted(read.get(name, ()))))
+            for name, route in sorted(routes.items())
+        )
+        wants = tuple(self._prefilter(deployed, route.name) for route, _ in shipped)
+        return Intake(
+            stream.schema, stream.time, stream.delay, most_ahead(stream), bool(stream.retain),
+            shipped, wants,
+        )  # fmt: skip
+
+    def _prefilter(self, deployed: list[e.Deploy], route: str) -> Prefilter | None:
+        """What the queries behind a route want, where that is worth asking before the shuffle."""
+        clauses: list[Clause] = []
+        engine = self._books.engine
+        for deploy in deployed:
+            template = engine.templates.get(deploy.key)
+            for clause in readers(deploy, route):
+                if clause is None or template is None or self._leaving.of(deploy.key):
+                    return None
+                live = template.queries.live(Lineage.QUERY)
+                each = with_constants(clause, deploy.params, template.queries, live, engine.strings)
+                if each is None:
+                    return None
+                clauses += each
+        return tuple(clauses) if len(clauses) <= MOST_QUERIES else None
