@@ -31,6 +31,7 @@ from penstock.logical.expr import (
     params_of,
     walk,
 )
+from penstock.logical.failing import is_risky
 from penstock.predicates.interval_sets import IntervalSets, interval_sets_of
 from penstock.predicates.leaves import is_logic
 from penstock.predicates.terms import ordered
@@ -151,9 +152,14 @@ def _is_null_test(expr: Expr) -> bool:
 def clauses_of(predicate: Expr | None) -> list[Expr]:
     """Conjuncts that say the same, with NOT pushed down and ORs of ANDs multiplied out.
 
-    Multiplying out is given up where it would give many conjuncts, or no clause.
+    Multiplying out is given up where it would give many conjuncts, or no clause. A conjunct that
+    can fail stays whole: a part of it that is NULL would reject the row on which it fails.
     """
-    return [c for part in conjuncts(predicate) for c in _multiplied(push_down_not(part))]
+    return [c for part in conjuncts(predicate) for c in _clauses(part)]
+
+
+def _clauses(conjunct: Expr) -> list[Expr]:
+    return [conjunct] if is_risky(conjunct) else _multiplied(push_down_not(conjunct))
 
 
 def _multiplied(expr: Expr) -> list[Expr]:

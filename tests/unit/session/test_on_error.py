@@ -234,6 +234,23 @@ def test_what_is_excluded_cannot_fail(ps):
         assert [row["k"] for row in rows(query)] == want, text
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "(b > 0 AND CAST(v AS INT) > 2) OR NOT (k = 4)",
+        "NOT (b > 0 OR CAST(v AS INT) > 2)",
+        "(b > 0 AND CAST(v AS INT) > 2) OR (k = 5 AND kind = 'n')",
+    ],
+)
+@pytest.mark.parametrize("count", [1, 1500])
+def test_what_is_null_within_a_condition_is_no_guard(ps, where, count):
+    """Only a conjunct of the whole condition rejects a row by being NULL."""
+    many = ps.query_many(f"SELECT k FROM s {W} WHERE ({where}) AND k < $n", [{"n": 9}] * count)
+    alone = ps.query(f"SELECT k FROM s {W} WHERE {where}")
+    ps.push("s", [{"k": 4, "kind": "n", "v": "four", "b": None, "ts": 2}])
+    assert {q.status for q in (alone, *many)} == {"failed"}
+
+
 @pytest.mark.parametrize("count", [3, 200, 1500])
 def test_guards_hold_for_each_of_many_queries(ps, count):
     text = f"SELECT k FROM s {W} WHERE kind = $a AND CAST(v AS INT) >= $b"
