@@ -34,12 +34,26 @@ class Expression:
 
     sql: str
     value: Callable[[Row, bool], Value]
-    both: tuple[Expression, ...] = ()  # the conjuncts of an AND
+    word: str = ""  # AND, OR or NOT
+    sides: tuple[Expression, ...] = ()
 
-    @property
-    def conjuncts(self) -> tuple[Expression, ...]:
-        """What must hold for it to hold; each of them guards the others."""
-        return self.both or (self,)
+    def holds(self, row: Row, hide: bool, negate: bool = False) -> bool:
+        """Whether it is TRUE (or FALSE); raises only if what fails could make the difference."""
+        if self.word == "NOT":
+            return self.sides[0].holds(row, hide, not negate)
+        if not self.word:
+            return self.value(row, hide) is not negate and self.value(row, hide) is not None
+        decisive = (self.word == "OR") is not negate
+        failed = False
+        for side in self.sides:
+            try:
+                if side.holds(row, hide, negate) is decisive:
+                    return decisive
+            except Fails:
+                failed = True
+        if failed:
+            raise Fails
+        return not decisive
 
     def __repr__(self) -> str:
         return self.sql
@@ -137,8 +151,7 @@ def logic(word: str, decisive: bool, a: Expression, b: Expression) -> Expression
             raise Fails
         return None if None in found else not decisive
 
-    both = (*a.conjuncts, *b.conjuncts) if word == "AND" else ()
-    return Expression(f"({a} {word} {b})", value, both)
+    return Expression(f"({a} {word} {b})", value, word, (a, b))
 
 
 def negation(a: Expression) -> Expression:
@@ -146,7 +159,7 @@ def negation(a: Expression) -> Expression:
         found = a.value(row, hide)
         return None if found is None else not found
 
-    return Expression(f"(NOT {a})", value)
+    return Expression(f"(NOT {a})", value, "NOT", (a,))
 
 
 def is_null(a: Expression) -> Expression:
@@ -260,14 +273,13 @@ class Select:
         return tuple(e.value(row, self.hide) for e in self.shown)
 
     def _holds(self, conditions: tuple[Expression, ...], row: Row) -> bool:
-        failed, found = False, []
-        for conjunct in [part for condition in conditions for part in condition.conjuncts]:
+        failed = False
+        for condition in conditions:
             try:
-                found.append(conjunct.value(row, self.hide))
+                if not condition.holds(row, self.hide):
+                    return False
             except Fails:
                 failed = True
-        if not all(f is True for f in found):
-            return False
         if failed and self.setting == "fail":
             raise Fails
         return not failed

@@ -21,6 +21,7 @@ from penstock.expressions.context import Context
 from penstock.expressions.evaluate import Compiled, Frame, compile_expr
 from penstock.kernels.lineage import explode, gather_columns
 from penstock.logical.expr import columns_of
+from penstock.logical.truth import held
 from penstock.predicates.clauses import Conjunct
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Judge:
                 (
                     conjunct.alias,
                     np.array(sorted(columns_of(conjunct.predicate)), np.int64),
-                    compile_expr(conjunct.predicate, ctx),
+                    compile_expr(held(conjunct.predicate), ctx),
                 )
                 for conjunct in conjuncts
             )

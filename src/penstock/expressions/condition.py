@@ -18,6 +18,7 @@ from penstock.expressions.hidden import Hidden
 from penstock.expressions.vec import Vec, either, errors_of
 from penstock.logical.expr import Expr, conjunction, conjuncts
 from penstock.logical.failing import is_risky
+from penstock.logical.truth import held
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Condition:
         risky = [p for p in parts if is_risky(p)]
         safe = conjunction([p for p in parts if p not in risky])
         compiled = None if safe is None else compile_expr(safe, ctx)
-        return Condition(expr, compiled, tuple(compile_expr(p, ctx) for p in risky))
+        return Condition(expr, compiled, tuple(compile_expr(held(p), ctx) for p in risky))
 
     def mask(self, rows: I64, params: I64 | None = None, hidden: Hidden | None = None) -> Bool:
         """The rows for which it is TRUE; raises EvaluationError when some have no verdict."""

@@ -21,6 +21,7 @@ from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.lineage import full
 from penstock.logical.expr import Expr, columns_of, params_of
 from penstock.logical.failing import hides
+from penstock.logical.truth import held
 
 _MOST_PAIRS = 1 << 20  # evaluated at once
 _MANY_ROWS = 256  # of a call: it is evaluated by itself, with its parameters as constants
@@ -38,7 +39,7 @@ class CallIndex:
         self._predicate = predicate
         self.hides = hides(predicate)
         self._words = words
-        self._compiled = compile_expr(predicate, ctx)
+        self._compiled = compile_expr(held(predicate), ctx)
         self._columns = np.array(sorted(columns_of(predicate)), np.int64)
         self._reads = sorted(params_of(predicate))
         self._calls: dict[bytes, int] = {}  # by the parameters that are read

@@ -12,13 +12,13 @@ from itertools import product
 
 from penstock.logical.expr import Call, Expr, Literal, Param, columns_of, walk
 from penstock.logical.failing import can_fail
+from penstock.logical.truth import push_down_not
 from penstock.predicates.clauses import (
     Term,
     attribute_of,
     clause_of,
     disjuncts,
     either,
-    push_down_not,
 )
 from penstock.predicates.leaves import is_logic
 

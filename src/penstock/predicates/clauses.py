@@ -31,12 +31,12 @@ from penstock.logical.expr import (
     params_of,
     walk,
 )
-from penstock.logical.failing import is_risky
+from penstock.logical.truth import push_down_not
 from penstock.predicates.interval_sets import IntervalSets, interval_sets_of
 from penstock.predicates.leaves import is_logic
 from penstock.predicates.terms import ordered
 from penstock.state.strings import utf8_buffers
-from penstock.types import BOOLEAN, Kind, SqlType
+from penstock.types import Kind, SqlType
 
 
 class Values(Protocol):
@@ -152,14 +152,9 @@ def _is_null_test(expr: Expr) -> bool:
 def clauses_of(predicate: Expr | None) -> list[Expr]:
     """Conjuncts that say the same, with NOT pushed down and ORs of ANDs multiplied out.
 
-    Multiplying out is given up where it would give many conjuncts, or no clause. A conjunct that
-    can fail stays whole: a part of it that is NULL would reject the row on which it fails.
+    Multiplying out is given up where it would give many conjuncts, or no clause.
     """
-    return [c for part in conjuncts(predicate) for c in _clauses(part)]
-
-
-def _clauses(conjunct: Expr) -> list[Expr]:
-    return [conjunct] if is_risky(conjunct) else _multiplied(push_down_not(conjunct))
+    return [c for part in conjuncts(predicate) for c in _multiplied(push_down_not(part))]
 
 
 def _multiplied(expr: Expr) -> list[Expr]:
@@ -176,16 +171,6 @@ def _multiplied(expr: Expr) -> list[Expr]:
             return [expr]
     found = [either(parts) for parts in choices]
     return found if any(clause_of(c) is not None for c in found) else [expr]
-
-
-def push_down_not(expr: Expr, negate: bool = False) -> Expr:
-    """The same condition, or its negation, with NOT directly above what is no AND, OR or NOT."""
-    if isinstance(expr, Call) and expr.fn == "not":
-        return push_down_not(expr.args[0], not negate)
-    if isinstance(expr, Call) and expr.fn in ("and", "or"):
-        fn = {"and": "or", "or": "and"}[expr.fn] if negate else expr.fn
-        return Call(BOOLEAN, fn, tuple(push_down_not(a, negate) for a in expr.args))
-    return Call(BOOLEAN, "not", (expr,)) if negate else expr
 
 
 def disjuncts(expr: Expr) -> list[Expr]:
