@@ -29,7 +29,7 @@ def _decorated(function: ast.FunctionDef) -> bool:
 def _named(node: ast.AST, module: ModuleType) -> object:
     """What a name, or a name in another module, stands for."""
     match node:
-        case ast.Name(id=name):
+        case ast.Name(id=name, ctx=ast.Load()):
             return vars(module).get(name)
         case ast.Attribute(value=ast.Name(id=name), attr=attribute):
             return getattr(vars(module).get(name), attribute, None)
