@@ -44,8 +44,8 @@ def test_a_password_is_in_one_private_file_and_survives_a_restart(
 
 def opened_with(ps: penstock.Session) -> str:
     """The password that the sink's writer has."""
-    _, writer = ps._runner.spark_sinks._open["o"]  # type: ignore[attr-defined]
-    return str(writer.options["password"])
+    held = ps._runner.spark_sinks._open["o"]  # type: ignore[attr-defined]
+    return str(held.writer.options["password"])
 
 
 def mode(path: Path) -> int:
