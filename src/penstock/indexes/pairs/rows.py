@@ -1,0 +1,58 @@
+"""What an index over pairs of streams is asked about, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.arrays import I64
+from penstock.kernels.pairs.data import Entries, Partner
+
+
+@dataclass(frozen=True, slots=True)
+class ProbingRows:
+    """Rows of one side, and the rows of the other side that they meet.
+
+    Row i meets partners at positions from `floor` up to `limits[i]`. `words` are stored rows, row
+    by row, with the NULL word first.
+    """
+
+    side: int
+    words: I64
+    instants: I64
+    epochs: I64
+    floor: int
+    limits: I64
+    entries: Entries
+    partner: Partner
+
+    def __len__(self) -> int:
+        return int(self.limits.shape[0])
+
+    def keys(self, columns: tuple[int, ...]) -> I64:
+        """The word of each row's key: its only column's, or a mix of several."""
+        if not columns:
+            return np.empty(0, np.int64)
+        return mixed_key(self.words, np.array(columns, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Takers:
+    """Queries that take pairs of a probing row (by number) and a partner (by position)."""
+
+    rows: I64
+    positions: I64
+    qids: I64
+
+    @staticmethod
+    def none() -> Takers:
+        """No pairs."""
+        return Takers(*np.empty((3, 0), np.int64))
+
+    def __len__(self) -> int:
+        return int(self.qids.shape[0])
+
+    def __getitem__(self, chosen: I64) -> Takers:
+        """Some of the pairs."""
+        return Takers(self.rows[chosen], self.positions[chosen], self.qids[chosen])
