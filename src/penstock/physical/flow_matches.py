@@ -46,44 +46,36 @@ class FlowMatches(Protocol):
         """Results at `now` of rows before `until` (by alias), for some queries or for all."""
 
 
-class GroupMatches:
-    """Matches of the flow's groups, which it shares with other templates."""
+class MatchedRows:
+    """Rows of a plan from matches: output columns, expiry and lineage."""
 
     def __init__(
-        self, flow: Flow, key: int, template: FlowTemplate, block: Block, sets: SetTable | None
+        self, flow: Flow, template: FlowTemplate, block: Block, sets: SetTable | None
     ) -> None:
-        self._flow, self._key, self._template, self._block = flow, key, template, block
-        self._sets = sets
+        self._flow, self._template = flow, template
+        self._own_windows, self._sets = block.own_windows, sets
         self._width, self._runs = len(block.output), _runs(block.output)
 
-    def has_input(self) -> bool:
-        """Whether groups have found something for the template."""
-        return self._flow.has_results(self._key)
-
-    def arrived(self, clock: Clock) -> Delta:
-        """The matches of the step; at commit only what is alive then."""
-        delta = self._delta(self._flow.matches(self._key))
-        return delta.alive(clock.now) if clock.at_commit else delta
-
-    def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
-        """Route the rows of the logs once more, for these queries alone."""
-        if qids is None:
-            qids = self._template.queries.live(Lineage.QUERY)
-        return self._delta(self._flow.held(self._key, now, qids, until))
-
-    def _delta(self, found: Matches) -> Delta:
+    def delta(self, found: Matches) -> Delta:
+        """The rows, those that are over before they begin left out."""
         if not len(found):
             return Delta.empty(self._width)
         views = self._flow.views()
         exp = self._expiry(found, views)
         if self._sets is None:
             return self._rows(found, exp, found.qids, views)
-        if self._block.own_windows:
+        if self._own_windows:
             order = np.lexsort((found.qids, exp, *found.positions[::-1], found.instants))
             found, exp = found.take(order), exp[order]
         heads = found.heads(exp)
         codes = self._sets.intern(np.append(heads, len(found)), found.qids)
         return self._rows(found.take(heads), exp[heads], codes, views)
+
+    def living(self, found: Matches) -> Matches:
+        """The matches of which all rows are in the windows of the query."""
+        exp = self._expiry(found, self._flow.views())
+        alive = exp > found.instants
+        return found if alive.all() else found.take(np.flatnonzero(alive))
 
     def _expiry(self, found: Matches, views: list[LogView]) -> I64:
         """When each result leaves: with the first of its rows."""
@@ -102,6 +94,28 @@ class GroupMatches:
             view = views[alias]
             join_rows(rows, view.rows, found.positions[alias], view.base, columns, first)
         return Delta(rows, found.instants, exp, np.ones(n, np.int8), lin)
+
+
+class GroupMatches:
+    """Matches of the flow's groups, which it shares with other templates."""
+
+    def __init__(self, flow: Flow, key: int, template: FlowTemplate, made: MatchedRows) -> None:
+        self._flow, self._key, self._template, self._made = flow, key, template, made
+
+    def has_input(self) -> bool:
+        """Whether groups have found something for the template."""
+        return self._flow.has_results(self._key)
+
+    def arrived(self, clock: Clock) -> Delta:
+        """The matches of the step; at commit only what is alive then."""
+        delta = self._made.delta(self._flow.matches(self._key))
+        return delta.alive(clock.now) if clock.at_commit else delta
+
+    def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
+        """Route the rows of the logs once more, for these queries alone."""
+        if qids is None:
+            qids = self._template.queries.live(Lineage.QUERY)
+        return self._made.delta(self._flow.held(self._key, now, qids, until))
 
 
 class IndexMatches:

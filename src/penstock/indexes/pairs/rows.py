@@ -32,9 +32,18 @@ class ProbingRows:
 
     def keys(self, columns: tuple[int, ...]) -> I64:
         """The word of each row's key: its only column's, or a mix of several."""
-        if not columns:
-            return np.empty(0, np.int64)
-        return mixed_key(self.words, np.array(columns, np.int64))
+        return key_words(self.words, columns)
+
+
+def key_words(words: I64, columns: tuple[int, ...]) -> I64:
+    """A word per row that is equal for equal keys; of no columns, an empty array."""
+    if len(columns) < 2:
+        return np.ascontiguousarray(words[:, 1 + columns[0]]) if columns else np.empty(0, np.int64)
+    mixed = np.zeros(words.shape[0], np.uint64)
+    for column in columns:
+        mixed = (mixed ^ words[:, 1 + column].astype(np.uint64)) * np.uint64(0xFF51AFD7ED558CCD)
+        mixed ^= mixed >> np.uint64(32)
+    return mixed.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
