@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.arrays import I64, Bool
+from penstock.logical.stem_kind import StemKey, StemKind
 
 AliasColumn = tuple[int, int]
 """An alias and a column of its stream."""
@@ -96,17 +97,18 @@ class Span:
             or (b.right[0] == alias and b.left[0] in present)
         ]
 
-    def keys(self, alias: int) -> list[tuple[tuple[int, ...], bool]]:
-        """The keys by which rows of `alias` may be found, and whether each is in order."""
+    def keys(self, alias: int) -> list[StemKey]:
+        """The SteMs in which rows of `alias` may be looked up."""
         everyone = frozenset(range(len(self))) - {alias}
         links = [column for column, _ in self.links(alias, everyone)]
         if links and len(self) == 2:
-            return [(tuple(links), False)]
-        found: list[tuple[tuple[int, ...], bool]] = [((column,), False) for column in links]
+            return [(tuple(links), StemKind.HASH)]
+        found: list[StemKey] = [((column,), StemKind.HASH) for column in links]
         for band in self.bands_with(alias, everyone):
             other = band.right[0] if band.left[0] == alias else band.left[0]
             if not self.links(alias, frozenset({other})):
-                found.append((((band.left if band.left[0] == alias else band.right)[1],), True))
+                _, column = band.left if band.left[0] == alias else band.right
+                found.append(((column,), StemKind.ORDERED))
         return list(dict.fromkeys(found))
 
     def describe(self, names: list[tuple[str, ...]]) -> str:
