@@ -1,7 +1,8 @@
 """The choice of index for a template: the lineage groups of its flow, or an index of its own.
 
 Groups share their filters among templates and are best for few queries of each. A template with
-very many queries finds them faster by an index that is made for its predicates alone.
+very many queries finds them faster by an index that is made for its predicates alone. Conditions
+that groups cannot share leave no choice.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ MOST_IN_GROUPS = 1024
 class IndexPolicy:
     """Decides by the number of queries."""
 
-    can_have_own: bool
+    most_in_groups: int | None
+    """None: a template cannot have its own index. A negative number: it has no other."""
 
     def uses_own_index(self, queries: int) -> bool:
         """Whether a template with so many queries uses its own index."""
-        return self.can_have_own and queries > MOST_IN_GROUPS
+        return self.most_in_groups is not None and queries > self.most_in_groups

@@ -28,6 +28,11 @@ class SpanBand:
     high: int | float | None
     is_float: bool
 
+    @property
+    def is_open(self) -> bool:
+        """Whether only queries have bounds: an index over pairs finds their rows."""
+        return self.low is None and self.high is None
+
     def holds(self, left: I64, right: I64) -> Bool:
         """Which pairs of values (as stored) satisfy the band."""
         if self.is_float:
@@ -105,6 +110,8 @@ class Span:
             return [(tuple(links), StemKind.HASH)]
         found: list[StemKey] = [((column,), StemKind.HASH) for column in links]
         for band in self.bands_with(alias, everyone):
+            if band.is_open:
+                continue
             other = band.right[0] if band.left[0] == alias else band.left[0]
             if not self.links(alias, frozenset({other})):
                 _, column = band.left if band.left[0] == alias else band.right

@@ -46,6 +46,16 @@ class FlowMatches(Protocol):
         """Results at `now` of rows before `until` (by alias), for some queries or for all."""
 
 
+class OwnMatches(FlowMatches, Protocol):
+    """The rows that an index of the template's own finds."""
+
+    def how(self) -> str:
+        """How queries are matched, for EXPLAIN."""
+
+    def close(self) -> None:
+        """Give back what is shared."""
+
+
 class MatchedRows:
     """Rows of a plan from matches: output columns, expiry and lineage."""
 
@@ -122,8 +132,9 @@ class IndexMatches:
     """Matches of the template's own index: rows of one stream, against very many queries."""
 
     def __init__(
-        self, flow: Flow, template: FlowTemplate, block: Block, make_index: MakeIndex
-    ) -> None:
+        self, flow: Flow, template: FlowTemplate, _: MatchedRows, *, block: Block,
+        make_index: MakeIndex,
+    ) -> None:  # fmt: skip
         self._flow, self._template, self._block = flow, template, block
         self._make_index = make_index
         columns = block.scans[0].columns
@@ -170,6 +181,9 @@ class IndexMatches:
     def how(self) -> str:
         """How queries are matched, for EXPLAIN."""
         return self._index[1].how()
+
+    def close(self) -> None:
+        """Nothing of it is shared."""
 
 
 def _runs(output: tuple[AliasColumn, ...]) -> list[tuple[int, I64, int]]:

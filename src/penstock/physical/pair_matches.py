@@ -6,42 +6,80 @@ SteM in order of key and value. A pair is found by its last row, so it is found 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
-
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.delta import Clock, Delta, Lineage
+from penstock.delta import Clock, Delta
 from penstock.eddy.flow import Flow
 from penstock.eddy.membership import FlowTemplate
 from penstock.eddy.results import Matches
-from penstock.indexes.pairs.pair_index import PairIndex
-from penstock.indexes.pairs.rows import ProbingRows, Takers
+from penstock.expressions.context import Context
+from penstock.indexes.pairs.pair_index import PairIndex, PairQueries
+from penstock.indexes.pairs.rows import ProbingRows
+from penstock.indexes.pairs.shape import PairShape
 from penstock.kernels.pairs.data import Entries, Partner
+from penstock.logical.stem_kind import StemKind
+from penstock.optimizer.flow_block import Block
 from penstock.physical.flow_matches import MatchedRows
 from penstock.physical.pair_check import PairCheck
+from penstock.queries.query_table import QueryTable
+from penstock.state.source_log import SourceLog
+from penstock.stems.keyed_stem import KeyedStem
 from penstock.stems.log_view import LogView
-from penstock.stems.stem import KeyedStem
+from penstock.stems.stems import Stems
 
 _BATCH = 4096  # rows that probe at once
 
-MakePairIndex = Callable[[], "tuple[PairIndex, PairCheck, tuple[KeyedStem, KeyedStem]]"]
+
+class PairMatcher:
+    """The index, the SteMs in which it looks rows up, and what it leaves to be checked.
+
+    Everything is made when it is first asked for: few templates have so many queries.
+    """
+
+    def __init__(
+        self, shape: PairShape, block: Block, queries: QueryTable, ctx: Context, stems: Stems
+    ) -> None:
+        wanted = PairQueries(queries, shape, block.lifetimes)
+        self.index = PairIndex(wanted, ctx)
+        self._check = PairCheck(shape, queries, ctx)
+        self._shape, self._streams, self._registry = shape, block.span.streams, stems
+        self._stems: list[KeyedStem] = []
+
+    def stem(self, side: int, logs: list[SourceLog]) -> KeyedStem:
+        """The SteM of one side."""
+        if not self._stems:
+            self._stems = [self._acquire(side, log) for side, log in enumerate(logs)]
+        return self._stems[side]
+
+    def _acquire(self, side: int, log: SourceLog) -> KeyedStem:
+        key = tuple(columns[side] for columns in self._shape.key)
+        columns = (*key, self.index.value_column(side))
+        stem = self._registry.acquire(self._streams[side], log, columns, StemKind.KEYED)
+        assert isinstance(stem, KeyedStem)
+        return stem
+
+    def close(self) -> None:
+        """Give back the SteMs."""
+        while self._stems:
+            self._registry.release(self._stems.pop())
+
+    def checked(self, found: Matches, views: list[LogView]) -> Matches:
+        """The matches that satisfy what the index does not decide."""
+        return self._check.passing(found, views, self.index)
 
 
 class PairMatches:
     """Matches of the template's own index over pairs of rows of two streams."""
 
     def __init__(
-        self, flow: Flow, template: FlowTemplate, made: MatchedRows, make_index: MakePairIndex
+        self, flow: Flow, template: FlowTemplate, made: MatchedRows, *, matcher: PairMatcher
     ) -> None:
-        self._flow, self._template, self._made = flow, template, made
-        self._make_index = make_index
+        self._flow, self._template, self._made, self._matcher = flow, template, made, matcher
 
-    @cached_property
-    def _index(self) -> tuple[PairIndex, PairCheck, tuple[KeyedStem, KeyedStem]]:
-        """Made when it is first asked: most templates never have so many queries."""
-        return self._make_index()
+    def close(self) -> None:
+        """Give back the SteMs."""
+        self._matcher.close()
 
     def has_input(self) -> bool:
         """Whether the step took rows of either stream."""
@@ -52,78 +90,58 @@ class PairMatches:
         """The pairs that the step brings; at commit only those that are alive then."""
         starts, ends = self._flow.before, self._flow.taken
         assert ends is not None
-        index, _, _ = self._index
+        index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
         index.follow()
-        views, parts = self._flow.views(), list[Matches]()
         for side in (0, 1):
+            view, other = views[side], views[1 - side]
             for at in range(int(starts[side]), int(ends[side]), _BATCH):
                 end = min(at + _BATCH, int(ends[side]))
-                limits = self._limits(views, side, at, end, int(starts[1 - side]))
-                instants = views[side].ts[at - views[side].base : end - views[side].base]
+                instants = view.ts[at - view.base : end - view.base]
+                limits = other.positions(instants, int(starts[1 - side]), after=side == 1)
                 parts.append(self._found(index, views, side, at, instants, limits))
-        delta = self._made.delta(self._sorted(parts))
+        delta = self._made.delta(_in_order(parts))
         return delta.alive(clock.now) if clock.at_commit else delta
-
-    def _limits(self, views: list[LogView], side: int, at: int, end: int, old: int) -> I64:
-        """Up to which position of the other stream each row finds what came before it."""
-        view, other = views[side], views[1 - side]
-        instants = view.ts[at - view.base : end - view.base]
-        return other.positions(instants, old, after=side == 1)
 
     def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
         """The pairs at `now` of rows before `until`, for some queries or for all."""
-        index, _, _ = self._index
+        index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
         index.follow()
         if qids is not None:
             index = index.among(qids)
-        views, parts = self._flow.views(), list[Matches]()
-        first = self._first(0, now)
-        for at in range(first, int(until[0]), _BATCH):
-            end = min(at + _BATCH, int(until[0]))
-            limits, instants = np.full(end - at, int(until[1])), np.full(end - at, now)
+        for at in range(self._flow.floors(now)[0], int(until[0]), _BATCH):
+            n = min(at + _BATCH, int(until[0])) - at
+            limits, instants = np.full(n, int(until[1])), np.full(n, now)
             parts.append(self._found(index, views, 0, at, instants, limits))
-        return self._made.delta(self._sorted(parts))
-
-    def _first(self, side: int, instant: int) -> int:
-        """The first position that a window may hold at an instant."""
-        return self._flow.floors(instant)[side]
+        return self._made.delta(_in_order(parts))
 
     def _found(
         self, index: PairIndex, views: list[LogView], side: int, start: int, instants: I64,
         limits: I64,
     ) -> Matches:  # fmt: skip
-        """The matches of some rows of one side."""
-        other, end = 1 - side, start + instants.shape[0]
-        _, check, stems = self._index
-        stems[other].build(int(limits.max(initial=0)))
-        floor = max(self._first(other, int(instants[0])), views[other].base)
-        view, there = views[side], slice(start - views[side].base, end - views[side].base)
-        partner = Partner(views[other].rows, views[other].ts, views[other].epoch, views[other].base)
+        """The matches of the rows of one side from a position on."""
+        view, other = views[side], views[1 - side]
+        stem = self._matcher.stem(1 - side, self._flow.logs)
+        stem.build(int(limits.max(initial=0)))
+        floor = max(self._flow.floors(int(instants[0]))[1 - side], other.base)
+        there = slice(start - view.base, start - view.base + instants.shape[0])
         batch = ProbingRows(
             side, view.rows[there], instants, view.epoch[there], floor, limits,
-            Entries(*stems[other].runs()), partner,
+            Entries(*stem.runs()), Partner(other.rows, other.ts, other.epoch, other.base),
         )  # fmt: skip
-        return self._verified(index.match(batch), check, views, side, start, instants)
-
-    def _verified(
-        self, found: Takers, check: PairCheck, views: list[LogView], side: int, start: int,
-        instants: I64,
-    ) -> Matches:  # fmt: skip
-        """The pairs as matches, without those that conditions beside the index reject."""
+        found = index.match(batch)
         places = [start + found.rows, found.positions]
-        if side == 1:
-            places.reverse()
-        matches = Matches(np.vstack(places), instants[found.rows], found.qids)
-        return check.passing(self._made.living(matches), views)
-
-    def _sorted(self, parts: list[Matches]) -> Matches:
-        some = [part for part in parts if len(part)]
-        return Matches.in_order(some) if some else Matches.none(2)
+        matches = Matches(
+            np.vstack(places if side == 0 else places[::-1]), instants[found.rows], found.qids
+        )
+        return self._matcher.checked(self._made.living(matches), views)
 
     def how(self) -> str:
         """How queries are matched, for EXPLAIN."""
-        index, _, _ = self._index
+        index = self._matcher.index
         index.follow()
-        count = self._template.queries.live(Lineage.QUERY).shape[0]
-        return f"× {count} queries ({index.explain()})"
+        return f"× {len(self._template.queries)} queries ({index.explain()})"
 
+
+def _in_order(parts: list[Matches]) -> Matches:
+    some = [part for part in parts if len(part)]
+    return Matches.in_order(some) if some else Matches.none(2)

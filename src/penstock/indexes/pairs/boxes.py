@@ -62,15 +62,16 @@ def _interval(
     return low, high
 
 
-def _hull(
-    condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool
-) -> tuple[I64, I64]:
+def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) -> tuple[I64, I64]:
     """The least interval around all that a condition takes."""
     sets = interval_sets_of(condition, value, False, params, ctx)
     counts = np.diff(sets.offsets)
     some = counts > 0
     low, high = np.full(counts.shape, MOST), np.full(counts.shape, LEAST)
-    low[some], high[some] = sets.lows[sets.offsets[:-1][some]], sets.highs[sets.offsets[1:][some] - 1]
+    low[some], high[some] = (
+        sets.lows[sets.offsets[:-1][some]],
+        sets.highs[sets.offsets[1:][some] - 1],
+    )
     exact &= sets.exact & (counts <= 1)
     return low, high
 

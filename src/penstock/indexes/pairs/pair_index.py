@@ -118,6 +118,15 @@ class PairIndex:
         )
         return joined[np.lexsort((joined.qids, joined.positions, joined.rows))]
 
+    def exact(self, qids: I64) -> Bool:
+        """Which of these queries take every pair that `match` says."""
+        known = np.ones(int(qids.max(initial=-1)) + 1, np.bool_)
+        for part in self._parts:
+            if not part.exact.all():
+                vague = part.qids[~part.exact & ~part.gone]
+                known[vague[vague < known.shape[0]]] = False
+        return known[qids]
+
     # ---- what is known ---------------------------------------------------------------
     @property
     def nbytes(self) -> int:

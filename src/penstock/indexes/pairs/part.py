@@ -103,9 +103,7 @@ class Part:
     def match(self, batch: ProbingRows) -> Takers:
         """The queries that take each pair, by row, position and query."""
         side = self.sides[batch.side]
-        found = side.strategy.probe(
-            side.probes(batch), batch.entries, batch.partner, side.queries
-        )
+        found = side.strategy.probe(side.probes(batch), batch.entries, batch.partner, side.queries)
         takers = Takers(found.rows, found.positions, self.qids[found.slots])
         return takers[np.flatnonzero(~self.gone[found.slots])] if self.gone.any() else takers
 
@@ -114,9 +112,7 @@ class Part:
         return ", ".join(dict.fromkeys(side.strategy.name for side in self.sides))
 
 
-def _side(
-    shape: PairShape, side: int, boxes: Boxes, lengths: int | I64, since: I64
-) -> Side:
+def _side(shape: PairShape, side: int, boxes: Boxes, lengths: int | I64, since: I64) -> Side:
     """The structure for the rows of one side."""
     other, band = 1 - side, shape.band
     own = [at for at, r in enumerate(shape.ranges) if r.side == side]
