@@ -1,4 +1,4 @@
-"""The index over pairs: the queries of a template that take a row of one stream with one of another.
+"""The index over pairs: which queries take a row of one stream with a row of another.
 
 It follows Q: queries that came since are a part of their own, parts of like size are merged, and
 queries that are gone are passed over until their part is built again. So a change of Q costs
@@ -76,7 +76,7 @@ class PairIndex:
         self._parts = kept
 
     def _is_alive(self, qids: I64) -> Bool:
-        known = qids < self._alive.shape[0]
+        known: Bool = qids < self._alive.shape[0]
         known[known] = self._alive[qids[known]]
         return known
 
