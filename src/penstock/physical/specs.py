@@ -18,7 +18,7 @@ from penstock.logical.nodes import Node, Rows, Scan, TableScan, Unbounded, ViewS
 from penstock.optimizer.flow_block import Block
 from penstock.patterns import edges
 from penstock.patterns.edge import Edge
-from penstock.physical.describe import describe_window
+from penstock.physical.describe import describe_band, describe_window
 from penstock.physical.expiry import structure_of
 from penstock.physical.pair_shape import pair_shape
 from penstock.schema import Schema
@@ -164,7 +164,9 @@ class FlowSpec(Spec):
         """Streams, how they join, and what the queries ask."""
         block = self.block
         windows = ", ".join(f"{s.stream} {describe_window(s)}" for s in block.scans)
-        joined = block.span.describe([scan.stream_schema.names for scan in block.scans])
+        names = [scan.stream_schema.names for scan in block.scans]
+        band = "" if block.band is None else describe_band(block.band, block.span.streams, names)
+        joined = " AND ".join(filter(None, (block.span.describe(names), band)))
         asked = " AND ".join(str(c.predicate) for c in block.conditions)
         parts = [windows, f"on {joined}" if joined else "", f"where {asked}" if asked else ""]
         return " ".join(p for p in parts if p)
