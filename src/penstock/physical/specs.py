@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from penstock.delta import Lineage
-from penstock.eddy.index_policy import MOST_IN_GROUPS, IndexPolicy
+from penstock.eddy.index_policy import IndexPolicy
 from penstock.indexes.pairs.shape import PairShape
 from penstock.logical.expr import Expr, remap
 from penstock.logical.nodes import Node, Rows, Scan, TableScan, Unbounded, ViewScan
@@ -151,10 +151,8 @@ class FlowSpec(Spec):
     @property
     def policy(self) -> IndexPolicy:
         """When the template has an index of its own."""
-        if self.block.band is not None:
-            return IndexPolicy(-1)
         can_have_own = self.index is not None or self.pairs is not None
-        return IndexPolicy(MOST_IN_GROUPS if can_have_own else None)
+        return IndexPolicy(can_have_own, needs_own=self.block.band is not None)
 
     def structure(self) -> str:
         """Joins keep their rows in SteMs."""
