@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from penstock.delta import Lineage
+from penstock.engine import blocks as b
 from penstock.logical.nodes import Scan, walk
 from penstock.session.books import Books
 from penstock.session.feed import most_ahead
 from penstock.session.gate import Gate
 from penstock.session.leaving import LeavingQueries
 from penstock.session.runners.shard_steps import ShardSteps
-from penstock.shards import entries as e
 from penstock.shards.intake import Intake
 from penstock.shards.prefilter import MOST_QUERIES, Clause, Prefilter, readers, with_constants
 from penstock.sql.catalog import StreamDef
@@ -31,7 +31,7 @@ class Intakes:
             streams = [s for s in self._books.catalog.streams() if s.format is not None]
             return {s.name: self._intake(s, deployed) for s in streams}
 
-    def _intake(self, stream: StreamDef, deployed: list[e.Deploy]) -> Intake:
+    def _intake(self, stream: StreamDef, deployed: list[b.AddTemplate]) -> Intake:
         read: dict[str, set[int]] = {}
         routes = {}
         for deploy in deployed:
@@ -53,7 +53,7 @@ class Intakes:
             shipped, wants,
         )  # fmt: skip
 
-    def _prefilter(self, deployed: list[e.Deploy], route: str) -> Prefilter | None:
+    def _prefilter(self, deployed: list[b.AddTemplate], route: str) -> Prefilter | None:
         """What the queries behind a route want, where that is worth asking before the shuffle."""
         clauses: list[Clause] = []
         engine = self._books.engine

@@ -8,7 +8,7 @@ import pytest
 
 import penstock
 from penstock.delta import Lineage
-from penstock.shards.entries import Deploy
+from penstock.engine.blocks import AddTemplate
 from penstock.shards.intake import Given, Intake, Moment, take_in
 from penstock.shards.prefilter import Clause, Prefilter, readers, wanted, with_constants
 from penstock.shards.wire import unpack_batch
@@ -26,7 +26,7 @@ class Bench:
             self.session.query(sql)
 
     @property
-    def deployed(self) -> list[Deploy]:
+    def deployed(self) -> list[AddTemplate]:
         return list(self.session._runner.deployed.values())  # type: ignore[attr-defined]
 
     def clauses(self) -> list[Clause | None]:
