@@ -104,7 +104,7 @@ def far() -> Engine:
 SIZES = (1, 5, 3000)
 
 
-@pytest.mark.parametrize("n", (0, *SIZES))
+@pytest.mark.parametrize("n", [0, *SIZES])
 def test_rows_of_a_stream(near: Engine, far: Engine, n: int) -> None:
     words, ts = near.words(n), np.arange(n) * 10
     got = sent(b.Rows("r", b.Timed(words, ts), 77, 5), near, far)
@@ -125,7 +125,7 @@ def test_rows_in_parts_of_which_some_columns_are_left_out(near: Engine, far: Eng
     assert got.rows.ts.tolist() == list(range(40))
 
 
-@pytest.mark.parametrize("n", (0, *SIZES))
+@pytest.mark.parametrize("n", [0, *SIZES])
 def test_changes_of_a_table(near: Engine, far: Engine, n: int) -> None:
     words = near.words(n)
     got = sent(b.TableChange("t", np.array([4, 2]), words), near, far)
