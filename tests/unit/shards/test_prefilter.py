@@ -31,17 +31,15 @@ class Bench:
 
     def clauses(self) -> list[Clause | None]:
         found: list[Clause | None] = []
-        for deploy in self.deployed:
-            template = self.session._books.engine.templates[deploy.key]
-            for route in deploy.plan.routes:
-                for clause in readers(deploy, route.name):
+        for block in self.deployed:
+            template = self.session._books.engine.templates[block.key]
+            for route in block.plan.routes:
+                for clause in readers(block, route.name):
                     live = template.queries.live(Lineage.QUERY)
                     strings = self.session._books.engine.strings
                     each = None
                     if clause is not None:
-                        each = with_constants(
-                            clause, deploy.params, template.queries, live, strings
-                        )
+                        each = with_constants(clause, block.params, template.queries, live, strings)
                     found += [None] if each is None else list(each)
         return found
 
@@ -115,8 +113,8 @@ def test_rows_that_fail_are_shipped() -> None:
 
 def test_the_intake_ships_what_is_wanted_and_tells_the_time_of_all() -> None:
     bench = Bench("SELECT k FROM r [RANGE 5] WHERE a > 2")
-    (deploy,) = bench.deployed
-    (route,) = deploy.plan.routes
+    (block,) = bench.deployed
+    (route,) = block.plan.routes
     intake = Intake(schema(), "ts", 0, None, False, ((route, ("k", "a")),), (bench.prefilter(),))
     batch = rows()
     part = Given(("", 0), pa.Table.from_batches([batch]))
