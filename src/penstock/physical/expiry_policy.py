@@ -85,7 +85,7 @@ def _kept(policy: ExpiryPolicy, edge: Edge, otherwise: Store = Store.NONE) -> Ke
     return Kept(signal_of(edge), policy.store(edge) if edge.expiring else otherwise)
 
 
-def _said(spec: Spec, told: bool) -> Signal:
+def _emits(spec: Spec, told: bool) -> Signal:
     """How results leave that can leave in two ways."""
     return Signal.MINUS if told else Signal.EXP | signal_of(spec.edge)
 
@@ -118,7 +118,7 @@ def _flow(spec: FlowSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
 def _window_join(spec: WindowJoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     told = policy.tells(wish) and spec.residual is None and spec.edge.expiring
     found = Store.STEM if spec.windows[0].columns else Store.LOG
-    return Expiry(_said(spec, told), (Kept(Signal.LOG, found),))
+    return Expiry(_emits(spec, told), (Kept(Signal.LOG, found),))
 
 
 # ---- one input -----------------------------------------------------------------------
@@ -146,8 +146,9 @@ def _match_count(spec: MatchCountSpec, wish: Emit, policy: ExpiryPolicy) -> Expi
 @case(_EXPIRIES, KeepSpec)
 def _keep(spec: KeepSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     """It keeps all rows, whether they leave or not; one that tells is EXPIRE."""
-    kept = Kept(signal_of(spec.edge), policy.store(spec.edge))
-    return Expiry(_said(spec, policy.tells(wish)), (kept,))
+    edge = spec.inputs[0].edge
+    kept = Kept(signal_of(edge), policy.store(edge))
+    return Expiry(_emits(spec, policy.tells(wish)), (kept,))
 
 
 @case(_EXPIRIES, ViewSpec)
@@ -166,7 +167,7 @@ def _distinct(spec: DistinctSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     told = policy.tells(wish) or edge.negatives or not edge.expiring
     star = Kept(signal_of(edge), Store.CALENDAR)
     kept = _kept(policy, edge, Store.COUNTS) if edge.negatives else star
-    return Expiry(_said(spec, told), (kept,), Store.HASH)
+    return Expiry(_emits(spec, told), (kept,), Store.HASH)
 
 
 @case(_EXPIRIES, GroupBySpec)
@@ -190,7 +191,7 @@ def _semi_join(spec: SemiJoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
 
 def _counting(spec: Spec, told: bool, policy: ExpiryPolicy) -> Expiry:
     kept = tuple(_kept(policy, source.edge, Store.COUNTS) for source in spec.inputs)
-    return Expiry(_said(spec, told), kept, Store.HASH)
+    return Expiry(_emits(spec, told), kept, Store.HASH)
 
 
 @case(_EXPIRIES, JoinSpec)
@@ -202,7 +203,7 @@ def _join(spec: JoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     plain = all(policy.store(edge) is Store.FIFO for edge in sides)
     store = Store.FIFO if plain else Store.HASH
     kept = tuple(Kept(signal_of(edge), store) for edge in sides)
-    return Expiry(_said(spec, can_tell and policy.tells(wish)), kept)
+    return Expiry(_emits(spec, can_tell and policy.tells(wish)), kept)
 
 
 @case(_EXPIRIES, NrrJoinSpec)

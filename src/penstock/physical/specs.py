@@ -25,8 +25,8 @@ from penstock.schema import Schema
 class Spec:
     """Base: the edge, the inputs, the place in the plan and the logical node it stands for.
 
-    `physical/expiry_policy.py` decides its expiry when it enters a plan. Results that are told
-    are `nets` of each instant for some kinds.
+    `physical/expiry_policy.py` decides its expiry when it enters a plan. If a kind `nets`, the
+    results that it tells are the net changes of each instant.
     """
 
     edge: Edge
