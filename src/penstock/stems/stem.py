@@ -177,7 +177,7 @@ class RunStem(Stem):
 
     The last column is the value by which the rows with a key are in order; the others, if any,
     are the key. Rows come in order of position, so runs hold consecutive spans of them, the
-    oldest first. At most a quarter of the entries are of rows that are gone when it was built last.
+    oldest first. After a build, at most a quarter of the entries belong to rows that are gone.
     """
 
     _RATIO: int
@@ -285,7 +285,7 @@ class OrderedStem(RunStem):
     _RATIO, _NAN = 2, False
 
     def known(self, rows: I64) -> tuple[I64, I64]:
-        """Values of rows of the log that have one, in the form in which they are ordered; whose."""
+        """Values of the rows that have one, in the form in which they are ordered, and which."""
         return self._taken(rows, 0)[1:]
 
     def probe(
