@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.eddy.flows import Flows
-from penstock.expressions.context import Context
+from penstock.expressions.context import Context, Failures
 from penstock.logical.nodes import Join, JoinKind, Range, Scan
 from penstock.logical.stem_kind import StemKind
 from penstock.physical.draft import PlanSpec
@@ -50,7 +50,7 @@ def test_explain_says_how_a_stem_finds_rows(
 
 def test_a_report_says_the_kind_of_each_stem() -> None:
     arena = Arena()
-    flows = Flows(arena, Context(StringTable(arena.scope("strings"))))
+    flows = Flows(arena, Context(StringTable(arena.scope("strings")), {}, Failures()))
     log = SourceLog(arena.scope("streams/r"), SCHEMA, 0)
     log.add(np.zeros((5, 3), np.int64), np.arange(3), 1)
     log.advance(3)
