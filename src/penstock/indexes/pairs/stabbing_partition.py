@@ -1,4 +1,4 @@
-"""A stabbing partition of the intervals of queries, kept near the smallest (Agarwal et al. 2009, §2.1).
+"""A stabbing partition of the intervals of queries, near the smallest (Agarwal et al. 2009, §2.1).
 
 It has at most (1 + epsilon) tau groups after every call, where tau is the size of the smallest
 partition; also after every single interval of a call. Groups are numbered by their points, which
@@ -19,7 +19,7 @@ from penstock.kernels.pairs import sorted_blocks, stabbing
 from penstock.kernels.pairs.sorted_blocks import Blocks
 from penstock.predicates.terms import LEAST, MOST
 
-_FEW = 32
+_FEW = 100
 """If this many times the intervals of a call are fewer than all, they are taken one by one."""
 
 
@@ -81,6 +81,12 @@ class Ends:
         self.lows[ids], self.highs[ids] = MOST, LEAST
 
 
+def nonempty(ids: I64, lows: I64, highs: I64) -> tuple[I64, I64, I64]:
+    """Those of the intervals that have a low end not above their high end."""
+    kept = lows <= highs
+    return (ids, lows, highs) if kept.all() else (ids[kept], lows[kept], highs[kept])
+
+
 class StabbingPartition:
     """Intervals [low, high] by id, in groups that share a point."""
 
@@ -136,22 +142,23 @@ class StabbingPartition:
     def groups(self) -> Groups:
         """All groups with their members."""
         outline = self.outline()
-        members = sorted_blocks.flatten(self._state.intervals)[2]
-        return Groups(outline, np.concatenate(([0], np.cumsum(outline.sizes))), members)
+        return Groups(outline, _offsets(outline.sizes), self.members())
+
+    def members(self) -> I64:
+        """All ids, in order of low ends."""
+        return sorted_blocks.flatten(self._state.intervals)[2]
 
     def chosen(self, numbers: I64) -> Groups:
         """The groups of these numbers with their members, such as those that have changed."""
         every = self.outline()
         members = stabbing.members_of(self._state.intervals, every.points, every.sizes, numbers)
         outline = Outline(every.points[numbers], every.sizes[numbers], every.versions[numbers])
-        return Groups(outline, np.concatenate(([0], np.cumsum(outline.sizes))), members)
+        return Groups(outline, _offsets(outline.sizes), members)
 
     # ---- changes ---------------------------------------------------------------------
     def add(self, ids: I64, lows: I64, highs: I64) -> None:
-        """Add intervals of ids that are not there yet; an empty interval (low > high) is not kept."""
-        kept = np.flatnonzero(lows <= highs)
-        if kept.shape[0] < ids.shape[0]:
-            ids, lows, highs = ids[kept], lows[kept], highs[kept]
+        """Add intervals of ids that are not there yet, but no empty ones (low > high)."""
+        ids, lows, highs = nonempty(ids, lows, highs)
         self._ends.put(ids, lows, highs)
         if ids.shape[0] * _FEW < len(self):
             self._insert(ids, lows, highs)
@@ -197,6 +204,10 @@ class StabbingPartition:
         sorted_blocks.fill(intervals, lows, highs, ids)
         sorted_blocks.fill(groups, points, -np.diff(starts), versions)
         self._state = stabbing.Partition(intervals, groups, books)
+
+
+def _offsets(sizes: I64) -> I64:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
 
 
 def _roomy(blocks: Blocks) -> Blocks:

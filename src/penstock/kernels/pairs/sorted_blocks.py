@@ -143,13 +143,18 @@ def place_of_least(blocks: Blocks) -> tuple[int, int]:
 
 
 @inlined
-def _measure(blocks: Blocks, rank: int) -> None:
-    """Renew the leaf of a block."""
-    slab, leaf = blocks.order[rank], (blocks.least.shape[0] >> 1) + rank
+def _least_of(blocks: Blocks, slab: int) -> int:
     least = _MOST
     for i in range(blocks.sizes[slab]):
         least = min(least, blocks.values[slab, i])
-    blocks.least[leaf] = least
+    return least
+
+
+@inlined
+def _measure(blocks: Blocks, rank: int) -> None:
+    """Renew the leaf of a block."""
+    slab, leaf = blocks.order[rank], (blocks.least.shape[0] >> 1) + rank
+    blocks.least[leaf] = _least_of(blocks, slab)
     blocks.counts[leaf] = blocks.sizes[slab]
     blocks.firsts[rank] = blocks.keys[slab, 0]
 
@@ -238,7 +243,8 @@ def insert(blocks: Blocks, key: int, value: int, item: int) -> None:
 @kernel
 def remove(blocks: Blocks, rank: int, at: int) -> None:
     """Take the entry at a place away."""
-    slab = blocks.order[rank]
+    slab, leaf = blocks.order[rank], (blocks.least.shape[0] >> 1) + rank
+    value = blocks.values[slab, at]
     blocks.sizes[slab] -= 1
     for i in range(at, blocks.sizes[slab]):
         blocks.keys[slab, i] = blocks.keys[slab, i + 1]
@@ -246,19 +252,27 @@ def remove(blocks: Blocks, rank: int, at: int) -> None:
         blocks.items[slab, i] = blocks.items[slab, i + 1]
     if blocks.sizes[slab] == 0 and blocks.used[0] > 1:
         _drop_block(blocks, rank)
-    else:
-        _measure(blocks, rank)
-        _climb(blocks, rank)
+        return
+    blocks.firsts[rank] = blocks.keys[slab, 0]
+    blocks.counts[leaf] -= 1
+    if value == blocks.least[leaf]:
+        blocks.least[leaf] = _least_of(blocks, slab)
+    _climb(blocks, rank)
 
 
 @kernel
 def replace(blocks: Blocks, rank: int, at: int, key: int, value: int, item: int) -> None:
     """Give the entry at a place other contents, which must belong at this place too."""
-    slab = blocks.order[rank]
+    slab, leaf = blocks.order[rank], (blocks.least.shape[0] >> 1) + rank
+    before = blocks.values[slab, at]
     blocks.keys[slab, at] = key
     blocks.values[slab, at] = value
     blocks.items[slab, at] = item
-    _measure(blocks, rank)
+    blocks.firsts[rank] = blocks.keys[slab, 0]
+    if value <= blocks.least[leaf]:
+        blocks.least[leaf] = value
+    elif before == blocks.least[leaf]:
+        blocks.least[leaf] = _least_of(blocks, slab)
     _climb(blocks, rank)
 
 

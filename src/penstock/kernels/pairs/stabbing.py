@@ -258,3 +258,58 @@ def members_of(intervals: Blocks, points: I64, sizes: I64, chosen: I64) -> I64:
         found[end : end + sizes[g]] = items_between(intervals, first, points[g])
         end += sizes[g]
     return found
+
+
+@kernel
+def list_members(group_of: I64, groups: int) -> tuple[I64, I64]:
+    """Where the members of each group start, and the members of all, ascending in each group.
+
+    Members of no group have −1.
+    """
+    offsets = np.zeros(groups + 1, np.int64)
+    for g in group_of:
+        if g >= 0:
+            offsets[g + 1] += 1
+    for g in range(groups):
+        offsets[g + 1] += offsets[g]
+    members, ends = np.empty(offsets[groups], np.int64), offsets[:-1].copy()
+    for i in range(group_of.shape[0]):
+        g = group_of[i]
+        if g >= 0:
+            members[ends[g]] = i
+            ends[g] += 1
+    return offsets, members
+
+
+@kernel
+def assign_most_stabbed(points: I64, lows: I64, highs: I64, least: float) -> I64:
+    """For each interval the point in it that most intervals contain, the first of several such.
+
+    Points ascend. Those in less than `least` intervals do not count; −1: there is no other.
+    """
+    stabs = np.zeros(points.shape[0] + 1, np.int64)
+    for i in range(lows.shape[0]):
+        stabs[np.searchsorted(points, lows[i])] += 1
+        stabs[np.searchsorted(points, highs[i], side="right")] -= 1
+    stabs = np.cumsum(stabs)[:-1]
+    many = np.flatnonzero(stabs >= max(least, 1.0))
+    popular, levels = points[many], 1
+    while 1 << levels <= many.shape[0]:
+        levels += 1
+    best = np.zeros((levels, many.shape[0]), np.int64)  # [k, i]: of the 2^k points from i on
+    best[0] = many
+    for k in range(1, levels):
+        for i in range(many.shape[0] - (1 << k) + 1):
+            one, other = best[k - 1, i], best[k - 1, i + (1 << (k - 1))]
+            best[k, i] = one if stabs[one] >= stabs[other] else other
+    found = np.full(lows.shape[0], -1)
+    for i in range(lows.shape[0]):
+        first = np.searchsorted(popular, lows[i])
+        end = np.searchsorted(popular, highs[i], side="right")
+        if first < end:
+            k = 0
+            while 2 << k <= end - first:
+                k += 1
+            one, other = best[k, first], best[k, end - (1 << k)]
+            found[i] = one if stabs[one] >= stabs[other] else other
+    return found
