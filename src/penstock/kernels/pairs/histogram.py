@@ -1,4 +1,4 @@
-"""Histograms with any borders: `starts` are the first values of the buckets, from the least integer.
+"""Histograms with any borders: `starts` are the first values of buckets, from the least integer.
 
 A bucket ends before the next one starts, and the last one at the most integer. The level of a
 bucket is the mean, over its values, of the number of intervals around a value (Agarwal et al. 2009,
@@ -19,8 +19,8 @@ _MOST = np.iinfo(np.int64).max
 
 
 @inlined
-def _bucket(starts: I64, value: int) -> int:
-    return np.searchsorted(starts, value, side="right") - 1
+def _bucket(starts: I64, value: int) -> np.int64:
+    return np.int64(np.searchsorted(starts, value, side="right") - 1)
 
 
 @inlined
