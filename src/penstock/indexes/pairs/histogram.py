@@ -86,7 +86,7 @@ class ValueHistogram:
 
 
 class IntervalHistogram:
-    """How many intervals there are around a value, such as queries whose range takes it."""
+    """How many intervals there are around a value, such as ranges of queries that take it."""
 
     def __init__(self, borders: I64) -> None:
         self._starts = _starts(borders)

@@ -19,8 +19,8 @@ _MOST = np.iinfo(np.int64).max
 
 
 @inlined
-def _bucket(starts: I64, value: int) -> np.int64:
-    return np.int64(np.searchsorted(starts, value, side="right") - 1)
+def _bucket(starts: I64, value: int) -> int:
+    return int(np.searchsorted(starts, value, side="right")) - 1
 
 
 @inlined

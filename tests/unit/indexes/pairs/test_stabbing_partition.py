@@ -133,7 +133,9 @@ def test_batches_of_any_size_hold_the_same_intervals(batch: int) -> None:
     assert partition.size <= 1.5 * fresh.size
     groups = partition.groups()
     numbers = partition.group_of(groups.members)
-    np.testing.assert_array_equal(numbers, np.repeat(np.arange(partition.size), groups.outline.sizes))
+    np.testing.assert_array_equal(
+        numbers, np.repeat(np.arange(partition.size), groups.outline.sizes)
+    )
     assert partition.nbytes > 5000 * 5 * 8
 
 

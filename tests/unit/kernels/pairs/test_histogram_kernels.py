@@ -30,12 +30,16 @@ def test_levels_are_means_of_counts() -> None:
 
 
 def test_values_are_counted_between_ends() -> None:
-    values = np.repeat(np.arange(0, 31), np.array([2, 5, 1, 3])[np.digitize(np.arange(31), STARTS[2:5])])
+    values = np.repeat(
+        np.arange(0, 31), np.array([2, 5, 1, 3])[np.digitize(np.arange(31), STARTS[2:5])]
+    )
     counts = np.zeros(STARTS.shape[0], np.int64)
     histogram.count_values(STARTS, counts, values, 1)
     lows, highs = (grid.ravel() for grid in np.meshgrid(np.arange(-3, 31), np.arange(-3, 40)))
     found = histogram.count_between(STARTS, counts, lows, highs)
-    exact = [((low <= values) & (values <= high)).sum() for low, high in zip(lows, highs, strict=True)]
+    exact = [
+        ((low <= values) & (values <= high)).sum() for low, high in zip(lows, highs, strict=True)
+    ]
     np.testing.assert_allclose(found, exact, atol=1e-9)
     whole = histogram.count_between(STARTS, counts, np.array([LEAST, 5]), np.array([MOST, 4]))
     assert whole.tolist() == [values.shape[0], 0]

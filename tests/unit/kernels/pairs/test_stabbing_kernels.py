@@ -1,4 +1,4 @@
-"""Kernels of stabbing partitions against plain twins, and the greedy partition against all others."""
+"""Kernels of stabbing partitions against plain twins; no partition is smaller than the greedy."""
 
 from __future__ import annotations
 
