@@ -1,4 +1,4 @@
-"""Data outside, queries inside: each partner stabs an R-tree of queries (BJ-DOuter, SJ-JoinFirst)."""
+"""Data outside, queries inside: partners stab an R-tree of queries (BJ-DOuter, SJ-JoinFirst)."""
 
 from __future__ import annotations
 
