@@ -1,7 +1,7 @@
-"""Keep: the live rows of an input that does not remember them, for those above who ask.
+"""Keep: stores the live rows of an input that has no state, for operators above that read them.
 
-A query with history that joins a cohort which is there already needs what that cohort holds, and
-level 2 has it only if it kept it (docs/design/0004-spark.md).
+A query with history that joins an existing cohort needs the rows that the cohort already has. Level
+2 can supply them only if it kept them (docs/design/0004-spark.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.state.arena import Scope
 
 
 def keep_rows(store: ExpiryStore, delta: Delta, negatives: bool) -> None:
-    """Add the +1 rows to the store as [lin, row…]; each −1 row ends the one equal to it."""
+    """Add the +1 rows to the store as [lin, row…]; each −1 row removes one equal entry."""
     if not negatives:
         store.add_rows(delta.exp, delta.lin, delta.rows)
         return
@@ -29,7 +29,7 @@ def keep_rows(store: ExpiryStore, delta: Delta, negatives: bool) -> None:
 
 
 def kept_rows(store: ExpiryStore, now: int, lins: I64 | None = None) -> Delta:
-    """What the store holds (of some queries or cohorts), as rows that come at `now`."""
+    """The stored rows (of some queries or cohorts, or all) as rows that arrive at `now`."""
     exp, words = store.entries()
     if lins is not None:
         mine = np.flatnonzero(_is_of(words, lins))
@@ -52,7 +52,7 @@ def _is_of(words: I64, lins: I64) -> Bool:
 
 
 class KeepOp(Operator):
-    """Hands its input on and remembers what of it is alive."""
+    """Passes its input on and stores the rows that are alive."""
 
     def __init__(self, spec: KeepSpec, source: Operator, scope: Scope) -> None:
         super().__init__(spec, (source,), scope)
@@ -61,7 +61,7 @@ class KeepOp(Operator):
         self._store: ExpiryStore = store
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """The rows as they came."""
+        """Store the rows and pass them on unchanged."""
         (delta,) = inputs
         if len(delta):
             keep_rows(self._store, delta, self.edge.negatives)
@@ -73,7 +73,7 @@ class KeepOp(Operator):
         return not self._store.due(now)
 
     def contents(self, clock: Clock) -> Delta:
-        """The rows kept."""
+        """The stored rows."""
         return kept_rows(self._store, clock.now)
 
     def purge(self, lins: I64) -> None:
@@ -81,10 +81,10 @@ class KeepOp(Operator):
         forget_rows(self._store, lins)
 
     def rows(self) -> int:
-        """Rows kept."""
+        """Number of stored rows."""
         return len(self._store)
 
     def strings(self) -> list[StringColumns]:
-        """Kept rows."""
+        """Arrays with the string codes of stored rows."""
         columns = tuple(2 + c for c in self.edge.schema.string_columns)
         return [StringColumns(f"{self.scope.prefix}/store/words", columns)] if columns else []

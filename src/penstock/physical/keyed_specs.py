@@ -15,14 +15,14 @@ from penstock.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class DistinctSpec(Spec):
-    """Each distinct row once."""
+    """Emits each distinct row once."""
 
     emit: Emit
     name = "distinct"
 
     @classmethod
     def of(cls, source: Spec, emit: Emit) -> DistinctSpec:
-        """With its edge."""
+        """Build the spec and derive its edge."""
         return cls(emit, edge=edges.distinct_edge(source.edge, emit), inputs=(source,))
 
     @property
@@ -31,7 +31,7 @@ class DistinctSpec(Spec):
         return self.inputs[0].edge.negatives
 
     def structure(self) -> str:
-        """Hash of values, and what knows their ends."""
+        """Hash of values, and the store of their ends."""
         return f"hash + {signed_structure(self.inputs[0].edge) if self.counts else 'calendar'}"
 
     def detail(self) -> str:
@@ -52,12 +52,12 @@ class GroupBySpec(Spec):
     def of(
         cls, source: Spec, keys: tuple[int, ...], aggs: tuple[Agg, ...], schema: Schema
     ) -> GroupBySpec:
-        """With its edge."""
+        """Build the spec and derive its edge."""
         edge = edges.group_edge(schema, source.edge.lineage)
         return cls(keys, aggs, edge=edge, inputs=(source,))
 
     def structure(self) -> str:
-        """The array of groups and what keeps the input rows."""
+        """The array of groups, and the store of input rows."""
         store = structure_of(self.inputs[0].edge)
         return "group array" if store is None else f"group array + {store}"
 
@@ -79,7 +79,7 @@ class SetOpSpec(Spec):
 
     @classmethod
     def of(cls, left: Spec, right: Spec, kind: SetKind, all_: bool, emit: Emit) -> SetOpSpec:
-        """With its edge."""
+        """Build the spec and derive its edge."""
         edge = edges.set_edge(left.edge, right.edge, kind, all_, emit)
         return cls(kind, all_, emit, edge=edge, inputs=(left, right))
 
@@ -93,10 +93,10 @@ class SetOpSpec(Spec):
         return "hash + " + " / ".join(signed_structure(s.edge) for s in self.inputs)
 
     def detail(self) -> str:
-        """ALL or not, and how rows end."""
+        """Whether ALL is given, and how rows end."""
         return ("ALL, " if self.all else "") + self.emit
 
 
 def signed_structure(edge: Edge) -> str:
-    """What a counting operator keeps of an input."""
+    """The store that a counting operator keeps for an input, as EXPLAIN names it."""
     return structure_of(edge) or "counts"

@@ -1,6 +1,6 @@
-"""What plans share: flows, joins of two windows and SteMs, counted from the specs of all plans.
+"""Counts what plans share (flows, joins of two windows, SteMs), from the specs of all plans.
 
-Specs alone tell it, so EXPLAIN says the same where plans run and where they are only known.
+It needs specs only, so EXPLAIN says the same where plans run and where they are only registered.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from penstock.physical.operator import counted
 from penstock.physical.specs import FlowSpec, Spec
 
 _Stem = tuple[str, tuple[int, ...], bool]
-"""A stream, the columns by which rows are found, and whether in their order."""
+"""A stream, the columns that look rows up, and whether the rows are sorted by them."""
 
 
 class Sharing:
-    """How many templates and queries share each flow and join, and how many read each SteM."""
+    """Counts of templates and queries per flow and join, and of readers per SteM."""
 
     def __init__(self, plans: Iterable[tuple[PlanSpec, int]]) -> None:
         self._templates: Counter[object] = Counter()
@@ -39,7 +39,7 @@ class Sharing:
         self._queries[key] += queries
 
     def note(self, spec: FlowSpec | WindowJoinSpec) -> str:
-        """The templates and queries that share it, and its SteMs with their readers."""
+        """For EXPLAIN: the templates and queries that share this spec, the readers of its SteMs."""
         templates = counted(self._templates[_key(spec)], "template")
         shared = f"join of {templates}"
         if isinstance(spec, FlowSpec):
@@ -57,7 +57,7 @@ class Sharing:
 
 
 def _key(spec: FlowSpec | WindowJoinSpec) -> object:
-    """What plans have in common that share a flow or a join."""
+    """A key that is equal for specs that share one flow or join."""
     if isinstance(spec, FlowSpec):
         return spec.block.span, spec.streams.difference(spec.block.span.streams)
     return spec.windows, spec.band
