@@ -1,10 +1,10 @@
 """SteMs: shared indexes over the log of a stream, by key or by range (CACQ §2.4, §3.3.1).
 
-A SteM copies no row: it names positions of the source log, which never change for rows at or
-before the watermark. A result of a join is found by its last row in sequence, which probes what
-came before it: `limit` says up to where, and is the sequence-number rule of the paper. One SteM
-serves every reader: each brings the `floor` of its own window, and what is before the floors of
-all may be purged (§3.3.3).
+A SteM copies no row: it stores positions of the source log. Positions of rows at or before the
+watermark never change. A join result is found once, when the last of its rows arrives and probes
+the rows before it; the argument `limit` says up to which position, and is the sequence-number rule
+of the paper. One SteM serves every reader. Each reader passes the `floor` of its own window, and
+rows before the floors of all readers may be purged (§3.3.3).
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from penstock.state.source_log import SourceLog
 
 _BUILT, _FIRST, _RUNS = 0, 1, 2
 _SMALLEST = 64
-_MOST_RUNS = 64  # each is more than twice as large as the next
+_MOST_RUNS = 64  # each run is more than twice as large as the next
 _NO_NULLS: Bool = np.empty(0, np.bool_)
 _INFINITY = int(np.float64(np.inf).view(np.int64))
 
 
 class Stem(ABC):
-    """The rows of a log at positions [first, built), by some columns; NULLs are not indexed."""
+    """An index of the log rows at positions [first, built) by some columns.
+
+    NULLs are not indexed.
+    """
 
     def __init__(self, scope: Scope, log: SourceLog, columns: tuple[int, ...]) -> None:
         self.scope = scope
@@ -43,32 +46,32 @@ class Stem(ABC):
 
     @property
     def built(self) -> int:
-        """Rows before this position are indexed."""
+        """The end of the indexed positions."""
         return int(self._arr("regs")[_BUILT])
 
     @property
     def first(self) -> int:
-        """Rows before this position are not."""
+        """The start of the indexed positions."""
         return max(int(self._arr("regs")[_FIRST]), self.log.discarded)
 
     def build(self, until: int) -> None:
-        """Index the rows before `until`, none of which is younger than the watermark."""
+        """Index the rows before `until`; none of them may be later than the watermark."""
         start = max(self.built, self.first)
         if until > start:
             self._arr("regs")[_BUILT] = until
             self._extend(start, until)
 
     def waiting(self, until: int) -> int:
-        """How many rows before `until` are still to be indexed."""
+        """The number of rows before `until` that are not indexed yet."""
         return until - max(self.built, self.first)
 
     def purge(self, before: int) -> None:
-        """Forget rows before this position."""
+        """Forget the rows before this position."""
         regs = self._arr("regs")
         regs[_FIRST] = max(int(regs[_FIRST]), before)
 
     def reach(self, start: int) -> None:
-        """Index rows from `start` on, also such as were purged and are in the log still."""
+        """Index the rows from `start` on, including purged rows that the log still has."""
         start = max(start, self.log.discarded)
         if start >= self.first:
             return
@@ -87,11 +90,11 @@ class Stem(ABC):
 
     @abstractmethod
     def rows(self) -> int:
-        """How many rows take up memory."""
+        """The number of rows that occupy memory."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes beside the log."""
+        """Bytes of the SteM without the log."""
         return self.scope.nbytes
 
 
@@ -120,7 +123,7 @@ class HashStem(Stem):
         self._allot(_SMALLEST)
 
     def _allot(self, capacity: int) -> None:
-        """Empty chains for so many rows; a head before `first` is none."""
+        """Make empty chains for this many rows; a head before `first` means an empty chain."""
         none = np.array(self.first - 1).astype(np.int32)
         self.scope["head"] = np.full(capacity, none, np.int32)
         self.scope["gap"] = np.zeros(capacity, np.int32)
@@ -137,9 +140,10 @@ class HashStem(Stem):
         link_rows(rows, first, start, until, first, *chains)
 
     def probe(self, keys: I64, null: Bool | None, floor: int, limit: I64) -> tuple[I64, I64]:
-        """Pairs of a probe and a row with its key at floor ≤ position < limit, in this order.
+        """Pairs of a probe and a row with its key at floor ≤ position < limit.
 
-        `keys` has a matrix row per column; probes that are `null` find nothing.
+        Pairs are in order of probe, then position. `keys` has a matrix row per column; probes
+        marked in `null` find nothing.
         """
         floor, built = max(floor, self.first), self.built
         counts, positions = walk_chains(
@@ -158,18 +162,18 @@ class HashStem(Stem):
         return np.repeat(np.arange(counts.shape[0]), counts), positions
 
     def chains(self) -> tuple[int, I32, I32, I32]:
-        """For a kernel that walks by itself: the end, heads, gaps and skips."""
+        """The arrays for a kernel that follows chains itself: end, heads, gaps and skips."""
         return self.built, self._head, self._gap, self._skip
 
     def rows(self) -> int:
-        """Rows that have a place in the ring."""
+        """The number of rows in the ring."""
         return max(0, self.built - self.first)
 
 
 class OrderedStem(Stem):
-    """Rows by the order of one column: sorted runs, each more than twice as large as the next.
+    """Rows sorted by one column: sorted runs, each more than twice as large as the next.
 
-    Rows come in order of position, so runs hold consecutive spans of them, the oldest first.
+    Rows arrive in order of position, so each run covers a consecutive span; the oldest is first.
     """
 
     def __init__(self, scope: Scope, log: SourceLog, column: int) -> None:
@@ -178,8 +182,8 @@ class OrderedStem(Stem):
         self._is_float = log.schema[column].type.is_float
         scope.array("values", _SMALLEST)
         scope.array("positions", _SMALLEST)
-        scope.array("offsets", 1 + _MOST_RUNS)  # where each run starts, and where the last ends
-        scope.array("born", 1 + _MOST_RUNS)  # the position where each starts, and where all end
+        scope.array("offsets", 1 + _MOST_RUNS)  # the start of each run, and the end of the last
+        scope.array("born", 1 + _MOST_RUNS)  # the first position of each, and the end
 
     @property
     def _runs(self) -> int:
@@ -207,13 +211,13 @@ class OrderedStem(Stem):
         self._shrink()
 
     def _sorted(self, start: int, until: int) -> tuple[I64, I64]:
-        """Values of the rows at [start, until) in their order, and their positions."""
+        """The values of the rows at [start, until) in sorted order, and their positions."""
         values, at = self.known(self.log.read(start, until)[0])
         order = np.argsort(values, kind="stable")
         return values[order], start + at[order]
 
     def known(self, rows: I64) -> tuple[I64, I64]:
-        """Values of rows of the log that have one, in the form in which they are ordered; whose."""
+        """The non-NULL values of log rows as ordered integers, and the rows that have them."""
         words = rows[:, 1 + self._column]
         known = (rows[:, 0] >> self._column) & 1 == 0
         if self._is_float:
@@ -234,7 +238,7 @@ class OrderedStem(Stem):
         self._runs = run + 1
 
     def _drop_gone(self) -> None:
-        """Drop the oldest runs when all their rows are gone."""
+        """Drop the oldest runs while all their rows are purged."""
         offsets, born, runs = self._arr("offsets"), self._arr("born"), self._runs
         gone = int(np.searchsorted(born[1 : runs + 1], self.first, side="right"))
         if not gone:
@@ -259,8 +263,8 @@ class OrderedStem(Stem):
     ) -> tuple[I64, I64]:
         """Pairs of a probe and a row with a value in [low, high] at floor ≤ position < limit.
 
-        Bounds are in the form in which values are ordered: those of floats are `ordered` words.
-        A NaN is in no range. Pairs are in order of probe, then position.
+        Bounds are ordered integers like the stored values; floats are `ordered` words. A NaN is in
+        no range. Pairs are in order of probe, then position.
         """
         counts, positions = search_runs(
             np.ascontiguousarray(low),
@@ -273,11 +277,11 @@ class OrderedStem(Stem):
         return np.repeat(np.arange(counts.shape[0]), counts), positions
 
     def runs(self) -> tuple[I64, I64, I64, I64]:
-        """For a kernel that searches by itself: entries, where runs start, where they are born."""
+        """The arrays for a kernel that searches runs itself: entries, starts, first positions."""
         runs = self._runs + 1
         entries = self._arr("values"), self._arr("positions")
         return *entries, self._arr("offsets")[:runs], self._arr("born")[:runs]
 
     def rows(self) -> int:
-        """Entries of all runs, purged ones that still occupy memory included."""
+        """The number of entries in all runs, including purged ones that still occupy memory."""
         return int(self._arr("offsets")[self._runs])

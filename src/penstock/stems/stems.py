@@ -1,7 +1,7 @@
-"""The SteMs of an engine: one per stream, columns and kind, however many readers (CACQ §3.3.1).
+"""The SteMs of an engine: one per stream, columns and kind, shared by all readers (CACQ §3.3.1).
 
-Who reads what is not state: plans acquire their SteMs again when an engine is built over a
-restored arena, and find the arrays of each under its name.
+The readers are not part of the state. When an engine is rebuilt over a restored arena, plans
+acquire their SteMs again and find the arrays of each under its name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.stems.stem import HashStem, OrderedStem, Stem
 
 
 class Stems:
-    """SteMs by name with the number of their readers."""
+    """SteMs by name, with the number of readers of each."""
 
     def __init__(self, arena: Arena) -> None:
         self._scope = arena.scope("stems")
@@ -22,7 +22,10 @@ class Stems:
         self._readers: dict[str, int] = {}
 
     def acquire(self, stream: str, log: SourceLog, columns: tuple[int, ...], ordered: bool) -> Stem:
-        """The SteM over these columns of a stream (exactly one when `ordered`), for one reader."""
+        """The SteM over these columns of a stream, with one more reader.
+
+        An `ordered` SteM has exactly one column.
+        """
         scope = self._scope.scope(_name(stream, columns, ordered))
         name = scope.prefix
         if name not in self._stems:
@@ -36,7 +39,7 @@ class Stems:
         return self._stems[name]
 
     def release(self, stem: Stem) -> None:
-        """One reader less; with the last one the SteM goes."""
+        """Remove one reader; the last one frees the SteM."""
         name = stem.scope.prefix
         self._readers[name] -= 1
         if not self._readers[name]:
@@ -44,7 +47,7 @@ class Stems:
             stem.scope.free()
 
     def readers(self, stem: Stem) -> int:
-        """How many readers a SteM has."""
+        """The number of readers of a SteM."""
         return self._readers.get(stem.scope.prefix, 0)
 
     def __iter__(self) -> Iterator[Stem]:
