@@ -1,8 +1,8 @@
-"""Which parts of a plan run in a flow: selections and joins of windows over streams (CACQ §3).
+"""Finds the parts of a plan that run in a flow: selections and window joins of streams (CACQ §3).
 
 A block is a tree of scans, filters, choices of columns and inner joins on columns. It is taken
-apart into what makes the span (streams and how they join), what each alias must satisfy, and
-what is left to do above.
+apart into the span (streams and how they join), the conditions on each alias, and the rest, which
+is evaluated above.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from penstock.logical.windows import window_length
 from penstock.optimizer.span import AliasColumn, Span, SpanBand
 from penstock.predicates.clauses import Conjunct, clauses_of
 
-_EDDY_FROM = 3  # streams of a join without conditions that is worth routing
-_ALIAS = 1 << 16  # columns of a place as one number
+_EDDY_FROM = 3  # from this many streams on, a join without conditions is routed
+_ALIAS = 1 << 16  # a place as one number: alias × _ALIAS + column
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A select-project-join block by alias; `above` reads the output columns."""
+    """A select-project-join block by alias; the conditions in `above` read the output columns."""
 
     span: Span
     scans: tuple[Scan, ...]
@@ -42,18 +42,18 @@ class Block:
 
     @property
     def lifetimes(self) -> tuple[Lifetime, ...]:
-        """By alias, how long rows live."""
+        """The lifetime of rows, by alias."""
         return tuple(map(Lifetime, self.windows))
 
     @property
     def own_windows(self) -> bool:
-        """Whether each query has windows of its own length."""
+        """Whether each query has its own window lengths."""
         return any(isinstance(length, Param) for length in self.windows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A subtree: scans from left to right; columns of expressions are places as numbers."""
+    """A subtree: its scans from left to right; its expressions have places as column numbers."""
 
     scans: tuple[Scan, ...]
     output: tuple[int, ...]
@@ -64,11 +64,11 @@ class _Part:
 
 @lru_cache(maxsize=256)
 def find_block(node: Node, streams: frozenset[str]) -> Block | None:
-    """The block that `node` is, if it is worth sharing in a plan that reads these `streams`.
+    """The block that `node` is, if sharing it pays in a plan that reads these `streams`.
 
-    A selection is one only if it is all that its plan reads. Whatever has windows of each
-    query's own length is: nobody else could tell when a row leaves. The shards of a process ask
-    for the same one after another.
+    A selection is a block only if it is all that its plan reads. A part with window lengths per
+    query always is a block, because only a flow knows when its rows leave. Results are cached,
+    because the shards of a process ask for the same block one after another.
     """
     part = _flatten(node, 0)
     if part is None or not (_is_worth_it(part, streams) or _own_windows(part)):
@@ -80,7 +80,7 @@ def find_block(node: Node, streams: frozenset[str]) -> Block | None:
 
 
 def _is_worth_it(part: _Part, streams: frozenset[str]) -> bool:
-    """Whether there is something to group or to route."""
+    """Whether the part has something to share or to route."""
     if len(part.scans) == 1 and len(streams) > 1:
         return False
     return len(part.scans) >= _EDDY_FROM or any(len(_aliases(p)) <= 1 for p in part.predicates)
@@ -91,7 +91,7 @@ def _own_windows(part: _Part) -> bool:
 
 
 def _flatten(node: Node, first: int) -> _Part | None:
-    """The subtree as a part whose aliases count from `first`."""
+    """The subtree as a part with aliases numbered from `first`."""
     match node:
         case Scan():
             if window_length(node) is None:
@@ -149,7 +149,7 @@ def _aliases(predicate: Expr) -> set[int]:
 
 
 def _classes(equal: tuple[tuple[int, int], ...]) -> list[frozenset[int]] | None:
-    """Sets of equal places; None when two of one alias are in one (not a join condition)."""
+    """Sets of equal places; None if a set has two places of one alias (not a join condition)."""
     classes: list[frozenset[int]] = []
     for pair in equal:
         touched = [c for c in classes if c & set(pair)]
@@ -160,7 +160,7 @@ def _classes(equal: tuple[tuple[int, int], ...]) -> list[frozenset[int]] | None:
 
 
 def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
-    """The block with aliases in an order that does not depend on how the query is written."""
+    """The block with its aliases in an order that does not depend on how the query is written."""
     joined = [n for c in classes for n in c] + [
         p[0] * _ALIAS + p[1] for b in part.bands for p in (b.left, b.right)
     ]
@@ -191,11 +191,11 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
         return None
     asked = [p for p in part.predicates if not _is_guess(p, part.predicates)]
     above = [p for p in asked if len(_aliases(p)) > 1]
-    if above:  # it guards what can fail
+    if above:  # it guards conditions that can fail
         above = [p for p in asked if len(_aliases(p)) > 1 or can_fail(p)]
     places = list(part.output)
     if any(n not in places for p in above for n in columns_of(p)):
-        return None  # a condition on columns that are not passed on
+        return None  # a condition on columns that the block does not output
     return Block(
         span,
         scans,
@@ -207,7 +207,7 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
 
 
 def _is_guess(predicate: Expr, others: tuple[Expr, ...]) -> bool:
-    """Whether it only says early what another says."""
+    """Whether the predicate is a MAYBE of another one: that one decides later anyway."""
     return isinstance(predicate, Call) and predicate.fn == MAYBE and predicate.args[0] in others
 
 
@@ -217,7 +217,7 @@ def _condition(predicate: Expr, new: dict[int, int]) -> Conjunct:
 
 
 def _connected(span: Span) -> bool:
-    """Whether every alias can be reached from every other by probing."""
+    """Whether probing can reach every alias from every other."""
     present = frozenset({0})
     for _ in range(len(span)):
         found = {

@@ -1,8 +1,8 @@
 """The checkpoint directory of an in-process session. One session at a time may have it open.
 
-lock            held while the session is open session.id      part of the names of files that its
-sinks write, so that a restart finds its own session.pickle  the session as of the last flush() or
-close()
+lock            held while the session is open
+session.id      part of the names of files that its sinks write, so that a restart finds its own
+session.pickle  the session as of the last flush() or close()
 """
 
 from __future__ import annotations
