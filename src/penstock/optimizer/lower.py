@@ -153,7 +153,7 @@ def _lift_band(join: Join, project: Project) -> Band | None:
     if isinstance(key, Column):
         return replace(join.band, right_column=key.index)
     raise PlanError(
-        "a band join with a computed column of a non-retroactive table",
+        "a band join cannot compare a computed column of a non-retroactive table",
         code="PS-PLAN-009",
         remedy="compare with a column of the table itself",
     )

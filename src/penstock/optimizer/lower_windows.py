@@ -51,6 +51,6 @@ def _put(node: Node, window: Window) -> Node:
     if isinstance(node, Join):
         return node.with_inputs(_put(node.left, window), node.right)
     raise PlanError(
-        f"a window over {type(node).__name__}: its rows already have a window",
+        f"a window cannot be put over {type(node).__name__}: its rows already have a window",
         remedy="write the window on the stream inside the subquery or view",
     )

@@ -55,9 +55,9 @@ def optimize(node: Node, stats: Stats, off: frozenset[str] = frozenset()) -> Nod
     unknown = off - RULE_NAMES
     if unknown:
         raise PlanError(
-            f"no optimiser rule is called {', '.join(sorted(unknown))}",
+            f"the optimizer has no rule {', '.join(sorted(unknown))}",
             code="PS-PLAN-005",
-            remedy=f"the rules are {', '.join(sorted(RULE_NAMES))}",
+            remedy=f"use any of {', '.join(sorted(RULE_NAMES))}",
         )
     rules = [rule for rule in RULES if rule.__name__ not in off]
     node = lower(node)

@@ -114,7 +114,7 @@ def _check_join_tables(join: Join) -> None:
         return
     if sides and join.kind in (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL):
         raise PlanError(
-            f"{_JOIN_NAMES[join.kind]} with the non-retroactive table {_table_name(sides[0])}",
+            f"{_JOIN_NAMES[join.kind]} cannot read non-retroactive table {_table_name(sides[0])}",
             code="PS-PLAN-003",
             remedy="use an inner join, or create the table without NONRETROACTIVE",
         )

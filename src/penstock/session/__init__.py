@@ -48,7 +48,9 @@ def _shards(count: Any) -> int:
     if isinstance(count, int) and not isinstance(count, bool) and count > 0:
         return count
     raise UnsupportedError(
-        f"shards={count!r} is not a number of shards", code="PS-RUNNER-004", remedy="give 1 or more"
+        f"shards={count!r} is not a valid number of shards",
+        code="PS-RUNNER-004",
+        remedy="give a whole number of 1 or more",
     )
 
 

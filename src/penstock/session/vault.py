@@ -74,7 +74,7 @@ class Vault:
         if not value.startswith(_REFERENCE) or value in self._kept:
             return self._kept.get(value, value)
         raise StateError(
-            f"the secret of option {key} is not in {self._directory or 'this session'}",
+            f"the secret of option {key} is missing from {self._directory or 'this session'}",
             code="PS-STATE-010",
             remedy=f"restore {_FILE} of the checkpoint, or start from an empty one",
         )

@@ -76,7 +76,7 @@ class ViewStore:
         with self._lock:
             if batch < self._batch:
                 raise StateError(
-                    f"the answer of {name} is of batch {batch}, but batch {self._batch} is done",
+                    f"the answer of {name} is as of batch {batch}, but batch {self._batch} is done",
                     code="PS-VIEW-002",
                     remedy="call view() again",
                 )
