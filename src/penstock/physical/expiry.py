@@ -1,7 +1,7 @@
 """Expiry stores: what an operator keeps of each row until it expires (DESIGN §5.3).
 
 An entry is its `exp`, a sequence number, and a row of int64 words of the operator's choice.
-`Fifo` serves edges whose rows expire in order, `Calendar` all other expiring edges
+`Fifo` serves edges with rows that expire in order, `Calendar` all other expiring edges
 (`state/calendar.py`); `choose` picks by edge.
 """
 
@@ -23,7 +23,7 @@ class ExpiryStore(Protocol):
         """Insert entries: `exp` (n), `words` (n × width). Entries with exp NEVER stay."""
 
     def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
-        """Insert entries whose words are [lin, row…], the rows column-major."""
+        """Insert entries with words [lin, row…], the rows column-major."""
 
     def take(self, until: int) -> tuple[I64, I64]:
         """As expire, giving places in `words` that stay readable until something is added."""

@@ -1,4 +1,4 @@
-"""The leaf of a plan whose rows come from a flow, tagged with queries (CACQ §3; eddy/flow.py)."""
+"""The leaf of a plan that reads a flow: rows tagged with queries (CACQ §3; eddy/flow.py)."""
 
 from __future__ import annotations
 

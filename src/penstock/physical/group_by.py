@@ -194,6 +194,6 @@ class GroupByOp(Operator):
 
 
 def _living(delta: Delta) -> Delta:
-    """The rows that end after they come and whose end has not passed."""
+    """The rows that expire after they come; a late row may have expired already."""
     alive: Bool = delta.exp > delta.ts
     return delta if alive.all() else delta.take(alive)

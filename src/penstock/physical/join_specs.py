@@ -17,7 +17,7 @@ from penstock.stems.window_join import Window
 
 @dataclass(frozen=True, slots=True)
 class JoinSpec(Spec):
-    """Inner join of two inputs whose rows are stored.
+    """Inner join that stores the rows of both inputs.
 
     It yields `columns` of both. If it `tells`, it says by −1 rows which results leave.
     """
@@ -56,7 +56,7 @@ class JoinSpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class WindowJoinSpec(Spec):
-    """Inner join of two windows of streams, whose rows stay in the logs."""
+    """Inner join of two windows of streams; rows stay in the logs."""
 
     join: Join
     windows: tuple[Window, Window]
