@@ -11,7 +11,6 @@ from penstock.expressions.context import Context
 from penstock.optimizer.span import Span
 from penstock.state.arena import Arena
 from penstock.state.source_log import SourceLog
-from penstock.stems.stem import OrderedStem
 from penstock.stems.stems import Stems
 from penstock.stems.window_join import WindowJoins
 
@@ -60,7 +59,7 @@ class Flows:
                 {
                     "stream": stem.scope.prefix.split("/")[1],
                     "columns": [stem.log.schema.names[c] for c in stem.columns],
-                    "ordered": isinstance(stem, OrderedStem),
+                    "kind": stem.kind.value,
                     "readers": self.stems.readers(stem),
                     "rows": stem.rows(),
                     "bytes": stem.nbytes,

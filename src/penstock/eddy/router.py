@@ -47,7 +47,10 @@ class Router:
     # ---- rows that arrive ------------------------------------------------------------
     def arrive(self, starts: I64, ends: I64) -> Results:
         """The results of the rows at [starts, ends), alias by alias."""
-        results, views, size = Results(len(self._logs)), self.views(), self._batch_size()
+        results = Results(len(self._logs))
+        if not any(map(len, self._membership.groups)):
+            return results
+        views, size = self.views(), self._batch_size()
         for alias in range(len(self._logs)):
             until = int(ends[alias])
             for at in range(int(starts[alias]), until, size):

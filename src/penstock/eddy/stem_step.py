@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 from penstock.arrays import I64
 from penstock.eddy.lineage_batch import LineageBatch
 from penstock.errors import PlanError
+from penstock.logical.stem_kind import StemKey, StemKind
 from penstock.optimizer.span import AliasColumn, Span, SpanBand
 from penstock.predicates.terms import ordered
 from penstock.stems.stem import HashStem, OrderedStem, Stem
 
 F64 = NDArray[np.float64]
-Key = tuple[tuple[int, ...], bool]
-"""Columns, and whether they are looked up by order."""
 Way = tuple[list[tuple[int, AliasColumn]], list[SpanBand]]
 """Pairs of equal columns, and bands."""
 
@@ -24,7 +23,7 @@ _ROUNDING = 8 * np.finfo(np.float64).eps
 class StemStep:
     """The SteMs of one alias of a span, one for each key that looks it up."""
 
-    def __init__(self, span: Span, alias: int, stems: dict[Key, Stem]) -> None:
+    def __init__(self, span: Span, alias: int, stems: dict[StemKey, Stem]) -> None:
         self.alias = alias
         self.stems = stems
         self.name = f"stem {span.streams[alias]}"
@@ -62,7 +61,7 @@ class StemStep:
     def _look_up(
         self, batch: LineageBatch, links: list[tuple[int, AliasColumn]], floor: int, limit: I64
     ) -> tuple[I64, I64]:
-        stem = self.stems[tuple(column for column, _ in links), False]
+        stem = self.stems[tuple(column for column, _ in links), StemKind.HASH]
         if not isinstance(stem, HashStem):
             raise PlanError("a key of equal columns needs a hash")
         keys = np.empty((len(links), len(batch)), np.int64)
@@ -78,7 +77,7 @@ class StemStep:
         mine, (alias, column) = (
             (band.right, band.left) if mine_is_right else (band.left, band.right)
         )
-        stem = self.stems[(mine[1],), True]
+        stem = self.stems[(mine[1],), StemKind.ORDERED]
         if not isinstance(stem, OrderedStem):
             raise PlanError("a band needs a SteM in order")
         values, null = batch.values(alias, column)

@@ -44,12 +44,18 @@ def _bucket_of_row(rows: I64, i: int, columns: I64, mask: int) -> int:
     return h & mask if h >= 0 else -1
 
 
-@kernel
-def _bucket_of_key(keys: I64, i: int, mask: int) -> int:
+@inlined
+def hash_of_key(keys: I64, i: int) -> int:
+    """The hash of a key of a matrix with a row per key column: that of a row with this key."""
     h = np.uint64(0x9E3779B97F4A7C15)
     for c in range(keys.shape[0]):
         h = _mix(h, keys[c, i])
-    return int(np.int64(h >> np.uint64(1)) & mask)
+    return int(np.int64(h >> np.uint64(1)))
+
+
+@kernel
+def _bucket_of_key(keys: I64, i: int, mask: int) -> int:
+    return hash_of_key(keys, i) & mask
 
 
 @inlined
@@ -185,25 +191,6 @@ def walk_chains(
 
 
 # ---- ranges --------------------------------------------------------------------------
-@kernel
-def merge_runs(values: I64, positions: I64, begin: int, middle: int, end: int, first: int) -> int:
-    """Merge two adjacent runs by value and drop positions before `first`; returns the new end."""
-    a, a_at = values[begin:middle].copy(), positions[begin:middle].copy()
-    i, j, out = 0, middle, begin
-    while i < a.shape[0] or j < end:
-        if j == end or (i < a.shape[0] and a[i] <= values[j]):
-            value, position = a[i], a_at[i]
-            i += 1
-        else:
-            value, position = values[j], positions[j]
-            j += 1
-        if position >= first:
-            values[out] = value
-            positions[out] = position
-            out += 1
-    return out
-
-
 @inlined
 def lower_bound(values: I64, begin: int, end: int, value: int) -> int:
     """The first index in [begin, end) with a value that is not less; the values are sorted."""

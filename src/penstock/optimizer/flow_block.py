@@ -22,16 +22,22 @@ from penstock.logical.nodes import (
     Scan,
 )
 from penstock.logical.windows import window_length
+from penstock.optimizer.query_band import QueryBand, find_band
 from penstock.optimizer.span import AliasColumn, Span, SpanBand
 from penstock.predicates.clauses import Conjunct, clauses_of
 
 _EDDY_FROM = 3  # from this many streams on, a join without conditions is routed
-_ALIAS = 1 << 16  # a place as one number: alias × _ALIAS + column
+PLACES = 1 << 16
+"""A column of an alias as one number: alias × PLACES + column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A select-project-join block by alias; the conditions in `above` read the output columns."""
+    """A select-project-join block by alias; the conditions in `above` read the output columns.
+
+    A block of two streams may have a `band` with bounds that differ by query. Its columns are
+    numbered alias × `PLACES` + column.
+    """
 
     span: Span
     scans: tuple[Scan, ...]
@@ -39,6 +45,7 @@ class Block:
     conditions: tuple[Conjunct, ...]
     output: tuple[AliasColumn, ...]
     above: tuple[Expr, ...]
+    band: QueryBand | None = None
 
     @property
     def lifetimes(self) -> tuple[Lifetime, ...]:
@@ -60,6 +67,7 @@ class _Part:
     predicates: tuple[Expr, ...] = ()
     equal: tuple[tuple[int, int], ...] = ()
     bands: tuple[SpanBand, ...] = ()
+    query_band: QueryBand | None = None
 
 
 @lru_cache(maxsize=256)
@@ -71,12 +79,24 @@ def find_block(node: Node, streams: frozenset[str]) -> Block | None:
     because the shards of a process ask for the same block one after another.
     """
     part = _flatten(node, 0)
-    if part is None or not (_is_worth_it(part, streams) or _own_windows(part)):
+    if part is None:
+        return None
+    part = _with_query_band(part)
+    if not (part.query_band or _is_worth_it(part, streams) or _own_windows(part)):
         return None
     classes = _classes(part.equal)
     if classes is None:
         return None
     return _ordered(part, classes)
+
+
+def _with_query_band(part: _Part) -> _Part:
+    """Move a band with bounds per query out of the predicates of a join without other bands."""
+    if len(part.scans) != 2 or part.bands:
+        return part
+    asked = [p for p in part.predicates if not _is_guess(p, part.predicates)]
+    band, rest = find_band(asked, lambda number: number // PLACES)
+    return part if band is None else replace(part, predicates=tuple(rest), query_band=band)
 
 
 def _is_worth_it(part: _Part, streams: frozenset[str]) -> bool:
@@ -96,7 +116,7 @@ def _flatten(node: Node, first: int) -> _Part | None:
         case Scan():
             if window_length(node) is None:
                 return None
-            return _Part((node,), tuple(first * _ALIAS + c for c in node.columns))
+            return _Part((node,), tuple(first * PLACES + c for c in node.columns))
         case Filter():
             part = _flatten(node.input, first)
             if part is None:
@@ -117,7 +137,7 @@ def _flatten(node: Node, first: int) -> _Part | None:
 def _flatten_join(node: Join, first: int) -> _Part | None:
     left = _flatten(node.left, first)
     right = None if left is None else _flatten(node.right, first + len(left.scans))
-    if left is None or right is None or not (node.equi or node.band):
+    if left is None or right is None:
         return None
     both = _Part(
         left.scans + right.scans,
@@ -141,11 +161,11 @@ def _placed(predicate: Expr, part: _Part) -> Expr:
 
 
 def _place(number: int) -> AliasColumn:
-    return divmod(number, _ALIAS)
+    return divmod(number, PLACES)
 
 
 def _aliases(predicate: Expr) -> set[int]:
-    return {number // _ALIAS for number in columns_of(predicate)}
+    return {number // PLACES for number in columns_of(predicate)}
 
 
 def _classes(equal: tuple[tuple[int, int], ...]) -> list[frozenset[int]] | None:
@@ -155,18 +175,20 @@ def _classes(equal: tuple[tuple[int, int], ...]) -> list[frozenset[int]] | None:
         touched = [c for c in classes if c & set(pair)]
         merged = frozenset(pair).union(*touched)
         classes = [c for c in classes if c not in touched] + [merged]
-    once = all(len({n // _ALIAS for n in c}) == len(c) for c in classes)
+    once = all(len({n // PLACES for n in c}) == len(c) for c in classes)
     return classes if once else None
 
 
 def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
     """The block with its aliases in an order that does not depend on how the query is written."""
     joined = [n for c in classes for n in c] + [
-        p[0] * _ALIAS + p[1] for b in part.bands for p in (b.left, b.right)
+        p[0] * PLACES + p[1] for b in part.bands for p in (b.left, b.right)
     ]
+    if part.query_band is not None:
+        joined += [part.query_band.minuend, part.query_band.subtrahend]
 
     def rank(alias: int) -> tuple[str, list[int]]:
-        mine = sorted(n % _ALIAS for n in joined if n // _ALIAS == alias)
+        mine = sorted(n % PLACES for n in joined if n // PLACES == alias)
         return part.scans[alias].stream, mine
 
     order = sorted(range(len(part.scans)), key=rank)
@@ -176,11 +198,20 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
         alias, column = _place(number)
         return new[alias], column
 
-    bands = tuple(
+    def number(old: int) -> int:
+        alias, column = move(old)
+        return alias * PLACES + column
+
+    bands = [
         SpanBand((new[b.left[0]], b.left[1]), (new[b.right[0]], b.right[1]), b.low, b.high,
                  b.is_float)
         for b in part.bands
-    )  # fmt: skip
+    ]  # fmt: skip
+    band = part.query_band
+    if band is not None:
+        band = replace(band, minuend=number(band.minuend), subtrahend=number(band.subtrahend))
+        if not classes:
+            bands.append(_open_band(band))
     scans = tuple(part.scans[old] for old in order)
     span = Span(
         tuple(scan.stream for scan in scans),
@@ -203,7 +234,14 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
         tuple(_condition(p, new) for p in asked if p not in above),
         tuple(move(n) for n in part.output),
         tuple(remap(p, places.index) for p in above),
+        band,
     )
+
+
+def _open_band(band: QueryBand) -> SpanBand:
+    """The part of a band that all its queries share: the columns that it compares."""
+    left, right = sorted((_place(band.minuend), _place(band.subtrahend)))
+    return SpanBand(left, right, None, None, band.is_float)
 
 
 def _is_guess(predicate: Expr, others: tuple[Expr, ...]) -> bool:
@@ -213,7 +251,7 @@ def _is_guess(predicate: Expr, others: tuple[Expr, ...]) -> bool:
 
 def _condition(predicate: Expr, new: dict[int, int]) -> Conjunct:
     alias = next(iter(_aliases(predicate)), 0)
-    return Conjunct.of(new[alias], remap(predicate, lambda n: n % _ALIAS))
+    return Conjunct.of(new[alias], remap(predicate, lambda n: n % PLACES))
 
 
 def _connected(span: Span) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.arrays import I64, Bool
+from penstock.logical.stem_kind import StemKey, StemKind
 
 AliasColumn = tuple[int, int]
 """An alias and a column of its stream."""
@@ -26,6 +27,11 @@ class SpanBand:
     low: int | float | None
     high: int | float | None
     is_float: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only queries have bounds: an index over pairs finds their rows."""
+        return self.low is None and self.high is None
 
     def holds(self, left: I64, right: I64) -> Bool:
         """Which pairs of values (as stored) satisfy the band."""
@@ -96,17 +102,20 @@ class Span:
             or (b.right[0] == alias and b.left[0] in present)
         ]
 
-    def keys(self, alias: int) -> list[tuple[tuple[int, ...], bool]]:
-        """The keys that may look up rows of `alias`, and whether each needs sorted order."""
+    def keys(self, alias: int) -> list[StemKey]:
+        """The SteMs that may look up rows of `alias`."""
         everyone = frozenset(range(len(self))) - {alias}
         links = [column for column, _ in self.links(alias, everyone)]
         if links and len(self) == 2:
-            return [(tuple(links), False)]
-        found: list[tuple[tuple[int, ...], bool]] = [((column,), False) for column in links]
+            return [(tuple(links), StemKind.HASH)]
+        found: list[StemKey] = [((column,), StemKind.HASH) for column in links]
         for band in self.bands_with(alias, everyone):
+            if band.is_open:
+                continue
             other = band.right[0] if band.left[0] == alias else band.left[0]
             if not self.links(alias, frozenset({other})):
-                found.append((((band.left if band.left[0] == alias else band.right)[1],), True))
+                _, column = band.left if band.left[0] == alias else band.right
+                found.append(((column,), StemKind.ORDERED))
         return list(dict.fromkeys(found))
 
     def describe(self, names: list[tuple[str, ...]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,8 @@ import numpy as np
 from penstock.arrays import BEGINNING, I64
 from penstock.delta import Clock, Delta, Lineage, merge
 from penstock.eddy.flow import Flow
-from penstock.eddy.index_policy import IndexPolicy
 from penstock.eddy.membership import FlowTemplate
-from penstock.physical.flow_matches import FlowMatches, GroupMatches, IndexMatches, MakeIndex
+from penstock.physical.flow_matches import FlowMatches, GroupMatches, MatchedRows, OwnMatches
 from penstock.physical.operator import Operator
 from penstock.physical.specs import FlowSpec
 from penstock.queries.query_table import QueryTable
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from penstock.state.arena import Scope
     from penstock.state.sets import SetTable
 
+MakeOwn = Callable[[Flow, FlowTemplate, MatchedRows], OwnMatches]
+"""Builds the object that matches a flow's rows with the template's own index."""
+
 
 class FlowOp(Operator):
     """Emits the rows that a flow found for the queries of one template.
@@ -31,28 +34,30 @@ class FlowOp(Operator):
 
     def __init__(
         self, spec: FlowSpec, scope: Scope, ctx: Context, flow: Flow, flows: Flows,
-        queries: QueryTable, make_index: MakeIndex | None, sets: SetTable | None = None,
+        queries: QueryTable, make_own: MakeOwn | None, sets: SetTable | None = None,
     ) -> None:  # fmt: skip
         super().__init__(spec, (), scope)
         block, sets = spec.block, sets if spec.edge.lineage is Lineage.SET else None
         self.key = key = next(reversed(flow.members), -1) + 1  # later templates have higher keys
         self.flow, self._flows, self._queries, self._ctx = flow, flows, queries, ctx
         scope.array("stepped", 1)
-        policy = IndexPolicy(make_index is not None)
-        self._template = FlowTemplate(queries, block.conditions, block.lifetimes, policy)
-        self._in_groups = GroupMatches(flow, key, self._template, block, sets)
-        if make_index is not None:
-            self._in_index = IndexMatches(flow, self._template, block, make_index)
+        template = FlowTemplate(queries, block.conditions, block.lifetimes, spec.policy)
+        self._template, made = template, MatchedRows(flow, template, block, sets)
+        self._in_groups = GroupMatches(flow, key, template, made)
+        self._in_index = None if make_own is None else make_own(flow, template, made)
         flow.add(key, self._template)
 
     def close(self) -> None:
         """Leave the flow, because the template is gone."""
+        if self._in_index is not None:
+            self._in_index.close()
         self._flows.leave(self.flow, self.key)
 
     @property
     def _matches(self) -> FlowMatches:
         """The current source of rows: the template's own index, or the flow's groups."""
-        return self._in_index if self._template.uses_own_index else self._in_groups
+        own = self._in_index if self._template.uses_own_index else None
+        return self._in_groups if own is None else own
 
     # ---- the step --------------------------------------------------------------------
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
@@ -108,4 +113,4 @@ class FlowOp(Operator):
 
     def how(self) -> str:
         """For EXPLAIN: how the template's own index finds queries."""
-        return self._in_index.how()
+        return "" if self._in_index is None else self._in_index.how()

@@ -49,44 +49,46 @@ class FlowMatches(Protocol):
         """
 
 
-class GroupMatches:
-    """Results from the flow's lineage groups, which templates share."""
+class OwnMatches(FlowMatches, Protocol):
+    """Rows that the template's own index finds."""
+
+    def how(self) -> str:
+        """For EXPLAIN: how queries are matched."""
+
+    def close(self) -> None:
+        """Release what is shared."""
+
+
+class MatchedRows:
+    """Turns matches into rows of a plan: output columns, expiry and lineage."""
 
     def __init__(
-        self, flow: Flow, key: int, template: FlowTemplate, block: Block, sets: SetTable | None
+        self, flow: Flow, template: FlowTemplate, block: Block, sets: SetTable | None
     ) -> None:
-        self._flow, self._key, self._template, self._block = flow, key, template, block
-        self._sets = sets
+        self._flow, self._template = flow, template
+        self._own_windows, self._sets = block.own_windows, sets
         self._width, self._runs = len(block.output), _runs(block.output)
 
-    def has_input(self) -> bool:
-        """Whether the groups found rows for the template."""
-        return self._flow.has_results(self._key)
-
-    def arrived(self, clock: Clock) -> Delta:
-        """The matches of the step; at commit only those alive at the clock."""
-        delta = self._delta(self._flow.matches(self._key))
-        return delta.alive(clock.now) if clock.at_commit else delta
-
-    def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
-        """Route the rows of the logs again, for these queries only."""
-        if qids is None:
-            qids = self._template.queries.live(Lineage.QUERY)
-        return self._delta(self._flow.held(self._key, now, qids, until))
-
-    def _delta(self, found: Matches) -> Delta:
+    def delta(self, found: Matches) -> Delta:
+        """The rows of matches, without those that expire before they begin."""
         if not len(found):
             return Delta.empty(self._width)
         views = self._flow.views()
         exp = self._expiry(found, views)
         if self._sets is None:
             return self._rows(found, exp, found.qids, views)
-        if self._block.own_windows:
+        if self._own_windows:
             order = np.lexsort((found.qids, exp, *found.positions[::-1], found.instants))
             found, exp = found.take(order), exp[order]
         heads = found.heads(exp)
         codes = self._sets.intern(np.append(heads, len(found)), found.qids)
         return self._rows(found.take(heads), exp[heads], codes, views)
+
+    def living(self, found: Matches) -> Matches:
+        """The matches with all rows inside the windows of the query."""
+        exp = self._expiry(found, self._flow.views())
+        alive = exp > found.instants
+        return found if alive.all() else found.take(np.flatnonzero(alive))
 
     def _expiry(self, found: Matches, views: list[LogView]) -> I64:
         """The expiry of each result: the earliest expiry of its rows."""
@@ -107,12 +109,35 @@ class GroupMatches:
         return Delta(rows, found.instants, exp, np.ones(n, np.int8), lin)
 
 
+class GroupMatches:
+    """Results from the flow's lineage groups, which templates share."""
+
+    def __init__(self, flow: Flow, key: int, template: FlowTemplate, made: MatchedRows) -> None:
+        self._flow, self._key, self._template, self._made = flow, key, template, made
+
+    def has_input(self) -> bool:
+        """Whether the groups found rows for the template."""
+        return self._flow.has_results(self._key)
+
+    def arrived(self, clock: Clock) -> Delta:
+        """The matches of the step; at commit only those alive at the clock."""
+        delta = self._made.delta(self._flow.matches(self._key))
+        return delta.alive(clock.now) if clock.at_commit else delta
+
+    def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
+        """Route the rows of the logs again, for these queries only."""
+        if qids is None:
+            qids = self._template.queries.live(Lineage.QUERY)
+        return self._made.delta(self._flow.held(self._key, now, qids, until))
+
+
 class IndexMatches:
     """Results from the template's own index: rows of one stream matched with very many queries."""
 
     def __init__(
-        self, flow: Flow, template: FlowTemplate, block: Block, make_index: MakeIndex
-    ) -> None:
+        self, flow: Flow, template: FlowTemplate, _: MatchedRows, *, block: Block,
+        make_index: MakeIndex,
+    ) -> None:  # fmt: skip
         self._flow, self._template, self._block = flow, template, block
         self._make_index = make_index
         columns = block.scans[0].columns
@@ -157,8 +182,11 @@ class IndexMatches:
         return delta.with_(rows=select_columns(delta.rows, self._chosen))
 
     def how(self) -> str:
-        """How queries are matched, for EXPLAIN."""
+        """For EXPLAIN: how queries are matched."""
         return self._index[1].how()
+
+    def close(self) -> None:
+        """Do nothing: nothing is shared."""
 
 
 def _runs(output: tuple[AliasColumn, ...]) -> list[tuple[int, I64, int]]:

@@ -24,7 +24,8 @@ from penstock.physical.distinct import DistinctOp
 from penstock.physical.draft import PlanSpec
 from penstock.physical.explode import ExplodeOp
 from penstock.physical.filter import FilterOp, Params
-from penstock.physical.flow import FlowOp
+from penstock.physical.flow import FlowOp, MakeOwn
+from penstock.physical.flow_matches import IndexMatches
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.join import JoinOp
 from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, WindowJoinSpec
@@ -34,6 +35,7 @@ from penstock.physical.match import MatchOp
 from penstock.physical.match_count import MatchCountOp
 from penstock.physical.nrr_join import NrrJoinOp
 from penstock.physical.operator import Operator
+from penstock.physical.pair_matches import PairMatcher, PairMatches
 from penstock.physical.project import ProjectOp
 from penstock.physical.receive import ReceiveOp
 from penstock.physical.rows_window import RowsWindowOp
@@ -167,8 +169,19 @@ def _receive(spec: ReceiveSpec, _: Inputs, scope: Scope, site: Site) -> Operator
 @case(_MAKERS, FlowSpec)
 def _flow(spec: FlowSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
     flow = site.flows.of(spec.block.span, site.sources, spec.streams)
-    index = None if spec.index is None else partial(_flow_index, spec.index, scope, site)
-    return FlowOp(spec, scope, site.ctx, flow, site.flows, site.queries, index, site.sets)
+    own = _own_matches(spec, scope, site)
+    return FlowOp(spec, scope, site.ctx, flow, site.flows, site.queries, own, site.sets)
+
+
+def _own_matches(spec: FlowSpec, scope: Scope, site: Site) -> MakeOwn | None:
+    """What makes the matches of the template's own index, if it can have one."""
+    if spec.pairs is not None:
+        made = PairMatcher(spec.pairs, spec.block, site.queries, site.ctx, site.flows.stems)
+        return partial(PairMatches, matcher=made)
+    if spec.index is not None:
+        make = partial(_flow_index, spec.index, scope, site)
+        return partial(IndexMatches, block=spec.block, make_index=make)
+    return None
 
 
 def _flow_index(spec: MatchSpec, scope: Scope, site: Site) -> tuple[ScanOp, MatchOp]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.logical.expr import Param
 from penstock.logical.lifetime import Lifetime, lifetime_of
 from penstock.logical.nodes import Join, JoinKind, Scan
+from penstock.logical.stem_kind import StemKind
 from penstock.stems.window_join import Window
 
 
@@ -18,12 +19,13 @@ def joined_windows(node: Join) -> tuple[Window, Window] | None:
     lives = _lifetime(left), _lifetime(right)
     if lives[0] is None or lives[1] is None:
         return None
-    ordered = not node.equi and node.band is not None
+    by_band = not node.equi and node.band is not None
+    kind = StemKind.ORDERED if by_band else StemKind.HASH
     keys = [(left.columns[a], right.columns[b]) for a, b in _keys(node)]
     keys.sort(key=lambda key: key if left.stream <= right.stream else key[::-1])
     return (
-        Window(left.stream, tuple(a for a, _ in keys), lives[0], ordered),
-        Window(right.stream, tuple(b for _, b in keys), lives[1], ordered),
+        Window(left.stream, tuple(a for a, _ in keys), lives[0], kind),
+        Window(right.stream, tuple(b for _, b in keys), lives[1], kind),
     )
 
 

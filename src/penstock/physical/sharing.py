@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from penstock.logical.nodes import Scan
+from penstock.logical.stem_kind import StemKey, StemKind
 from penstock.physical.draft import PlanSpec
 from penstock.physical.join_specs import WindowJoinSpec
 from penstock.physical.operator import counted
 from penstock.physical.specs import FlowSpec, Spec
 
-_Stem = tuple[str, tuple[int, ...], bool]
-"""A stream, the columns that look rows up, and whether the rows are sorted by them."""
+_Stem = tuple[str, StemKey]
+"""A stream, and how its rows are looked up."""
 
 
 class Sharing:
@@ -50,10 +51,9 @@ class Sharing:
         return "; ".join([shared, *(self._stem(stem, scan) for stem, scan in found)])
 
     def _stem(self, stem: _Stem, scan: Scan) -> str:
-        stream, columns, in_order = stem
-        names = ", ".join(scan.stream_schema.names[c] for c in columns)
-        order = " in order" if in_order else ""
-        return f"stem {stream} ({names}){order} ({counted(self._readers[stem], 'reader')})"
+        stream, (columns, kind) = stem
+        what = _described([scan.stream_schema.names[c] for c in columns], kind)
+        return f"stem {stream} {what} ({counted(self._readers[stem], 'reader')})"
 
 
 def _key(spec: FlowSpec | WindowJoinSpec) -> object:
@@ -63,12 +63,20 @@ def _key(spec: FlowSpec | WindowJoinSpec) -> object:
     return spec.windows, spec.band
 
 
+def _described(columns: list[str], kind: StemKind) -> str:
+    """For EXPLAIN: the columns that look rows up, and the way."""
+    if kind is StemKind.KEYED:
+        *key, value = columns
+        return f"({', '.join(key)}) in order of {value}" if key else f"in order of {value}"
+    return f"({', '.join(columns)}){' in order' if kind is StemKind.ORDERED else ''}"
+
+
 def _stems(spec: FlowSpec | WindowJoinSpec) -> Iterator[tuple[_Stem, Scan]]:
     if isinstance(spec, FlowSpec):
         for alias, scan in enumerate(spec.block.scans):
-            for columns, in_order in spec.block.span.keys(alias):
-                yield (scan.stream, columns, in_order), scan
+            for key in spec.block.span.keys(alias):
+                yield (scan.stream, key), scan
         return
     for window, scan in zip(spec.windows, spec.scans, strict=True):
         if window.columns:
-            yield (window.stream, window.columns, window.ordered), scan
+            yield (window.stream, (window.columns, window.kind)), scan

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.delta import Lineage
-from penstock.eddy.index_policy import IndexPolicy
 from penstock.expressions.context import Context
 from penstock.optimizer.cost import cost
 from penstock.optimizer.stats import Stats
@@ -83,16 +82,13 @@ class PlanTree:
         if not isinstance(spec, FlowSpec | WindowJoinSpec):
             return []
         if isinstance(spec, FlowSpec) and self._uses_own_index(spec):
-            assert spec.index is not None
             return [f"by itself: {self._how(spec, ctx)}"]
         learnt = self.operators[spec.at].notes() if self.operators else []
         return [self.sharing.note(spec), *learnt]
 
     def _uses_own_index(self, spec: FlowSpec) -> bool:
         """Whether the template has so many queries that it uses an index of its own."""
-        if spec.index is None or self.queries is None:
-            return False
-        return IndexPolicy(can_have_own=True).uses_own_index(len(self.queries))
+        return self.queries is not None and spec.policy.uses_own_index(len(self.queries))
 
     def _how(self, spec: MatchSpec | MatchCountSpec | FlowSpec, ctx: Context) -> str:
         """How rows are matched with queries: by the running index, or by one built from Q."""
@@ -100,6 +96,8 @@ class PlanTree:
             running = self.operators[spec.at]
             assert isinstance(running, MatchOp | MatchCountOp | FlowOp)
             return running.how()
+        if isinstance(spec, FlowSpec) and spec.pairs is not None:
+            return f"× {self._live()} queries (index over pairs)"
         match = _match_of(spec)
         if self.queries is None:
             return f"× 0 {'cohorts' if match.edge.lineage is Lineage.COHORT else 'queries'}"

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.logical.stem_kind import StemKind
 from penstock.state.arena import Arena
 from penstock.state.source_log import SourceLog
+from penstock.stems.keyed_stem import KeyedStem
 from penstock.stems.stem import HashStem, OrderedStem, Stem
+
+_CLASSES = {stem.kind: stem for stem in (HashStem, OrderedStem, KeyedStem)}
 
 
 class Stems:
@@ -21,19 +25,14 @@ class Stems:
         self._stems: dict[str, Stem] = {}
         self._readers: dict[str, int] = {}
 
-    def acquire(self, stream: str, log: SourceLog, columns: tuple[int, ...], ordered: bool) -> Stem:
-        """The SteM over these columns of a stream, with one more reader.
-
-        An `ordered` SteM has exactly one column.
-        """
-        scope = self._scope.scope(_name(stream, columns, ordered))
+    def acquire(
+        self, stream: str, log: SourceLog, columns: tuple[int, ...], kind: StemKind
+    ) -> Stem:
+        """The SteM of a kind over these columns of a stream, with one more reader."""
+        scope = self._scope.scope(f"{stream}/{kind.value}-{'-'.join(map(str, columns))}")
         name = scope.prefix
         if name not in self._stems:
-            if ordered:
-                (column,) = columns
-                self._stems[name] = OrderedStem(scope, log, column)
-            else:
-                self._stems[name] = HashStem(scope, log, columns)
+            self._stems[name] = _CLASSES[kind](scope, log, columns)
             self._readers[name] = 0
         self._readers[name] += 1
         return self._stems[name]
@@ -55,8 +54,3 @@ class Stems:
 
     def __len__(self) -> int:
         return len(self._stems)
-
-
-def _name(stream: str, columns: tuple[int, ...], ordered: bool) -> str:
-    kind = "ordered" if ordered else "hash"
-    return f"{stream}/{kind}-{'-'.join(map(str, columns))}"

@@ -15,6 +15,7 @@ from penstock.kernels.window_join import JoinedPairs, in_band, merge_pairs
 from penstock.kernels.window_timeline import Side, make_timeline
 from penstock.logical.lifetime import Lifetime
 from penstock.logical.nodes import Band
+from penstock.logical.stem_kind import StemKind
 from penstock.state.source_log import SourceLog
 from penstock.stems.band import band_test
 from penstock.stems.log_view import LogView
@@ -33,7 +34,7 @@ class Window:
     stream: str
     columns: tuple[int, ...]
     lifetime: Lifetime
-    ordered: bool = False
+    kind: StemKind = StemKind.HASH
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class WindowJoin:
         if not self.windows[0].columns:
             return Everyone()
         left, right = (
-            self._stems.acquire(window.stream, log, window.columns, window.ordered)
+            self._stems.acquire(window.stream, log, window.columns, window.kind)
             for window, log in zip(self.windows, self.logs, strict=True)
         )
         if isinstance(left, OrderedStem) and isinstance(right, OrderedStem):
