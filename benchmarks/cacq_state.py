@@ -22,6 +22,7 @@ from benchmarks.pipeline import SECOND, Result, at_most, plain, timed
 from penstock.arrays import I64, NEVER
 from penstock.delta import Delta
 from penstock.kernels.rows import gather_rows
+from penstock.logical.stem_kind import StemKind
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
 from penstock.state.join_side import JoinSide
@@ -69,7 +70,7 @@ class Sensors:
         schema = Schema(tuple(Field(f"c{c}", BIGINT) for c in range(WIDTH)))
         logs = [SourceLog(arena.scope(f"streams/s{s}"), schema, NEVER) for s in range(SENSORS)]
         stems = Stems(arena)
-        shared = [stems.acquire(f"s{s}", logs[s], (0,), ordered=False) for s in range(SENSORS)]
+        shared = [stems.acquire(f"s{s}", logs[s], (0,), StemKind.HASH) for s in range(SENSORS)]
         return Sensors(arena, logs, shared)
 
     def add(self, parts: list[tuple[I64, I64]]) -> list[slice]:

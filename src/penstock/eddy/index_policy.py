@@ -1,7 +1,8 @@
-"""The choice of index for a template: the lineage groups of its flow, or an index of its own.
+"""Decides where a template's queries are matched: in lineage groups, or in an index of its own.
 
-Groups share their filters among templates and are best for few queries of each. A template with
-very many queries finds them faster by an index that is made for its predicates alone.
+Lineage groups share filters among templates and are best for few queries per template. A template
+with very many queries finds them faster with an index made for its predicates only. Conditions that
+groups cannot share always need an index of the template's own.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ MOST_IN_GROUPS = 1024
 class IndexPolicy:
     """Decides by the number of queries."""
 
-    can_have_own: bool
+    most_in_groups: int | None
+    """None: the template cannot have its own index. A negative number: it always uses it."""
 
     def uses_own_index(self, queries: int) -> bool:
-        """Whether a template with so many queries uses its own index."""
-        return self.can_have_own and queries > MOST_IN_GROUPS
+        """Whether a template with this many queries uses its own index."""
+        return self.most_in_groups is not None and queries > self.most_in_groups

@@ -1,8 +1,8 @@
-"""Which parts of a plan run in a flow: selections and joins of windows over streams (CACQ §3).
+"""Finds the parts of a plan that run in a flow: selections and window joins of streams (CACQ §3).
 
 A block is a tree of scans, filters, choices of columns and inner joins on columns. It is taken
-apart into what makes the span (streams and how they join), what each alias must satisfy, and
-what is left to do above.
+apart into the span (streams and how they join), the conditions on each alias, and the rest, which
+is evaluated above.
 """
 
 from __future__ import annotations
@@ -22,16 +22,22 @@ from penstock.logical.nodes import (
     Scan,
 )
 from penstock.logical.windows import window_length
+from penstock.optimizer.query_band import QueryBand, find_band
 from penstock.optimizer.span import AliasColumn, Span, SpanBand
 from penstock.predicates.clauses import Conjunct, clauses_of
 
-_EDDY_FROM = 3  # streams of a join without conditions that is worth routing
-_ALIAS = 1 << 16  # columns of a place as one number
+_EDDY_FROM = 3  # from this many streams on, a join without conditions is routed
+PLACES = 1 << 16
+"""A column of an alias as one number: alias × PLACES + column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A select-project-join block by alias; `above` reads the output columns."""
+    """A select-project-join block by alias; the conditions in `above` read the output columns.
+
+    A block of two streams may have a `band` with bounds that differ by query. Its columns are
+    numbered alias × `PLACES` + column.
+    """
 
     span: Span
     scans: tuple[Scan, ...]
@@ -39,39 +45,44 @@ class Block:
     conditions: tuple[Conjunct, ...]
     output: tuple[AliasColumn, ...]
     above: tuple[Expr, ...]
+    band: QueryBand | None = None
 
     @property
     def lifetimes(self) -> tuple[Lifetime, ...]:
-        """By alias, how long rows live."""
+        """The lifetime of rows, by alias."""
         return tuple(map(Lifetime, self.windows))
 
     @property
     def own_windows(self) -> bool:
-        """Whether each query has windows of its own length."""
+        """Whether each query has its own window lengths."""
         return any(isinstance(length, Param) for length in self.windows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A subtree: scans from left to right; columns of expressions are places as numbers."""
+    """A subtree: its scans from left to right; its expressions have places as column numbers."""
 
     scans: tuple[Scan, ...]
     output: tuple[int, ...]
     predicates: tuple[Expr, ...] = ()
     equal: tuple[tuple[int, int], ...] = ()
     bands: tuple[SpanBand, ...] = ()
+    query_band: QueryBand | None = None
 
 
 @lru_cache(maxsize=256)
 def find_block(node: Node, streams: frozenset[str]) -> Block | None:
-    """The block that `node` is, if it is worth sharing in a plan that reads these `streams`.
+    """The block that `node` is, if sharing it pays in a plan that reads these `streams`.
 
-    A selection is one only if it is all that its plan reads. Whatever has windows of each
-    query's own length is: nobody else could tell when a row leaves. The shards of a process ask
-    for the same one after another.
+    A selection is a block only if it is all that its plan reads. A part with window lengths per
+    query always is a block, because only a flow knows when its rows leave. Results are cached,
+    because the shards of a process ask for the same block one after another.
     """
     part = _flatten(node, 0)
-    if part is None or not (_is_worth_it(part, streams) or _own_windows(part)):
+    if part is None:
+        return None
+    part = _with_query_band(part)
+    if not (part.query_band or _is_worth_it(part, streams) or _own_windows(part)):
         return None
     classes = _classes(part.equal)
     if classes is None:
@@ -79,8 +90,17 @@ def find_block(node: Node, streams: frozenset[str]) -> Block | None:
     return _ordered(part, classes)
 
 
+def _with_query_band(part: _Part) -> _Part:
+    """Move a band with bounds per query out of the predicates of a join without other bands."""
+    if len(part.scans) != 2 or part.bands:
+        return part
+    asked = [p for p in part.predicates if not _is_guess(p, part.predicates)]
+    band, rest = find_band(asked, lambda number: number // PLACES)
+    return part if band is None else replace(part, predicates=tuple(rest), query_band=band)
+
+
 def _is_worth_it(part: _Part, streams: frozenset[str]) -> bool:
-    """Whether there is something to group or to route."""
+    """Whether the part has something to share or to route."""
     if len(part.scans) == 1 and len(streams) > 1:
         return False
     return len(part.scans) >= _EDDY_FROM or any(len(_aliases(p)) <= 1 for p in part.predicates)
@@ -91,12 +111,12 @@ def _own_windows(part: _Part) -> bool:
 
 
 def _flatten(node: Node, first: int) -> _Part | None:
-    """The subtree as a part whose aliases count from `first`."""
+    """The subtree as a part with aliases numbered from `first`."""
     match node:
         case Scan():
             if window_length(node) is None:
                 return None
-            return _Part((node,), tuple(first * _ALIAS + c for c in node.columns))
+            return _Part((node,), tuple(first * PLACES + c for c in node.columns))
         case Filter():
             part = _flatten(node.input, first)
             if part is None:
@@ -117,7 +137,7 @@ def _flatten(node: Node, first: int) -> _Part | None:
 def _flatten_join(node: Join, first: int) -> _Part | None:
     left = _flatten(node.left, first)
     right = None if left is None else _flatten(node.right, first + len(left.scans))
-    if left is None or right is None or not (node.equi or node.band):
+    if left is None or right is None:
         return None
     both = _Part(
         left.scans + right.scans,
@@ -141,32 +161,34 @@ def _placed(predicate: Expr, part: _Part) -> Expr:
 
 
 def _place(number: int) -> AliasColumn:
-    return divmod(number, _ALIAS)
+    return divmod(number, PLACES)
 
 
 def _aliases(predicate: Expr) -> set[int]:
-    return {number // _ALIAS for number in columns_of(predicate)}
+    return {number // PLACES for number in columns_of(predicate)}
 
 
 def _classes(equal: tuple[tuple[int, int], ...]) -> list[frozenset[int]] | None:
-    """Sets of equal places; None when two of one alias are in one (not a join condition)."""
+    """Sets of equal places; None if a set has two places of one alias (not a join condition)."""
     classes: list[frozenset[int]] = []
     for pair in equal:
         touched = [c for c in classes if c & set(pair)]
         merged = frozenset(pair).union(*touched)
         classes = [c for c in classes if c not in touched] + [merged]
-    once = all(len({n // _ALIAS for n in c}) == len(c) for c in classes)
+    once = all(len({n // PLACES for n in c}) == len(c) for c in classes)
     return classes if once else None
 
 
 def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
-    """The block with aliases in an order that does not depend on how the query is written."""
+    """The block with its aliases in an order that does not depend on how the query is written."""
     joined = [n for c in classes for n in c] + [
-        p[0] * _ALIAS + p[1] for b in part.bands for p in (b.left, b.right)
+        p[0] * PLACES + p[1] for b in part.bands for p in (b.left, b.right)
     ]
+    if part.query_band is not None:
+        joined += [part.query_band.minuend, part.query_band.subtrahend]
 
     def rank(alias: int) -> tuple[str, list[int]]:
-        mine = sorted(n % _ALIAS for n in joined if n // _ALIAS == alias)
+        mine = sorted(n % PLACES for n in joined if n // PLACES == alias)
         return part.scans[alias].stream, mine
 
     order = sorted(range(len(part.scans)), key=rank)
@@ -176,11 +198,20 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
         alias, column = _place(number)
         return new[alias], column
 
-    bands = tuple(
+    def number(old: int) -> int:
+        alias, column = move(old)
+        return alias * PLACES + column
+
+    bands = [
         SpanBand((new[b.left[0]], b.left[1]), (new[b.right[0]], b.right[1]), b.low, b.high,
                  b.is_float)
         for b in part.bands
-    )  # fmt: skip
+    ]  # fmt: skip
+    band = part.query_band
+    if band is not None:
+        band = replace(band, minuend=number(band.minuend), subtrahend=number(band.subtrahend))
+        if not classes:
+            bands.append(_open_band(band))
     scans = tuple(part.scans[old] for old in order)
     span = Span(
         tuple(scan.stream for scan in scans),
@@ -191,11 +222,11 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
         return None
     asked = [p for p in part.predicates if not _is_guess(p, part.predicates)]
     above = [p for p in asked if len(_aliases(p)) > 1]
-    if above:  # it guards what can fail
+    if above:  # it guards conditions that can fail
         above = [p for p in asked if len(_aliases(p)) > 1 or can_fail(p)]
     places = list(part.output)
     if any(n not in places for p in above for n in columns_of(p)):
-        return None  # a condition on columns that are not passed on
+        return None  # a condition on columns that the block does not output
     return Block(
         span,
         scans,
@@ -203,21 +234,28 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
         tuple(_condition(p, new) for p in asked if p not in above),
         tuple(move(n) for n in part.output),
         tuple(remap(p, places.index) for p in above),
+        band,
     )
 
 
+def _open_band(band: QueryBand) -> SpanBand:
+    """The part of a band that all its queries share: the columns that it compares."""
+    left, right = sorted((_place(band.minuend), _place(band.subtrahend)))
+    return SpanBand(left, right, None, None, band.is_float)
+
+
 def _is_guess(predicate: Expr, others: tuple[Expr, ...]) -> bool:
-    """Whether it only says early what another says."""
+    """Whether the predicate is a MAYBE of another one: that one decides later anyway."""
     return isinstance(predicate, Call) and predicate.fn == MAYBE and predicate.args[0] in others
 
 
 def _condition(predicate: Expr, new: dict[int, int]) -> Conjunct:
     alias = next(iter(_aliases(predicate)), 0)
-    return Conjunct.of(new[alias], remap(predicate, lambda n: n % _ALIAS))
+    return Conjunct.of(new[alias], remap(predicate, lambda n: n % PLACES))
 
 
 def _connected(span: Span) -> bool:
-    """Whether every alias can be reached from every other by probing."""
+    """Whether probing can reach every alias from every other."""
     present = frozenset({0})
     for _ in range(len(span)):
         found = {

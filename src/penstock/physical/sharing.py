@@ -1,6 +1,6 @@
-"""What plans share: flows, joins of two windows and SteMs, counted from the specs of all plans.
+"""Counts what plans share (flows, joins of two windows, SteMs), from the specs of all plans.
 
-Specs alone tell it, so EXPLAIN says the same where plans run and where they are only known.
+It needs specs only, so EXPLAIN says the same where plans run and where they are only registered.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from penstock.logical.nodes import Scan
+from penstock.logical.stem_kind import StemKey, StemKind
 from penstock.physical.draft import PlanSpec
 from penstock.physical.join_specs import WindowJoinSpec
 from penstock.physical.operator import counted
 from penstock.physical.specs import FlowSpec, Spec
 
-_Stem = tuple[str, tuple[int, ...], bool]
-"""A stream, the columns by which rows are found, and whether in their order."""
+_Stem = tuple[str, StemKey]
+"""A stream, and how its rows are looked up."""
 
 
 class Sharing:
-    """How many templates and queries share each flow and join, and how many read each SteM."""
+    """Counts of templates and queries per flow and join, and of readers per SteM."""
 
     def __init__(self, plans: Iterable[tuple[PlanSpec, int]]) -> None:
         self._templates: Counter[object] = Counter()
@@ -39,7 +40,7 @@ class Sharing:
         self._queries[key] += queries
 
     def note(self, spec: FlowSpec | WindowJoinSpec) -> str:
-        """The templates and queries that share it, and its SteMs with their readers."""
+        """For EXPLAIN: the templates and queries that share this spec, the readers of its SteMs."""
         templates = counted(self._templates[_key(spec)], "template")
         shared = f"join of {templates}"
         if isinstance(spec, FlowSpec):
@@ -50,25 +51,32 @@ class Sharing:
         return "; ".join([shared, *(self._stem(stem, scan) for stem, scan in found)])
 
     def _stem(self, stem: _Stem, scan: Scan) -> str:
-        stream, columns, in_order = stem
-        names = ", ".join(scan.stream_schema.names[c] for c in columns)
-        order = " in order" if in_order else ""
-        return f"stem {stream} ({names}){order} ({counted(self._readers[stem], 'reader')})"
+        stream, (columns, kind) = stem
+        what = _described([scan.stream_schema.names[c] for c in columns], kind)
+        return f"stem {stream} {what} ({counted(self._readers[stem], 'reader')})"
 
 
 def _key(spec: FlowSpec | WindowJoinSpec) -> object:
-    """What plans have in common that share a flow or a join."""
+    """A key that is equal for specs that share one flow or join."""
     if isinstance(spec, FlowSpec):
         return spec.block.span, spec.streams.difference(spec.block.span.streams)
     return spec.windows, spec.band
 
 
+def _described(columns: list[str], kind: StemKind) -> str:
+    """For EXPLAIN: the columns that look rows up, and the way."""
+    if kind is StemKind.KEYED:
+        *key, value = columns
+        return f"({', '.join(key)}) in order of {value}" if key else f"in order of {value}"
+    return f"({', '.join(columns)}){' in order' if kind is StemKind.ORDERED else ''}"
+
+
 def _stems(spec: FlowSpec | WindowJoinSpec) -> Iterator[tuple[_Stem, Scan]]:
     if isinstance(spec, FlowSpec):
         for alias, scan in enumerate(spec.block.scans):
-            for columns, in_order in spec.block.span.keys(alias):
-                yield (scan.stream, columns, in_order), scan
+            for key in spec.block.span.keys(alias):
+                yield (scan.stream, key), scan
         return
     for window, scan in zip(spec.windows, spec.scans, strict=True):
         if window.columns:
-            yield (window.stream, window.columns, window.ordered), scan
+            yield (window.stream, (window.columns, window.kind)), scan

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from penstock.delta import Lineage
+from penstock.eddy.index_policy import MOST_IN_GROUPS, IndexPolicy
+from penstock.indexes.pairs.shape import PairShape
 from penstock.logical.expr import Expr, remap
 from penstock.logical.nodes import Node, Rows, Scan, TableScan, Unbounded, ViewScan
 from penstock.optimizer.flow_block import Block
@@ -18,6 +20,7 @@ from penstock.patterns import edges
 from penstock.patterns.edge import Edge
 from penstock.physical.describe import describe_window
 from penstock.physical.expiry import UNDECIDED, Expiry
+from penstock.physical.pair_shape import pair_shape
 from penstock.schema import Schema
 
 
@@ -135,12 +138,13 @@ class ReceiveSpec(Spec):
 class FlowSpec(Spec):
     """A block that shares filters and SteMs with others that read the same `streams`.
 
-    `index` matches the rows of one stream with very many queries.
+    `index` matches the rows of one stream with very many queries, `pairs` those of two.
     """
 
     block: Block
     streams: frozenset[str]
     index: MatchSpec | None
+    pairs: PairShape | None
     name = "flow"
 
     @classmethod
@@ -148,7 +152,16 @@ class FlowSpec(Spec):
         """With its edge, and the index where it can have one."""
         fields = tuple(block.scans[a].stream_schema[c] for a, c in block.output)
         edge = edges.flow_edge(Schema(fields), block.windows, level)
-        return cls(block, streams, flow_index(block, level, at_commit), edge=edge)
+        index, pairs = flow_index(block, level, at_commit), pair_shape(block)
+        return cls(block, streams, index, pairs, edge=edge)
+
+    @property
+    def policy(self) -> IndexPolicy:
+        """When the template has an index of its own."""
+        if self.block.band is not None:
+            return IndexPolicy(-1)
+        can_have_own = self.index is not None or self.pairs is not None
+        return IndexPolicy(MOST_IN_GROUPS if can_have_own else None)
 
     def detail(self) -> str:
         """Streams, how they join, and what the queries ask."""

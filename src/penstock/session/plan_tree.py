@@ -1,6 +1,6 @@
-"""The tree of EXPLAIN: a line per spec, root first, with what is known of its queries.
+"""The tree of EXPLAIN: a line per spec, root first, with facts about its queries.
 
-It looks at specs and Q. Where the plan runs, its operators add what they have learnt.
+It reads specs and Q. Where the plan runs, its operators add what they have learnt.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.delta import Lineage
-from penstock.eddy.index_policy import IndexPolicy
 from penstock.expressions.context import Context
 from penstock.optimizer.cost import cost
 from penstock.optimizer.stats import Stats
@@ -28,7 +27,7 @@ _UNITS = {Lineage.COHORT: "cohort", Lineage.QUERY: "query", Lineage.SET: "set of
 
 @dataclass(frozen=True, slots=True)
 class PlanTree:
-    """A plan as EXPLAIN shows it; one without `queries` is of a query that is not registered."""
+    """A plan as EXPLAIN shows it; without `queries`, the plan of a query that is not registered."""
 
     plan: PlanSpec
     sharing: Sharing
@@ -79,27 +78,26 @@ class PlanTree:
         return 0 if self.queries is None else int(self.queries.live(Lineage.QUERY).shape[0])
 
     def _notes(self, spec: Spec, ctx: Context) -> list[str]:
-        """What shares the operator, and what it has learnt."""
+        """The lines below an operator: what shares it, and what it has learnt."""
         if not isinstance(spec, FlowSpec | WindowJoinSpec):
             return []
         if isinstance(spec, FlowSpec) and self._uses_own_index(spec):
-            assert spec.index is not None
             return [f"by itself: {self._how(spec, ctx)}"]
         learnt = self.operators[spec.at].notes() if self.operators else []
         return [self.sharing.note(spec), *learnt]
 
     def _uses_own_index(self, spec: FlowSpec) -> bool:
-        """Whether there are so many queries that the template has an index of its own."""
-        if spec.index is None or self.queries is None:
-            return False
-        return IndexPolicy(can_have_own=True).uses_own_index(len(self.queries))
+        """Whether the template has so many queries that it uses an index of its own."""
+        return self.queries is not None and spec.policy.uses_own_index(len(self.queries))
 
     def _how(self, spec: MatchSpec | MatchCountSpec | FlowSpec, ctx: Context) -> str:
-        """How rows find the queries: by the index that runs, or by one made from Q."""
+        """How rows are matched with queries: by the running index, or by one built from Q."""
         if self.operators:
             running = self.operators[spec.at]
             assert isinstance(running, MatchOp | MatchCountOp | FlowOp)
             return running.how()
+        if isinstance(spec, FlowSpec) and spec.pairs is not None:
+            return f"× {self._live()} queries (index over pairs)"
         match = _match_of(spec)
         if self.queries is None:
             return f"× 0 {'cohorts' if match.edge.lineage is Lineage.COHORT else 'queries'}"
@@ -107,7 +105,7 @@ class PlanTree:
 
 
 def _match_of(spec: MatchSpec | MatchCountSpec | FlowSpec) -> MatchSpec:
-    """The match with Q that an operator does, or that takes its place."""
+    """The spec of the operator's match with Q."""
     if isinstance(spec, MatchCountSpec):
         return spec.match
     found = spec.index if isinstance(spec, FlowSpec) else spec

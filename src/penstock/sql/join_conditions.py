@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.logical.difference import measurable, plain, same_bits
 from penstock.logical.expr import Call, Column, Expr, Literal, columns_of, params_of, remap
 from penstock.logical.failing import can_fail
 from penstock.logical.nodes import Band
-from penstock.types import Kind, SqlType
 
 
 @dataclass
@@ -31,20 +31,6 @@ class Conditions:
             self.residual.append(condition)
         else:
             self.band = merged
-
-
-def same_bits(a: SqlType, b: SqlType) -> bool:
-    """Whether values of both types have one physical form, so that a cast changes nothing."""
-    if a.kind is Kind.DECIMAL or b.kind is Kind.DECIMAL:
-        return a.kind is b.kind and a.scale == b.scale
-    return a == b or (a.is_integer and b.is_integer) or (a.is_float and b.is_float)
-
-
-def plain(expr: Expr) -> Expr:
-    """`expr` without casts that do not change bits."""
-    while isinstance(expr, Call) and expr.fn == "cast" and same_bits(expr.args[0].type, expr.type):
-        expr = expr.args[0]
-    return expr
 
 
 def split(conditions: list[Expr], width: int, fixed_right: bool) -> Conditions:
@@ -114,7 +100,7 @@ Linear = tuple[dict[int, int], int | float]
 
 def _linear(expr: Expr) -> Linear | None:
     expr = plain(expr)
-    if isinstance(expr, Column) and _measurable(expr.type):
+    if isinstance(expr, Column) and measurable(expr.type):
         return {expr.index: 1}, 0
     if isinstance(expr, Literal) and isinstance(expr.value, int | float):
         return ({}, expr.value) if not isinstance(expr.value, bool) else None
@@ -125,10 +111,6 @@ def _linear(expr: Expr) -> Linear | None:
     if isinstance(expr, Call) and expr.fn == "neg" and (inner := _linear(expr.args[0])):
         return _combined(({}, 0), inner, -1)
     return None
-
-
-def _measurable(type_: SqlType) -> bool:
-    return type_.is_numeric or type_.kind in (Kind.TIMESTAMP, Kind.DATE)
 
 
 def _combined(a: Linear, b: Linear, sign: int) -> Linear:

@@ -1,10 +1,10 @@
 """SteMs: shared indexes over the log of a stream, by key or by range (CACQ §2.4, §3.3.1).
 
-A SteM copies no row: it names positions of the source log, which never change for rows at or
-before the watermark. A result of a join is found by its last row in sequence, which probes what
-came before it: `limit` says up to where, and is the sequence-number rule of the paper. One SteM
-serves every reader: each brings the `floor` of its own window, and what is before the floors of
-all may be purged (§3.3.3).
+A SteM copies no row: it stores positions of the source log. Positions of rows at or before the
+watermark never change. A join result is found once, when the last of its rows arrives and probes
+the rows before it; the argument `limit` says up to which position, and is the sequence-number rule
+of the paper. One SteM serves every reader. Each reader passes the `floor` of its own window, and
+rows before the floors of all readers may be purged (§3.3.3).
 """
 
 from __future__ import annotations
@@ -15,20 +15,27 @@ from typing import cast
 import numpy as np
 
 from penstock.arrays import I32, I64, Bool
-from penstock.kernels.stem import link_rows, merge_runs, search_runs, walk_chains
-from penstock.predicates.terms import ordered
+from penstock.kernels.stem import link_rows, search_runs, walk_chains
+from penstock.kernels.stem_runs import drop_entries, merge_entries, sort_entries, take_entries
+from penstock.logical.stem_kind import StemKind
 from penstock.state.arena import Scope
 from penstock.state.source_log import SourceLog
 
 _BUILT, _FIRST, _RUNS = 0, 1, 2
 _SMALLEST = 64
-_MOST_RUNS = 64  # each is more than twice as large as the next
+_MOST_RUNS = 64  # each run is more than twice as large as the next
+_MOST_AT_ONCE = 1 << 16  # most rows sorted at once: they fit in a cache
 _NO_NULLS: Bool = np.empty(0, np.bool_)
-_INFINITY = int(np.float64(np.inf).view(np.int64))
+_NO_KEYS: I64 = np.empty(0, np.int64)
 
 
 class Stem(ABC):
-    """The rows of a log at positions [first, built), by some columns; NULLs are not indexed."""
+    """An index of the log rows at positions [first, built) by some columns.
+
+    NULLs are not indexed.
+    """
+
+    kind: StemKind
 
     def __init__(self, scope: Scope, log: SourceLog, columns: tuple[int, ...]) -> None:
         self.scope = scope
@@ -43,32 +50,32 @@ class Stem(ABC):
 
     @property
     def built(self) -> int:
-        """Rows before this position are indexed."""
+        """The end of the indexed positions."""
         return int(self._arr("regs")[_BUILT])
 
     @property
     def first(self) -> int:
-        """Rows before this position are not."""
+        """The start of the indexed positions."""
         return max(int(self._arr("regs")[_FIRST]), self.log.discarded)
 
     def build(self, until: int) -> None:
-        """Index the rows before `until`, none of which is younger than the watermark."""
+        """Index the rows before `until`; none of them may be later than the watermark."""
         start = max(self.built, self.first)
         if until > start:
             self._arr("regs")[_BUILT] = until
             self._extend(start, until)
 
     def waiting(self, until: int) -> int:
-        """How many rows before `until` are still to be indexed."""
+        """The number of rows before `until` that are not indexed yet."""
         return until - max(self.built, self.first)
 
     def purge(self, before: int) -> None:
-        """Forget rows before this position."""
+        """Forget the rows before this position."""
         regs = self._arr("regs")
         regs[_FIRST] = max(int(regs[_FIRST]), before)
 
     def reach(self, start: int) -> None:
-        """Index rows from `start` on, also such as were purged and are in the log still."""
+        """Index the rows from `start` on, including purged rows that the log still has."""
         start = max(start, self.log.discarded)
         if start >= self.first:
             return
@@ -87,16 +94,18 @@ class Stem(ABC):
 
     @abstractmethod
     def rows(self) -> int:
-        """How many rows take up memory."""
+        """The number of rows that occupy memory."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes beside the log."""
+        """Bytes of the SteM without the log."""
         return self.scope.nbytes
 
 
 class HashStem(Stem):
     """Rows by the values of some columns: a chain per key through a ring of positions."""
+
+    kind = StemKind.HASH
 
     def __init__(self, scope: Scope, log: SourceLog, columns: tuple[int, ...]) -> None:
         super().__init__(scope, log, columns)
@@ -120,7 +129,7 @@ class HashStem(Stem):
         self._allot(_SMALLEST)
 
     def _allot(self, capacity: int) -> None:
-        """Empty chains for so many rows; a head before `first` is none."""
+        """Make empty chains for this many rows; a head before `first` means an empty chain."""
         none = np.array(self.first - 1).astype(np.int32)
         self.scope["head"] = np.full(capacity, none, np.int32)
         self.scope["gap"] = np.zeros(capacity, np.int32)
@@ -137,9 +146,10 @@ class HashStem(Stem):
         link_rows(rows, first, start, until, first, *chains)
 
     def probe(self, keys: I64, null: Bool | None, floor: int, limit: I64) -> tuple[I64, I64]:
-        """Pairs of a probe and a row with its key at floor ≤ position < limit, in this order.
+        """Pairs of a probe and a row with its key at floor ≤ position < limit.
 
-        `keys` has a matrix row per column; probes that are `null` find nothing.
+        Pairs are in order of probe, then position. `keys` has a matrix row per column; probes
+        marked in `null` find nothing.
         """
         floor, built = max(floor, self.first), self.built
         counts, positions = walk_chains(
@@ -158,28 +168,36 @@ class HashStem(Stem):
         return np.repeat(np.arange(counts.shape[0]), counts), positions
 
     def chains(self) -> tuple[int, I32, I32, I32]:
-        """For a kernel that walks by itself: the end, heads, gaps and skips."""
+        """The arrays for a kernel that follows chains itself: end, heads, gaps and skips."""
         return self.built, self._head, self._gap, self._skip
 
     def rows(self) -> int:
-        """Rows that have a place in the ring."""
+        """The number of rows in the ring."""
         return max(0, self.built - self.first)
 
 
-class OrderedStem(Stem):
-    """Rows by the order of one column: sorted runs, each more than twice as large as the next.
+class RunStem(Stem):
+    """Entries of rows in sorted runs, each more than `_RATIO` times as large as the next.
 
-    Rows come in order of position, so runs hold consecutive spans of them, the oldest first.
+    The last column is the value that sorts rows within a key; the other columns, if any, are the
+    key. Rows arrive in order of position, so each run covers a consecutive span; the oldest is
+    first. After a build, at most a quarter of the entries belong to purged rows.
     """
 
-    def __init__(self, scope: Scope, log: SourceLog, column: int) -> None:
-        super().__init__(scope, log, (column,))
-        self._column = column
-        self._is_float = log.schema[column].type.is_float
-        scope.array("values", _SMALLEST)
-        scope.array("positions", _SMALLEST)
-        scope.array("offsets", 1 + _MOST_RUNS)  # where each run starts, and where the last ends
-        scope.array("born", 1 + _MOST_RUNS)  # the position where each starts, and where all end
+    _RATIO: int
+    _NAN: bool
+    """Whether rows with a NaN as value have entries."""
+
+    def __init__(self, scope: Scope, log: SourceLog, columns: tuple[int, ...]) -> None:
+        super().__init__(scope, log, columns)
+        *key, self._value = columns
+        self._key: I64 = np.array(key, np.int64)
+        self._is_float = log.schema[self._value].type.is_float
+        self._names = ("keys", "values", "positions") if key else ("values", "positions")
+        for name in self._names:
+            scope.array(name, _SMALLEST)
+        scope.array("offsets", 1 + _MOST_RUNS)  # the start of each run, and the end of the last
+        scope.array("born", 1 + _MOST_RUNS)  # the first position of each, and the end
 
     @property
     def _runs(self) -> int:
@@ -192,75 +210,100 @@ class OrderedStem(Stem):
     def _clear(self) -> None:
         self._runs = 0
 
+    def build(self, until: int) -> None:
+        """Index the rows before `until`; none of them may be later than the watermark."""
+        if self._runs and 4 * (self.first - int(self._arr("born")[0])) > self.rows():
+            self._drop_gone()
+        super().build(until)
+
     def _extend(self, start: int, until: int) -> None:
-        self._drop_gone()
-        values, positions = self._sorted(start, until)
+        for at in range(start, until, _MOST_AT_ONCE):
+            self._append(at, min(at + _MOST_AT_ONCE, until))
+        self._shrink()
+
+    def _append(self, start: int, until: int) -> None:
+        """Index the rows at [start, until) in a new run, then merge runs."""
+        fresh = self._taken(self.log.read(start, until)[0], start)
+        sort_entries(*fresh)
         offsets, born, run = self._arr("offsets"), self._arr("born"), self._runs
         used = int(offsets[run])
-        end = used + values.shape[0]
-        for name, new in (("values", values), ("positions", positions)):
+        end = used + fresh[1].shape[0]
+        for name, new in zip(self._names, fresh[-len(self._names) :], strict=True):
             self.scope.reserve(name, end)[used:end] = new
         offsets[run + 1], born[run], born[run + 1] = end, start, until
         self._runs = run + 1
-        while self._runs > 1 and self._last_is_large():
-            self._merge_last()
-        self._shrink()
+        self._merge()
 
-    def _sorted(self, start: int, until: int) -> tuple[I64, I64]:
-        """Values of the rows at [start, until) in their order, and their positions."""
-        values, at = self.known(self.log.read(start, until)[0])
-        order = np.argsort(values, kind="stable")
-        return values[order], start + at[order]
+    def _taken(self, rows: I64, start: int) -> tuple[I64, I64, I64]:
+        """Keys, values and positions of the entries of logged rows, in order of position."""
+        n = rows.shape[0]
+        keys = np.empty(n if self._key.shape[0] else 0, np.int64)
+        values, positions = np.empty(n, np.int64), np.empty(n, np.int64)
+        what = self._key, self._value, self._is_float, self._NAN
+        taken = take_entries(rows, start, *what, keys, values, positions)
+        return keys[:taken], values[:taken], positions[:taken]
 
-    def known(self, rows: I64) -> tuple[I64, I64]:
-        """Values of rows of the log that have one, in the form in which they are ordered; whose."""
-        words = rows[:, 1 + self._column]
-        known = (rows[:, 0] >> self._column) & 1 == 0
-        if self._is_float:
-            words = ordered(words)
-            known &= words <= _INFINITY
-        return words[known], np.flatnonzero(known)
-
-    def _last_is_large(self) -> bool:
-        before, last = np.diff(self._arr("offsets")[self._runs - 2 : self._runs + 1])
-        return bool(before <= 2 * last)
-
-    def _merge_last(self) -> None:
-        offsets, born, run = self._arr("offsets"), self._arr("born"), self._runs - 2
-        begin, middle, end = (int(offset) for offset in offsets[run : run + 3])
-        entries = self._arr("values"), self._arr("positions")
-        offsets[run + 1] = merge_runs(*entries, begin, middle, end, self.first)
-        born[run + 1] = born[run + 2]
-        self._runs = run + 1
+    def _merge(self) -> None:
+        """Merge runs until each is large enough compared with the next."""
+        offsets, born = self._arr("offsets"), self._arr("born")
+        for run in range(self._runs - 2, -1, -1):
+            begin, middle, end = (int(offset) for offset in offsets[run : run + 3])
+            if middle - begin <= self._RATIO * (end - middle):
+                merge_entries(*self._all_entries(), begin, middle, end)
+                runs = self._runs
+                for array in (offsets, born):
+                    array[run + 1 : runs] = array[run + 2 : runs + 1].copy()
+                self._runs = runs - 1
 
     def _drop_gone(self) -> None:
-        """Drop the oldest runs when all their rows are gone."""
-        offsets, born, runs = self._arr("offsets"), self._arr("born"), self._runs
-        gone = int(np.searchsorted(born[1 : runs + 1], self.first, side="right"))
-        if not gone:
-            return
-        start, end = int(offsets[gone]), int(offsets[runs])
-        for name in ("values", "positions"):
-            array = self._arr(name)
-            array[: end - start] = array[start:end].copy()
-        kept = runs - gone
-        offsets[: kept + 1] = offsets[gone : runs + 1] - start
-        born[: kept + 1] = born[gone : runs + 1].copy()
+        """Drop the entries of purged rows, and runs without other entries."""
+        offsets, born, first = self._arr("offsets"), self._arr("born"), self.first
+        drop_entries(*self._all_entries(), offsets[: self._runs + 1], first)
+        gone = int(np.searchsorted(born[1 : self._runs + 1], first, side="right"))
+        kept = self._runs - gone
+        for array in (offsets, born):
+            array[: kept + 1] = array[gone : self._runs + 1].copy()
+        born[0] = max(int(born[0]), first)
         self._runs = kept
+        self._merge()
+        self._shrink()
 
     def _shrink(self) -> None:
         room = max(_SMALLEST, 2 * self.rows())
         if 2 * room < self._arr("values").shape[0]:
-            for name in ("values", "positions"):
+            for name in self._names:
                 self.scope[name] = self.scope[name][:room].copy()
+
+    def _all_entries(self) -> tuple[I64, I64, I64]:
+        """Keys (empty without a key), values and positions, run by run."""
+        keys = self._arr("keys") if self._key.shape[0] else _NO_KEYS
+        return keys, self._arr("values"), self._arr("positions")
+
+    def _ends(self, name: str) -> I64:
+        return self._arr(name)[: self._runs + 1]
+
+    def rows(self) -> int:
+        """The number of entries in all runs, including those of purged rows not dropped yet."""
+        return int(self._arr("offsets")[self._runs])
+
+
+class OrderedStem(RunStem):
+    """Rows sorted by one column; a NaN is in no range."""
+
+    kind = StemKind.ORDERED
+    _RATIO, _NAN = 2, False
+
+    def known(self, rows: I64) -> tuple[I64, I64]:
+        """The values of log rows as ordered integers, and the rows that have one."""
+        return self._taken(rows, 0)[1:]
 
     def probe(
         self, low: I64, high: I64, null: Bool | None, floor: int, limit: I64
     ) -> tuple[I64, I64]:
         """Pairs of a probe and a row with a value in [low, high] at floor ≤ position < limit.
 
-        Bounds are in the form in which values are ordered: those of floats are `ordered` words.
-        A NaN is in no range. Pairs are in order of probe, then position.
+        Bounds are ordered integers like the stored values; floats are `ordered` words. A NaN is in
+        no range. Pairs are in order of probe, then position.
         """
         counts, positions = search_runs(
             np.ascontiguousarray(low),
@@ -273,11 +316,5 @@ class OrderedStem(Stem):
         return np.repeat(np.arange(counts.shape[0]), counts), positions
 
     def runs(self) -> tuple[I64, I64, I64, I64]:
-        """For a kernel that searches by itself: entries, where runs start, where they are born."""
-        runs = self._runs + 1
-        entries = self._arr("values"), self._arr("positions")
-        return *entries, self._arr("offsets")[:runs], self._arr("born")[:runs]
-
-    def rows(self) -> int:
-        """Entries of all runs, purged ones that still occupy memory included."""
-        return int(self._arr("offsets")[self._runs])
+        """The arrays for a kernel that searches runs itself: entries, starts, first positions."""
+        return *self._all_entries()[1:], self._ends("offsets"), self._ends("born")

@@ -117,8 +117,8 @@ def test_joins_by_a_band_and_by_neither_say_how_they_find_rows():
     assert "stem r (a) in order (2 readers); stem s (a) in order (2 readers)" in band.explain()
     assert how.format("1 <= s.a - r.a", "SteM −1 rows") in half.explain()
     assert "on (a <> a) [WK] state=log" in other.explain()
-    stems = [(s["stream"], s["columns"], s["ordered"]) for s in ps.stats()["stems"]]
-    assert stems == [("r", ["a"], True), ("s", ["a"], True)]
+    stems = [(s["stream"], s["columns"], s["kind"]) for s in ps.stats()["stems"]]
+    assert stems == [("r", ["a"], "ordered"), ("s", ["a"], "ordered")]
     windows = [(j["windows"], j["slides"]) for j in ps.stats()["joins"]]
     assert windows == [([6, 1], [2, 0])] * 3
     for query in (band, half, other):

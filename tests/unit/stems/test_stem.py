@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.arrays import I64, Bool
+from penstock.logical.stem_kind import StemKind
 from penstock.predicates.terms import ordered
 from penstock.schema import Field, Schema
 from penstock.state.arena import Arena
@@ -109,8 +110,8 @@ def check_ordered(rng: np.random.Generator, stem: OrderedStem, keys: int, floor:
 
 
 def acquire(stems: Stems, log: SourceLog) -> list[Stem]:
-    hashes = [stems.acquire("s", log, columns, ordered=False) for columns in ((K,), (K, X), (X,))]
-    return hashes + [stems.acquire("s", log, (column,), ordered=True) for column in (K, X)]
+    hashes = [stems.acquire("s", log, columns, StemKind.HASH) for columns in ((K,), (K, X), (X,))]
+    return hashes + [stems.acquire("s", log, (column,), StemKind.ORDERED) for column in (K, X)]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -219,7 +220,7 @@ def test_purged_rows_of_the_log_can_be_reached_again() -> None:
 def test_rows_beyond_the_watermark_move_until_they_are_built() -> None:
     arena = Arena()
     log = new_log(arena)
-    stem = Stems(arena).acquire("s", log, (K,), ordered=False)
+    stem = Stems(arena).acquire("s", log, (K,), StemKind.HASH)
     for k, ts in ((1, 10), (2, 5), (1, 7)):
         log.add(np.array([[0], [k], [0], [ts]]), np.array([ts]), 1)
         log.advance(5)
@@ -251,11 +252,11 @@ def test_readers_share_and_the_last_one_frees() -> None:
     arena, log = filled(100)
     stems = Stems(arena)
     empty = arena.nbytes
-    one = stems.acquire("s", log, (K,), ordered=False)
-    two = stems.acquire("s", log, (K,), ordered=False)
+    one = stems.acquire("s", log, (K,), StemKind.HASH)
+    two = stems.acquire("s", log, (K,), StemKind.HASH)
     assert one is two
     assert stems.readers(one) == 2
-    by_value = stems.acquire("s", log, (K,), ordered=True)
+    by_value = stems.acquire("s", log, (K,), StemKind.ORDERED)
     assert set(stems) == {one, by_value}
     one.build(100)
     stems.release(one)

@@ -1,0 +1,84 @@
+"""Boxes: per query one interval of the band and of each range, as ordered words (Agarwal §3.2).
+
+If the constants of a query contradict each other or are NULL, its box is empty and it takes no
+pair. If a query is not `exact`, its box is too large, and its pairs have to be checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.arrays import I64, Bool
+from penstock.expressions.context import Context
+from penstock.indexes.pairs.shape import PairBand, PairRange, PairShape
+from penstock.logical.expr import Expr
+from penstock.predicates.interval_sets import interval_sets_of
+from penstock.predicates.terms import LEAST, MOST
+
+NOTHING = MOST, LEAST
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """The intervals of queries: of the band, and of each range (one array row per range)."""
+
+    band_low: I64
+    band_high: I64
+    lows: I64
+    highs: I64
+    exact: Bool
+
+    @staticmethod
+    def of(shape: PairShape, params: I64, ctx: Context) -> Boxes:
+        """The boxes of queries, given their parameters (a row each, NULL word first)."""
+        n, exact = params.shape[0], np.ones(params.shape[0], np.bool_)
+        band_low, band_high = np.full(n, LEAST), np.full(n, MOST)
+        if shape.band is not None:
+            band_low, band_high = _interval(shape.band, params, ctx, exact)
+        lows, highs = np.empty((2, len(shape.ranges), n), np.int64)
+        for at, asked in enumerate(shape.ranges):
+            lows[at], highs[at] = _interval(asked, params, ctx, exact)
+        nothing = (band_low > band_high) | (lows > highs).any(axis=0)
+        band_low[nothing], band_high[nothing] = NOTHING
+        return Boxes(band_low, band_high, lows, highs, exact)
+
+    def turned(self, is_float: bool) -> tuple[I64, I64]:
+        """The intervals of the negated band: of the other column minus this one."""
+        return _negated(self.band_high, is_float), _negated(self.band_low, is_float)
+
+
+def _interval(
+    asked: PairBand | PairRange, params: I64, ctx: Context, exact: Bool
+) -> tuple[I64, I64]:
+    """The intersection of the conditions' intervals; clears `exact` where it is too large."""
+    n = params.shape[0]
+    low, high = np.full(n, LEAST), np.full(n, MOST)
+    for condition in asked.conditions:
+        first, last = _hull(condition, asked.value, params, ctx, exact)
+        np.maximum(low, first, out=low)
+        np.minimum(high, last, out=high)
+    return low, high
+
+
+def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) -> tuple[I64, I64]:
+    """The least interval that contains all values accepted by a condition."""
+    sets = interval_sets_of(condition, value, False, params, ctx)
+    counts = np.diff(sets.offsets)
+    some = counts > 0
+    low, high = np.full(counts.shape, MOST), np.full(counts.shape, LEAST)
+    low[some], high[some] = (
+        sets.lows[sets.offsets[:-1][some]],
+        sets.highs[sets.offsets[1:][some] - 1],
+    )
+    exact &= sets.exact & (counts <= 1)
+    return low, high
+
+
+def _negated(words: I64, is_float: bool) -> I64:
+    """Ordered words of the negated values; the least and greatest integers change places."""
+    if is_float:
+        return np.where(words == 0, 0, ~words)
+    ends = (words == LEAST) | (words == MOST)
+    return np.where(ends, ~words, -words)

@@ -1,0 +1,147 @@
+"""Matches of two streams by an index over pairs of their rows (Agarwal et al. 2009, §3).
+
+The rows of a step probe earlier rows of the other stream, which are in a SteM sorted by key and
+value. A pair is found once, by its last row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.arrays import I64
+from penstock.delta import Clock, Delta
+from penstock.eddy.flow import Flow
+from penstock.eddy.membership import FlowTemplate
+from penstock.eddy.results import Matches
+from penstock.expressions.context import Context
+from penstock.indexes.pairs.pair_index import PairIndex, PairQueries
+from penstock.indexes.pairs.rows import ProbingRows
+from penstock.indexes.pairs.shape import PairShape
+from penstock.kernels.pairs.data import Entries, Partner
+from penstock.logical.stem_kind import StemKind
+from penstock.optimizer.flow_block import Block
+from penstock.physical.flow_matches import MatchedRows
+from penstock.physical.pair_check import PairCheck
+from penstock.queries.query_table import QueryTable
+from penstock.state.source_log import SourceLog
+from penstock.stems.keyed_stem import KeyedStem
+from penstock.stems.log_view import LogView
+from penstock.stems.stems import Stems
+
+_BATCH = 4096  # most rows that probe at once
+
+
+class PairMatcher:
+    """The index, the SteMs that it probes, and the conditions that it leaves to check.
+
+    All are built on first use, because few templates have so many queries.
+    """
+
+    def __init__(
+        self, shape: PairShape, block: Block, queries: QueryTable, ctx: Context, stems: Stems
+    ) -> None:
+        wanted = PairQueries(queries, shape, block.lifetimes)
+        self.index = PairIndex(wanted, ctx)
+        self._check = PairCheck(shape, queries, ctx)
+        self._shape, self._streams, self._registry = shape, block.span.streams, stems
+        self._stems: list[KeyedStem] = []
+
+    def stem(self, side: int, logs: list[SourceLog]) -> KeyedStem:
+        """The SteM of one side."""
+        if not self._stems:
+            self._stems = [self._acquire(side, log) for side, log in enumerate(logs)]
+        return self._stems[side]
+
+    def _acquire(self, side: int, log: SourceLog) -> KeyedStem:
+        key = tuple(columns[side] for columns in self._shape.key)
+        columns = (*key, self.index.value_column(side))
+        stem = self._registry.acquire(self._streams[side], log, columns, StemKind.KEYED)
+        assert isinstance(stem, KeyedStem)
+        return stem
+
+    def close(self) -> None:
+        """Release the SteMs."""
+        while self._stems:
+            self._registry.release(self._stems.pop())
+
+    def checked(self, found: Matches, views: list[LogView]) -> Matches:
+        """Keep the matches that satisfy the conditions which the index does not decide."""
+        return self._check.passing(found, views, self.index)
+
+
+class PairMatches:
+    """Matches of the template's own index over pairs of rows of two streams."""
+
+    def __init__(
+        self, flow: Flow, template: FlowTemplate, made: MatchedRows, *, matcher: PairMatcher
+    ) -> None:
+        self._flow, self._template, self._made, self._matcher = flow, template, made, matcher
+
+    def close(self) -> None:
+        """Release the SteMs."""
+        self._matcher.close()
+
+    def has_input(self) -> bool:
+        """Whether the step took rows of either stream."""
+        starts, ends = self._flow.before, self._flow.taken
+        return ends is not None and bool((starts < ends).any())
+
+    def arrived(self, clock: Clock) -> Delta:
+        """The pairs found in the step; at commit only those alive at the clock."""
+        starts, ends = self._flow.before, self._flow.taken
+        assert ends is not None
+        index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
+        index.follow()
+        for side in (0, 1):
+            view, other = views[side], views[1 - side]
+            for at in range(int(starts[side]), int(ends[side]), _BATCH):
+                end = min(at + _BATCH, int(ends[side]))
+                instants = view.ts[at - view.base : end - view.base]
+                limits = other.positions(instants, int(starts[1 - side]), after=side == 1)
+                parts.append(self._found(index, views, side, at, instants, limits))
+        delta = self._made.delta(_in_order(parts))
+        return delta.alive(clock.now) if clock.at_commit else delta
+
+    def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
+        """The pairs live at `now`, of rows before `until`, for some queries or for all."""
+        index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
+        index.follow()
+        if qids is not None:
+            index = index.among(qids)
+        for at in range(self._flow.floors(now)[0], int(until[0]), _BATCH):
+            n = min(at + _BATCH, int(until[0])) - at
+            limits, instants = np.full(n, int(until[1])), np.full(n, now)
+            parts.append(self._found(index, views, 0, at, instants, limits))
+        return self._made.delta(_in_order(parts))
+
+    def _found(
+        self, index: PairIndex, views: list[LogView], side: int, start: int, instants: I64,
+        limits: I64,
+    ) -> Matches:  # fmt: skip
+        """The matches of one side's rows from a position on."""
+        view, other = views[side], views[1 - side]
+        stem = self._matcher.stem(1 - side, self._flow.logs)
+        stem.build(int(limits.max(initial=0)))
+        floor = max(self._flow.floors(int(instants[0]))[1 - side], other.base)
+        there = slice(start - view.base, start - view.base + instants.shape[0])
+        batch = ProbingRows(
+            side, view.rows[there], instants, view.epoch[there], floor, limits,
+            Entries(*stem.runs()), Partner(other.rows, other.ts, other.epoch, other.base),
+        )  # fmt: skip
+        found = index.match(batch)
+        places = [start + found.rows, found.positions]
+        matches = Matches(
+            np.vstack(places if side == 0 else places[::-1]), instants[found.rows], found.qids
+        )
+        return self._matcher.checked(self._made.living(matches), views)
+
+    def how(self) -> str:
+        """For EXPLAIN: how queries are matched."""
+        index = self._matcher.index
+        index.follow()
+        return f"× {len(self._template.queries)} queries ({index.explain()})"
+
+
+def _in_order(parts: list[Matches]) -> Matches:
+    some = [part for part in parts if len(part)]
+    return Matches.in_order(some) if some else Matches.none(2)

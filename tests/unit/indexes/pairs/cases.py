@@ -1,0 +1,200 @@
+"""Random cases for strategies, and the answer by testing every row, partner and query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.kernels.pairs.data import (
+    LEAST,
+    MOST,
+    NAN,
+    Entries,
+    Grouping,
+    Partner,
+    Probes,
+    Queries,
+)
+
+ENDS = np.array([LEAST, LEAST + 1, MOST, MOST - 1])
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, 0.1, 0.2, 0.30000000000000004, 1e308, -1e308])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a template looks like, and how hard its data are."""
+
+    is_band: bool = True
+    is_float: bool = False
+    has_key: bool = False
+    own: int = 0
+    rest: int = 0
+    runs: int = 1
+    windows: bool = False  # lengths and epochs by query
+    ends: bool = False  # values at the ends of the domain
+    rows: int = 8
+    partners: int = 30
+    queries: int = 25
+    undefined: int = NAN
+
+
+@dataclass(frozen=True)
+class Case:
+    probes: Probes
+    entries: Entries
+    partner: Partner
+    queries: Queries
+
+
+def to_words(values: np.ndarray) -> np.ndarray:
+    """The ordered words of floats."""
+    words = (values + 0.0).view(np.int64)
+    words = np.where(np.isnan(values), NAN, words)
+    return np.where(words < 0, words ^ MOST, words)
+
+
+def to_floats(words: np.ndarray) -> np.ndarray:
+    return np.where(words < 0, words ^ MOST, words).view(np.float64)
+
+
+def some_values(rng: np.random.Generator, kind: Kind, shape: tuple[int, ...]) -> np.ndarray:
+    if kind.is_float:
+        values = rng.integers(-60, 60, shape) / 10
+        special = SPECIAL if kind.ends else np.array([-0.0, 0.1])
+        return to_words(np.where(rng.random(shape) < 0.25, rng.choice(special, shape), values))
+    values = rng.integers(-12, 12, shape)
+    return (
+        np.where(rng.random(shape) < 0.2, rng.choice(ENDS, shape), values) if kind.ends else values
+    )
+
+
+def some_intervals(
+    rng: np.random.Generator, kind: Kind, shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals with ties, nested and equal ones, a few empty, and a few without an end."""
+    low, high = some_values(rng, kind, shape), some_values(rng, kind, shape)
+    empty = rng.random(shape) < 0.1
+    low, high = (
+        np.where(empty, low, np.minimum(low, high)),
+        np.where(empty, high, np.maximum(low, high)),
+    )
+    low = np.where(rng.random(shape) < 0.1, LEAST, low)
+    return low, np.where(rng.random(shape) < 0.1, MOST, high)
+
+
+def make_case(seed: int, kind: Kind) -> Case:
+    rng = np.random.default_rng(seed)
+    n, m, q, base = kind.rows, kind.partners, kind.queries, 1000
+    low, high = some_intervals(rng, kind, (q,))
+    own_low, own_high = some_intervals(rng, kind, (kind.own, q))
+    rest_low, rest_high = some_intervals(rng, kind, (kind.rest, q))
+    rest_columns = np.arange(kind.rest)
+    own, values = some_values(rng, kind, (kind.own, n)), some_values(rng, kind, (m,))
+    stored = some_values(rng, kind, (kind.rest, m))
+    if kind.is_float:
+        stored = to_floats(stored).view(np.int64)
+    nulls = rng.integers(0, 1 << kind.rest, m) * (rng.random(m) < 0.2)
+    logged = np.ascontiguousarray(np.vstack([nulls, stored]).T)
+    empty = np.empty(0, np.int64)
+    keys = rng.integers(-1, 2, m) if kind.has_key else empty
+    part_of = np.sort(rng.integers(0, kind.runs, m))
+    at = np.flatnonzero(rng.random(m) < 0.9)  # the others have a NULL on the axis
+    at = at[np.lexsort((values[at], *([keys[at]] if kind.has_key else []), part_of[at]))]
+    entries = Entries(
+        keys[at] if kind.has_key else empty,
+        values[at],
+        base + at,
+        np.searchsorted(part_of[at], np.arange(kind.runs + 1)),
+    )
+    floor = base + int(rng.integers(0, 4))
+    probes = Probes(
+        rng.integers(-1, 2, n) if kind.has_key else empty,
+        some_values(rng, kind, (n,)) if kind.is_band else empty,
+        own,
+        rng.integers(50, 60, n),
+        rng.integers(0, 4, n),
+        base + m - rng.integers(0, 6, n),
+        rng.random(n) < 0.1,
+        floor,
+        kind.is_float,
+        kind.undefined,
+    )
+    lengths = rng.integers(1, 40, q) if kind.windows else empty
+    since = rng.integers(0, 3, q) if kind.windows else empty
+    partner = Partner(logged, np.sort(rng.integers(20, 58, m)), rng.integers(0, 4, m), base)
+    rest_float = np.full(kind.rest, int(kind.is_float))
+    bounds = (low, high, own_low, own_high, rest_low, rest_high, rest_columns, rest_float)
+    return Case(probes, entries, partner, Queries(*bounds, lengths, since))
+
+
+def make_groups(queries: Queries, least: int = 1) -> Grouping:
+    """Greedy stabbing groups of the intervals that are not empty; −1 for those of small groups."""
+    groups, points, n = np.full(queries.low.shape[0], -1), [], 0
+    order = [q for q in np.argsort(queries.low) if queries.low[q] <= queries.high[q]]
+    while order:
+        point = int(queries.high[order[0]])
+        members = []
+        for q in order:
+            if queries.low[q] > point:
+                break
+            members.append(q)
+            point = min(point, int(queries.high[q]))
+        order = order[len(members) :]
+        if len(members) >= least:
+            groups[members], n = n, n + 1
+            points.append(point)
+    return Grouping(groups, np.array(points, np.int64))
+
+
+def gap_of(case: Case, value: int, row: int) -> int:
+    probes = case.probes
+    if not probes.shifts.shape[0]:
+        return value
+    shift = int(probes.shifts[row])
+    if not probes.is_float:
+        return max(LEAST, min(MOST, value - shift))
+    with np.errstate(all="ignore"):
+        gap = to_floats(np.array([value])) - to_floats(np.array([shift]))
+    return probes.undefined if np.isnan(gap[0]) else int(to_words(gap)[0])
+
+
+def holds(case: Case, row: int, entry: int, slot: int) -> bool:
+    probes, entries, partner, q = case.probes, case.entries, case.partner, case.queries
+    position = int(entries.positions[entry])
+    at = position - partner.base
+    if probes.skip[row] or not probes.floor <= position < probes.limits[row]:
+        return False
+    if entries.keys.shape[0] and entries.keys[entry] != probes.keys[row]:
+        return False
+    if not q.low[slot] <= gap_of(case, int(entries.values[entry]), row) <= q.high[slot]:
+        return False
+    if any(
+        not lo[slot] <= own[row] <= hi[slot]
+        for lo, own, hi in zip(q.own_low, probes.own, q.own_high, strict=True)
+    ):
+        return False
+    if q.lengths.shape[0] and partner.ts[at] + q.lengths[slot] <= probes.instants[row]:
+        return False
+    if q.since.shape[0] and min(probes.epochs[row], partner.epoch[at]) < q.since[slot]:
+        return False
+    for c, column in enumerate(q.rest_columns):
+        words = partner.rows[at, 1 + column : 2 + column]
+        word = to_words(words.view(np.float64))[0] if q.rest_float[c] else words[0]
+        if (
+            partner.rows[at, 0] >> column & 1
+            or not q.rest_low[c, slot] <= word <= q.rest_high[c, slot]
+        ):
+            return False
+    return True
+
+
+def expected(case: Case) -> list[tuple[int, int, int]]:
+    """All triples (row, position, slot), in order."""
+    return sorted(
+        (row, int(case.entries.positions[entry]), slot)
+        for row in range(case.probes.limits.shape[0])
+        for entry in range(case.entries.values.shape[0])
+        for slot in range(case.queries.low.shape[0])
+        if holds(case, row, entry, slot)
+    )
