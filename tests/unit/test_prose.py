@@ -16,17 +16,6 @@ SOURCE = ROOT / "src" / "penstock"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PERSONS = re.compile(r"\b(who|whose|whom|nobody|somebody|anyone)\b", re.IGNORECASE)
 IMPORTS = re.compile(r"^```text imports\n.*?^```", re.MULTILINE | re.DOTALL)
-LATER = frozenset(
-    [
-        "kernels",
-        "optimizer",
-        "patterns",
-        "physical",
-        "session",
-        "stems",
-    ]
-)
-"""Packages that still describe objects as persons. Remove a package when it is done."""
 
 
 def name(path: Path) -> str:
@@ -48,10 +37,6 @@ def personified(path: Path) -> list[str]:
     return [f"{name(path)}:{line}" for line, text in texts(path) if PERSONS.search(text)]
 
 
-def package(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_lines_of_documents_are_short(page: Path) -> None:
     """Rows of a table, and lines of the list of imports, cannot be broken."""
@@ -60,10 +45,4 @@ def test_lines_of_documents_are_short(page: Path) -> None:
 
 
 def test_objects_are_not_described_as_persons() -> None:
-    done = (path for path in SOURCE.rglob("*.py") if package(path) not in LATER)
-    assert not [place for path in done for place in personified(path)]
-
-
-@pytest.mark.parametrize("later", sorted(LATER))
-def test_exceptions_are_packages(later: str) -> None:
-    assert (SOURCE / later).is_dir()
+    assert not [place for path in SOURCE.rglob("*.py") for place in personified(path)]

@@ -114,12 +114,12 @@ def _scan(draft: Draft, node: Scan) -> Spec:
         whole = Scan(node.stream, node.stream_schema, Unbounded(True), node.columns)
         return draft.add(RowsWindowSpec.of(draft.build(whole), window), node)
     if isinstance(window_length(node), Param):
-        raise PlanError("a window whose length is a parameter is no part of a flow")
+        raise PlanError("a window with a parameter as its length cannot be scanned outside a flow")
     return draft.add_window(ScanSpec.of(node, draft.setting.at_commit), node)
 
 
 def _narrow(window: Rows, columns: tuple[int, ...]) -> Rows:
-    """A window whose partition counts positions of the yielded columns."""
+    """A window with its partition in positions of the yielded columns."""
     if not all(c in columns for c in window.partition):
         raise PlanError("a PARTITION BY column was pruned from its scan")
     return Rows(window.count, tuple(columns.index(c) for c in window.partition))
@@ -273,7 +273,7 @@ def _nrr_join(node: Join, left: Spec, right: Spec, residual: Expr | None) -> Nrr
 def _window_join(
     draft: Draft, node: Join, windows: tuple[Window, Window], columns: tuple[int, ...] | None
 ) -> Spec:
-    """A join of two windows, whose rows stay in the logs of their streams."""
+    """A join of two windows; rows stay in the logs of their streams."""
     lifted, residual = _residual(node)
     made = WindowJoinSpec.of(node, windows, residual, columns)
     join = draft.add_window(made, node, _join_wish(draft, node, lifted))

@@ -24,7 +24,10 @@ class FrontDoor:
         self._books, self._runner = books, runner
 
     def standing(self, follows: dict[str, bool]) -> Standing:
-        """What names mean to a query; `follows` are the views whose changes it follows."""
+        """The catalog as a query sees it.
+
+        `follows` records which views the query follows by changes.
+        """
         books = self._books
         return Standing(books.catalog, books.queries, self._runner.sources.has_rows, follows)
 

@@ -1,12 +1,12 @@
-"""Lengths of windows: which of them are parameters, and what they ask of the past (DESIGN §2).
+"""Window lengths: which of them become parameters, and how much history they need (DESIGN §2).
 
 The bounds of bands (`session/bands.py`) are lifted with the windows of their join.
 
-The windows of a join that runs in a flow differ from query to query at no cost: a SteM keeps what
-the longest one needs, and a partner's age is tested against each query's own. So their lengths
-are constants like any other, and texts that differ in them have one template. A window alone
-expires first in, first out as long as all its queries have one length: some lengths have a
-template each, and only those that come after share one.
+In a join that runs in a flow, windows may differ by query at no cost: a SteM keeps what the longest
+window needs, and each query tests the partner's age against its own length. These lengths are
+constants like any other, so texts that differ in them share one template. A single window expires
+first in, first out only if all its queries have one length. So the first few lengths get a template
+each, and all later lengths share one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from penstock.session.bands import MOST_BANDS, with_params
 from penstock.types import BIGINT
 
 MOST_LENGTHS = 8
-"""So many lengths of a window alone have templates of their own."""
+"""The number of lengths of a single window that get templates of their own."""
 _MOST_PLANS = 10_000
 
 
 def lift_windows(template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
-    """The template without the lengths of such windows, and these; they count from `first` on."""
+    """Replace the lengths of such windows by parameters, numbered from `first` on.
+
+    Also return them.
+    """
     if not any(isinstance(node, Join) for node in walk(template)):
         return template, ()
     lifter = _Lifter(template, first)
@@ -50,7 +53,7 @@ class _Lifter:
         self._plain_bands = plain_bands
         self._first = first
         self._streams = frozenset(n.stream for n in walk(template) if isinstance(n, Scan))
-        self._params: dict[int, Param] = {}  # by the object that a window is
+        self._params: dict[int, Param] = {}  # by identity of the window
 
     def node(self, node: Node) -> Node:
         block = find_block(node, self._streams)
@@ -84,7 +87,7 @@ class _Lifter:
         return over(node, [self._loose(child) for child in node.inputs])
 
     def all_windows(self, node: Node) -> Node:
-        """A subplan without the lengths of its windows."""
+        """Replace the lengths of all windows of a subplan by parameters."""
         if not isinstance(node, Scan):
             return over(node, [self.all_windows(child) for child in node.inputs])
         if not isinstance(node.window, Range) or (param := self._param(node.window)) is None:
@@ -93,7 +96,7 @@ class _Lifter:
         return Scan(node.stream, node.stream_schema, window, node.columns)
 
     def _param(self, window: Range) -> Param | None:
-        """The parameter of a window in the text: one, however often a CTE or view is used."""
+        """The parameter of a window in the text: the same one for each use of a CTE or view."""
         if isinstance(window.length, Param) or window.slide:
             return None
         if id(window) not in self._params:
@@ -154,19 +157,19 @@ class Lengths:
         self._own = own
 
     def trial(self) -> Lengths:
-        """A copy that may be asked without consequences."""
+        """A copy; asking it does not change the original."""
         known = {node: _Own(own.places, set(own.values)) for node, own in self._known().items()}
         return Lengths(self._registry, known)
 
     def is_own(self, template: Node, literals: tuple[Literal, ...]) -> bool:
-        """Whether a query that would be one of a lifted template has another."""
+        """Whether a query with these constants has its own template instead of the lifted one."""
         own = self._known().get(template)
         if own is None:
             return False
         return tuple(literals[at].value for at in own.places) in own.values
 
     def lift(self, template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
-        """As `lift_windows`: constants of such a plan, if enough others have their own."""
+        """Like `lift_windows`, for a single-window plan that already has many lengths."""
         lifted = _lift_shared(template, first)
         if lifted is None:
             return template, ()
@@ -194,7 +197,7 @@ class Lengths:
 
 
 def _lift_shared(template: Node, first: int) -> _Lifted | None:
-    """A plan over one window without its length, or a join without its band; else None."""
+    """Lift the length of a single-window plan; None for any other plan."""
     leaves = [node for node in walk(template) if not node.inputs]
     lifter = _Lifter(template, first, plain_bands=True)
     if len(leaves) == 1 and isinstance(leaves[0], Scan):
@@ -207,7 +210,7 @@ def _lift_shared(template: Node, first: int) -> _Lifted | None:
 
 
 def _meet(span: Span) -> bool:
-    """Whether rows that join are on one shard, where their flow is: they join by one key."""
+    """Whether matching rows are on one shard, the one of their flow: they join by one key."""
     everyone = set(range(len(span)))
     by_key = any({alias for alias, _ in places} == everyone for places in span.classes)
     return len(span) == 2 or (len(span) > 2 and by_key)
@@ -215,7 +218,7 @@ def _meet(span: Span) -> bool:
 
 # ---- what they ask of the past -------------------------------------------------------
 def lengths_of(template: Node) -> tuple[Length, ...] | None:
-    """The lengths of all time windows; None when some window is not bounded in time."""
+    """The lengths of all time windows; None if some window is not bounded in time."""
     found: list[Length] = []
     for node in walk(template):
         window = node.window if isinstance(node, Scan | Windowed) else None
@@ -241,7 +244,7 @@ def longest(lengths: Sequence[Length], params: I64) -> I64:
 
 
 def history_needs(template: Node, params: I64) -> dict[str, int | None]:
-    """How much of each stream's past queries with history need; None: all of it."""
+    """How much of each stream's past a query with history needs; None means all."""
     needs: dict[str, int | None] = {}
     for node in walk(template):
         if not isinstance(node, Scan):

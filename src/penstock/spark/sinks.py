@@ -166,7 +166,7 @@ class SparkSinks:
         elif not path:
             wrong, remedy = f"sink {name} needs a path", "add OPTIONS (path 'out')"
         elif mode not in ("append", "overwrite", "error"):
-            wrong = f"mode {mode!r} of sink {name} is unknown"
+            wrong = f"sink {name} has no mode {mode!r}"
             remedy = "use append, overwrite or error"
         if wrong:
             raise DataError(wrong, code="PS-SINK-002", remedy=remedy)

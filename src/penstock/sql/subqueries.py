@@ -82,7 +82,7 @@ class SubqueryBinder:
         items = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         if len(items) != len(bound.outputs):
             raise mistyped(
-                node, f"IN has {len(items)} columns left and {len(bound.outputs)} right of it",
+                node, f"IN compares {len(items)} columns with {len(bound.outputs)} columns",
                 "select the same number of columns on both sides", "PS-TYPE-005",
             )  # fmt: skip
         binder = Binder(self.scope, self.queries.context)

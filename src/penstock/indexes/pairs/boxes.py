@@ -1,7 +1,7 @@
-"""Boxes: per query an interval of the band and of each range, as ordered words (Agarwal §3.2).
+"""Boxes: per query one interval of the band and of each range, as ordered words (Agarwal §3.2).
 
-A query whose constants contradict each other or are NULL has an empty box and takes no pair. A
-query that is not `exact` has a box that is too large: what its box takes has to be checked.
+If the constants of a query contradict each other or are NULL, its box is empty and it takes no
+pair. If a query is not `exact`, its box is too large, and its pairs have to be checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTHING = MOST, LEAST
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """The intervals of queries: of the band, and by range (a row each)."""
+    """The intervals of queries: of the band, and of each range (one array row per range)."""
 
     band_low: I64
     band_high: I64
@@ -32,7 +32,7 @@ class Boxes:
 
     @staticmethod
     def of(shape: PairShape, params: I64, ctx: Context) -> Boxes:
-        """The boxes of queries, by their parameters (a row each, NULL word first)."""
+        """The boxes of queries, given their parameters (a row each, NULL word first)."""
         n, exact = params.shape[0], np.ones(params.shape[0], np.bool_)
         band_low, band_high = np.full(n, LEAST), np.full(n, MOST)
         if shape.band is not None:
@@ -45,14 +45,14 @@ class Boxes:
         return Boxes(band_low, band_high, lows, highs, exact)
 
     def turned(self, is_float: bool) -> tuple[I64, I64]:
-        """The intervals of the band's negation: of the other column minus this one."""
+        """The intervals of the negated band: of the other column minus this one."""
         return _negated(self.band_high, is_float), _negated(self.band_low, is_float)
 
 
 def _interval(
     asked: PairBand | PairRange, params: I64, ctx: Context, exact: Bool
 ) -> tuple[I64, I64]:
-    """The intersection of what the conditions take; it clears `exact` where that is too much."""
+    """The intersection of the conditions' intervals; clears `exact` where it is too large."""
     n = params.shape[0]
     low, high = np.full(n, LEAST), np.full(n, MOST)
     for condition in asked.conditions:
@@ -63,7 +63,7 @@ def _interval(
 
 
 def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) -> tuple[I64, I64]:
-    """The least interval around all that a condition takes."""
+    """The least interval that contains all values accepted by a condition."""
     sets = interval_sets_of(condition, value, False, params, ctx)
     counts = np.diff(sets.offsets)
     some = counts > 0
@@ -77,7 +77,7 @@ def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) 
 
 
 def _negated(words: I64, is_float: bool) -> I64:
-    """Of ordered words, the words of the negated values; the ends of the integers change places."""
+    """Ordered words of the negated values; the least and greatest integers change places."""
     if is_float:
         return np.where(words == 0, 0, ~words)
     ends = (words == LEAST) | (words == MOST)
