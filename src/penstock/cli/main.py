@@ -83,14 +83,14 @@ def _main(arguments: list[str] | None) -> int:
 
 
 def _is_reader_gone(error: BaseException | None) -> bool:
-    """Whether an error comes of a closed standard output: the reader has seen enough."""
+    """Whether an error means that standard output is closed: its reader has stopped."""
     while error is not None and not isinstance(error, BrokenPipeError):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
 def _leave_quietly() -> int:
-    """The exit code of a program that SIGPIPE ends; nothing is flushed into the closed pipe."""
+    """The exit code of a program ended by SIGPIPE; nothing is flushed into the closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + signal.SIGPIPE
 

@@ -201,7 +201,7 @@ class SparkJob:
         self._streaming.check()
 
     def forgive(self) -> None:
-        """What may have stopped the job is out of the way: the next call that waits starts it."""
+        """The cause of the stop is removed: the next call that waits starts the job."""
         self._streaming.forgive()
 
     def _forget_plan(self) -> None:
