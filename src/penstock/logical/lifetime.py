@@ -33,7 +33,7 @@ class Log(Protocol):
 
 @record
 class Lifetime:
-    """Rows live for `length` (NEVER: forever); with a `slide`, they come and go at its multiples."""
+    """Rows live for `length` (NEVER: forever); with a `slide`, they come and go at multiples."""
 
     length: Length
     slide: int = 0
