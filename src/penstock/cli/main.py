@@ -27,9 +27,9 @@ TRACE = "PENSTOCK_TRACEBACK"
 def cli() -> None:
     """Very many standing SQL queries, kept exactly up to date over live streams.
 
-    A script declares streams and standing queries; Penstock keeps every answer equal, at each
-    instant of event time, to what the same SQL would return over the windows' contents, and
-    reports each change, also the deletion of a result when its window has slid past it.
+    A script declares streams and standing queries. At each instant of event time, every answer
+    equals what the same SQL would return over the windows' contents. Penstock reports each
+    change, including the deletion of a result when its window has slid past it.
 
     \b
     app.sql:
@@ -41,7 +41,7 @@ def cli() -> None:
 
     \b
     Then:
-      penstock run app.sql --input clicks=clicks.jsonl       the view when all is read
+      penstock run app.sql --input clicks=clicks.jsonl       the view after all input
       tail -f log.jsonl | penstock run app.sql --input clicks=- --output changes
       penstock explain app.sql                               plan, update patterns, state
       penstock sql                                           try statements by hand
