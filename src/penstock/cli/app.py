@@ -1,4 +1,4 @@
-"""What a script declares: its streams, its queries, and where rows come from.
+"""The contents of a script: its streams, its queries, and where rows come from.
 
 A stream with an --input is declared without its FROM, so that every runner pushes its rows.
 """

@@ -200,7 +200,7 @@ class Project(Node):
 
 
 class JoinKind(enum.Enum):
-    """What a join yields; LEFT/RIGHT/FULL are lowered to INNER and ANTI before planning."""
+    """The kinds of joins; LEFT, RIGHT and FULL are lowered to INNER and ANTI before planning."""
 
     INNER = "inner"
     LEFT = "left"

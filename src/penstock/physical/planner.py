@@ -137,7 +137,7 @@ def _table(draft: Draft, node: TableScan) -> Spec:
 
 @case(_PLANS, ViewScan)
 def _view(draft: Draft, node: ViewScan) -> Spec:
-    """What it hands on is kept: the view's own state may be ahead, or gone with a failure."""
+    """Keep the rows of a view: the view's own state may be ahead, or gone after a failure."""
     return draft.add(KeepSpec.of(draft.add(ViewScanSpec.of(node))), node)
 
 
@@ -282,7 +282,7 @@ def _window_join(
 
 
 def _residual(node: Join) -> tuple[tuple[Expr, ...], Expr | None]:
-    """What a join must satisfy beside its keys: with parameters, and without."""
+    """The conditions of a join besides its keys: with parameters, and without."""
     parts = conjuncts(node.residual)
     plain = conjunction([p for p in parts if not params_of(p)])
     return tuple(p for p in parts if params_of(p)), plain

@@ -20,7 +20,7 @@ from penstock.state.convert import to_arrow
 def portable(
     block: b.Block, engine: Engine, shards: int, deployed: Deployed, retire: Callable[[int], None]
 ) -> list[e.EntryBlock]:
-    """What the shards are told when the session's engine has taken `block`.
+    """The blocks for the shards after the session's engine has taken `block`.
 
     `retire` is called with a template that has no queries any more.
     """

@@ -46,7 +46,7 @@ class Piece:
 
 @record
 class SourceMessage:
-    """What one task read from an external source, for one shard.
+    """The rows that one task read from an external source, for one shard.
 
     `reached` is the stream's watermark as this task knows it. Every shard gets a message from
     every task, so all know the same time.

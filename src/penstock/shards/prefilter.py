@@ -46,7 +46,7 @@ Prefilter = tuple[Clause, ...]
 
 
 def readers(deploy: Deploy, route: str) -> Iterator[Clause | None]:
-    """What each scan of a route lets through; None: everything."""
+    """The rows that each scan of a route accepts; None means all."""
     roots = [] if deploy.plan.upper else [deploy.plan.view]
     for root in [*roots, *(send.node for send in deploy.plan.sends)]:
         yield from _readers(root, None, route)

@@ -31,7 +31,7 @@ MOST_SHARDS = 1 << 11
 
 
 class Shard(ABC):
-    """What both levels have in common."""
+    """The common part of the shards of both levels."""
 
     level = 0
 

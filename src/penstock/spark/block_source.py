@@ -32,5 +32,5 @@ class BlockReader(DataSourceStreamReader):
     """Reads up to the offset that it computes itself."""
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What there is; `latestOffset` sees to the size."""
+        """Read all available blocks; `latestOffset` limits the size."""
         return ReadAllAvailable()

@@ -270,7 +270,7 @@ class SparkJob:
         self._streaming.drain()
 
     def reports(self) -> list[dict[str, Any]]:
-        """What each shard measured in the last batch, and shares among queries."""
+        """Reports of each shard: measurements of the last batch, and state shared among queries."""
         return [dict(told) for told in self._told]
 
     def stop(self) -> None:

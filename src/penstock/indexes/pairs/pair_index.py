@@ -26,7 +26,7 @@ _MOST_DEAD = 0.5  # a part with a larger share of gone queries is rebuilt
 
 @dataclass(frozen=True, slots=True)
 class PairQueries:
-    """What to index: a template's queries, their conditions, and the lifetime of rows by side."""
+    """The input of an index: a template's queries, their conditions, and lifetimes by side."""
 
     queries: QueryTable
     shape: PairShape
