@@ -1,4 +1,4 @@
-"""The form of our prose: short lines, code is not described as a person, summaries have a subject."""
+"""The form of our prose: short lines, no code described as a person, summaries with a subject."""
 
 from __future__ import annotations
 

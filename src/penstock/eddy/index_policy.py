@@ -17,9 +17,9 @@ MOST_IN_GROUPS = 1024
 class IndexPolicy:
     """Decides by the number of queries."""
 
-    most_in_groups: int | None
-    """None: the template cannot have its own index. A negative number: it always uses it."""
+    can_have_own: bool
+    needs_own: bool = False
 
     def uses_own_index(self, queries: int) -> bool:
         """Whether a template with this many queries uses its own index."""
-        return self.most_in_groups is not None and queries > self.most_in_groups
+        return self.needs_own or (self.can_have_own and queries > MOST_IN_GROUPS)

@@ -66,6 +66,17 @@ class LineageBatch:
             None if self.faults is None else self.faults[index],
         )
 
+    def part(self, start: int, end: int) -> LineageBatch:
+        """Neighbouring rows."""
+        return LineageBatch(
+            self.entry,
+            self.root[start:end],
+            {alias: places[start:end] for alias, places in self.positions.items()},
+            self.bits[start:end],
+            self.satisfied[start:end],
+            None if self.faults is None else self.faults[start:end],
+        )
+
     def instants(self) -> I64:
         """The instant at which each row's tuple is complete."""
         return np.asarray(self.entry.instants[self.root])

@@ -11,7 +11,7 @@ remain at the end have passed all their steps.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,9 @@ from penstock.kernels.lineage import (
 from penstock.predicates.clauses import Conjunct
 
 MOST_SLOTS = 4096
+_MOST_WORDS = 1 << 22  # of lineage that one visit of a SteM makes, about
+_UNKNOWN_FAN_OUT = 64
+_FORGET = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class LineageGroup:
         self.window: I64 = np.zeros((aliases, 0), np.int64)
         self._limits: tuple[int, list[int]] | None = 0, [NEVER] * aliases
         self.steps: dict[int, FilterStep] = {}
+        self._fan_out: dict[int, float] = {}  # rows that a row finds, by SteM, lately
         self._clauses: list[Clauses] = []
         self._clause_free = np.zeros(0, np.bool_)
         self.reserve(1)
@@ -227,29 +231,36 @@ class LineageGroup:
             totals.add(int(n) if hid.null else 0, 0 if hid.null else int(n), hid.reason)
 
     # ---- routing ---------------------------------------------------------------------
-    def route(self, entry: Entrants, stems: list[StemStep], mask: U64) -> LineageBatch:
-        """Route entering rows and all their joins.
+    def route(self, entry: Entrants, stems: list[StemStep], mask: U64) -> Iterator[LineageBatch]:
+        """Route entering rows and their joins; yields rows that queries of `mask` take.
 
-        The result has the queries of `mask` that take them.
+        A batch probes a SteM in pieces, so that the lineage of what it finds has a bounded size.
         """
         eddy = self.eddies[entry.alias]
         eddy.enter(entry.positions.shape[0])
         clause_words = (self._clause_free.shape[0] + 63) // 64
         batch = self._admit(LineageBatch.enter(entry, mask, clause_words), entry.alias)
-        done: set[int] = set()
-        while len(batch):
-            ready = self._ready(batch, stems, done)
-            if not ready:
-                break
-            key = ready[eddy.choose(ready)]
-            done.add(key)
-            step = self.steps.get(key)
-            batch = (
-                self._probe(batch, stems[_stem(key)], eddy, key)
-                if step is None
-                else self._test(batch, step, eddy, key, done)
-            )
-        return batch
+        waiting: list[tuple[LineageBatch, set[int]]] = [(batch, set())]
+        while waiting:
+            batch, done = waiting.pop()
+            while len(batch) and (ready := self._ready(batch, stems, done)):
+                key = ready[eddy.choose(ready)]
+                step = self.steps.get(key)
+                if step is None and len(batch) > (size := self._piece(key)):
+                    waiting.append((batch.part(size, len(batch)), set(done)))
+                    batch = batch.part(0, size)
+                done.add(key)
+                batch = (
+                    self._probe(batch, stems[_stem(key)], eddy, key)
+                    if step is None
+                    else self._test(batch, step, eddy, key, done)
+                )
+            if len(batch):
+                yield batch
+
+    def _piece(self, key: int) -> int:
+        """The number of rows that may probe a SteM at once."""
+        return max(1, _MOST_WORDS // int(self.words * self._fan_out.get(key, _UNKNOWN_FAN_OUT)))
 
     def _ready(self, batch: LineageBatch, stems: list[StemStep], done: set[int]) -> list[int]:
         """The steps that may be visited next, in a fixed order; only steps that a query needs."""
@@ -299,7 +310,9 @@ class LineageGroup:
     def _probe(self, batch: LineageBatch, stem: StemStep, eddy: Eddy, key: int) -> LineageBatch:
         start = time.perf_counter_ns()
         rows, before = len(batch), count_bits(batch.bits, self.mask)
-        batch = self._admit(stem.probe(batch), stem.alias)
+        found = stem.probe(batch)
+        self._fan_out[key] = max(1.0, len(found) / rows, _FORGET * self._fan_out.get(key, 1.0))
+        batch = self._admit(found, stem.alias)
         after = count_bits(batch.bits, self.mask)
         eddy.learn(key, rows, before, after, 0, time.perf_counter_ns() - start)
         return batch

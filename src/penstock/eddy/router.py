@@ -137,8 +137,7 @@ class Router:
         """Route rows through every group, for the queries of the group's mask."""
         for group, mask in zip(self._membership.groups, masks, strict=True):
             if np.count_nonzero(mask):
-                batch = group.route(entry, self._stems, mask)
-                if len(batch):
+                for batch in group.route(entry, self._stems, mask):
                     self._collect(group, batch, results)
 
     def _collect(self, group: LineageGroup, batch: LineageBatch, results: Results) -> None:

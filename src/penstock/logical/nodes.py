@@ -214,13 +214,17 @@ class JoinKind(enum.Enum):
 class Band:
     """low ≤ right[right_column] − left[left_column] ≤ high (None: open), same numeric/time type.
 
-    Bounds are in physical units of the columns' type (floats for FLOAT and DOUBLE).
+    Bounds are in physical units of the columns' type (floats for FLOAT and DOUBLE). `written` says
+    where in the text each is written, if it is one number there.
     """
 
     left_column: int
     right_column: int
     low: int | float | None
     high: int | float | None
+    written: tuple[Written | None, Written | None] = field(
+        default=(None, None), compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         if any(isinstance(b, int) and not _LEAST <= b <= _MOST for b in (self.low, self.high)):

@@ -126,6 +126,8 @@ class Span:
 
         parts = [" = ".join(map(show, places)) for places in self.classes]
         for band in self.bands:
+            if band.is_open:
+                continue
             low = "" if band.low is None else f"{band.low} <= "
             high = "" if band.high is None else f" <= {band.high}"
             parts.append(f"{low}{show(band.right)} - {show(band.left)}{high}")

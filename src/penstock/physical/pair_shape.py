@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.indexes.pairs.shape import Checked, PairBand, PairRange, PairShape, SideColumn
 from penstock.logical.difference import MIRRORED
-from penstock.logical.expr import Call, Column, Expr, columns_of, conjunction, params_of, remap
+from penstock.logical.expr import Call, Column, Expr, columns_of, conjunction, remap
 from penstock.logical.failing import is_risky
 from penstock.optimizer.flow_block import PLACES, Block
 from penstock.predicates.clauses import Conjunct
@@ -65,7 +65,7 @@ def _compared_column(conjunct: Conjunct) -> Column | None:
     if terms is None or len(terms) != 1 or terms[0].attribute.by_text or is_risky(predicate):
         return None
     value = terms[0].value
-    plain = isinstance(predicate, Call) and predicate.fn in MIRRORED and params_of(predicate)
+    plain = isinstance(predicate, Call) and predicate.fn in MIRRORED
     return value if plain and isinstance(value, Column) else None
 
 

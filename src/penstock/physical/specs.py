@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from penstock.delta import Lineage
-from penstock.eddy.index_policy import MOST_IN_GROUPS, IndexPolicy
+from penstock.eddy.index_policy import IndexPolicy
 from penstock.indexes.pairs.shape import PairShape
 from penstock.logical.expr import Expr, remap
 from penstock.logical.nodes import Node, Rows, Scan, TableScan, Unbounded, ViewScan
 from penstock.optimizer.flow_block import Block
 from penstock.patterns import edges
 from penstock.patterns.edge import Edge
-from penstock.physical.describe import describe_window
+from penstock.physical.describe import describe_band, describe_window
 from penstock.physical.expiry import structure_of
 from penstock.physical.pair_shape import pair_shape
 from penstock.schema import Schema
@@ -151,10 +151,8 @@ class FlowSpec(Spec):
     @property
     def policy(self) -> IndexPolicy:
         """When the template has an index of its own."""
-        if self.block.band is not None:
-            return IndexPolicy(-1)
         can_have_own = self.index is not None or self.pairs is not None
-        return IndexPolicy(MOST_IN_GROUPS if can_have_own else None)
+        return IndexPolicy(can_have_own, needs_own=self.block.band is not None)
 
     def structure(self) -> str:
         """Joins keep their rows in SteMs."""
@@ -164,7 +162,9 @@ class FlowSpec(Spec):
         """Streams, how they join, and what the queries ask."""
         block = self.block
         windows = ", ".join(f"{s.stream} {describe_window(s)}" for s in block.scans)
-        joined = block.span.describe([scan.stream_schema.names for scan in block.scans])
+        names = [scan.stream_schema.names for scan in block.scans]
+        band = "" if block.band is None else describe_band(block.band, block.span.streams, names)
+        joined = " AND ".join(filter(None, (block.span.describe(names), band)))
         asked = " AND ".join(str(c.predicate) for c in block.conditions)
         parts = [windows, f"on {joined}" if joined else "", f"where {asked}" if asked else ""]
         return " ".join(p for p in parts if p)

@@ -1,5 +1,7 @@
 """Window lengths: which of them become parameters, and how much history they need (DESIGN §2).
 
+The bounds of bands (`session/bands.py`) are lifted together with the windows of their join.
+
 In a join that runs in a flow, windows may differ by query at no cost: a SteM keeps what the longest
 window needs, and each query tests the partner's age against its own length. These lengths are
 constants like any other, so texts that differ in them share one template. A single window expires
@@ -10,6 +12,7 @@ each, and all later lengths share one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,6 +26,7 @@ from penstock.optimizer.rewrite import over
 from penstock.optimizer.span import Span
 from penstock.queries.registry import Registry
 from penstock.schema import MAX_COLUMNS
+from penstock.session.bands import MOST_BANDS, with_params
 from penstock.types import BIGINT
 
 MOST_LENGTHS = 8
@@ -42,8 +46,11 @@ def lift_windows(template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]
 
 
 class _Lifter:
-    def __init__(self, template: Node, first: int) -> None:
+    def __init__(self, template: Node, first: int, plain_bands: bool = False) -> None:
         self.literals: list[Literal] = []
+        self.bounds: list[int] = []
+        """Indexes of the literals that bound a band that is the only condition of its join."""
+        self._plain_bands = plain_bands
         self._first = first
         self._streams = frozenset(n.stream for n in walk(template) if isinstance(n, Scan))
         self._params: dict[int, Param] = {}  # by identity of the window
@@ -51,8 +58,33 @@ class _Lifter:
     def node(self, node: Node) -> Node:
         block = find_block(node, self._streams)
         if block is not None:
-            return self.all_windows(node) if _meet(block.span) else node
+            return self.block(node) if _meet(block.span) else node
+        if self._plain_bands and isinstance(node, Join) and node.band is not None:
+            loose = self._with_loose_bands(node, plain=True)
+            if loose is not node:
+                return self.all_windows(loose)
         return over(node, [self.node(child) for child in node.inputs])
+
+    def block(self, node: Node) -> Node:
+        """Replace the window lengths and band bounds of a block by parameters."""
+        return self.all_windows(self._with_loose_bands(node, plain=False))
+
+    def _with_loose_bands(self, node: Node, plain: bool) -> Node:
+        """Replace band bounds by parameters, if the subplan is then a block with such a band."""
+        before = len(self.literals)
+        loose = self._loose(node)
+        block = None if loose is node else find_block(loose, self._streams)
+        if block is None or block.band is None:
+            del self.literals[before:]
+            return node
+        if plain:
+            self.bounds += range(before, len(self.literals))
+        return loose
+
+    def _loose(self, node: Node) -> Node:
+        if isinstance(node, Join) and node.band is not None:
+            return with_params(node, self._new_param) or node
+        return over(node, [self._loose(child) for child in node.inputs])
 
     def all_windows(self, node: Node) -> Node:
         """Replace the lengths of all windows of a subplan by parameters."""
@@ -68,69 +100,113 @@ class _Lifter:
         if isinstance(window.length, Param) or window.slide:
             return None
         if id(window) not in self._params:
-            index = self._first + len(self.literals)
-            if index == MAX_COLUMNS:
+            param = self._new_param(Literal(BIGINT, window.length, window.at))
+            if param is None:
                 return None
-            self._params[id(window)] = Param(BIGINT, index)
-            self.literals.append(Literal(BIGINT, window.length, window.at))
+            self._params[id(window)] = param
         return self._params[id(window)]
+
+    def _new_param(self, literal: Literal) -> Param | None:
+        index = self._first + len(self.literals)
+        if index == MAX_COLUMNS:
+            return None
+        self.literals.append(literal)
+        return Param(literal.type, index)
+
+
+Values = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lifted:
+    """A plan with lifted constants; those at `places` of `literals` distinguish plans of their own.
+
+    At most `most` such plans have templates of their own.
+    """
+
+    node: Node
+    literals: tuple[Literal, ...]
+    places: tuple[int, ...]
+    most: int
+
+    @property
+    def values(self) -> Values:
+        """The constants that distinguish plans with templates of their own."""
+        return tuple(self.literals[at].value for at in self.places)
+
+
+@dataclass(slots=True)
+class _Own:
+    """The constants of plans with templates of their own, and their places from the end."""
+
+    places: tuple[int, ...]
+    values: set[Values] = field(default_factory=set)
 
 
 class Lengths:
-    """The lengths in single-window plans that have templates of their own, by lifted template.
+    """The lengths and bounds that have templates of their own, by lifted plan.
 
-    It starts with the templates of the registry, which has some after a restart.
+    These are plans over one window, and joins with a band as the only condition. The collection
+    starts with the templates of the registry, which has some after a restart.
     """
 
     def __init__(
-        self, registry: Callable[[], Registry], own: dict[Node, set[int]] | None = None
+        self, registry: Callable[[], Registry], own: dict[Node, _Own] | None = None
     ) -> None:
         self._registry = registry
         self._own = own
 
     def trial(self) -> Lengths:
         """A copy; asking it does not change the original."""
-        known = {lifted: set(lengths) for lifted, lengths in self._known().items()}
+        known = {node: _Own(own.places, set(own.values)) for node, own in self._known().items()}
         return Lengths(self._registry, known)
 
     def is_own(self, template: Node, literals: tuple[Literal, ...]) -> bool:
         """Whether a query with these constants has its own template instead of the lifted one."""
         own = self._known().get(template)
-        return own is not None and literals[-1].value in own
+        if own is None:
+            return False
+        return tuple(literals[at].value for at in own.places) in own.values
 
     def lift(self, template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
-        """Like `lift_windows`, for a single-window plan that already has many lengths."""
-        lifted = _lift_alone(template, first)
+        """Like `lift_windows`, for such a plan if enough others have templates of their own."""
+        lifted = _lift_shared(template, first)
         if lifted is None:
             return template, ()
         known = self._known()
         if len(known) > _MOST_PLANS:
             known.clear()
-        node, literal, length = lifted
-        own = known.setdefault(node, set())
-        if len(own) < MOST_LENGTHS and not self._registry().find_template(node, EVERY_CHANGE):
-            own.add(length)
-        return (template, ()) if length in own else (node, (literal,))
+        own = self._of(lifted)
+        has_template = self._registry().find_template(lifted.node, EVERY_CHANGE)
+        if len(own.values) < lifted.most and not has_template:
+            own.values.add(lifted.values)
+        return (template, ()) if lifted.values in own.values else (lifted.node, lifted.literals)
 
-    def _known(self) -> dict[Node, set[int]]:
+    def _of(self, lifted: _Lifted) -> _Own:
+        places = tuple(at - len(lifted.literals) for at in lifted.places)
+        return self._known().setdefault(lifted.node, _Own(places))
+
+    def _known(self) -> dict[Node, _Own]:
         if self._own is None:
             self._own = {}
             for info in self._registry().templates.values():
-                lifted = _lift_alone(info.template, len(info.params))
+                lifted = _lift_shared(info.template, len(info.params))
                 if lifted is not None and info.emission == EVERY_CHANGE:
-                    self._own.setdefault(lifted[0], set()).add(lifted[2])
+                    self._of(lifted).values.add(lifted.values)
         return self._own
 
 
-def _lift_alone(template: Node, first: int) -> tuple[Node, Literal, int] | None:
-    """Lift the length of a single-window plan; None for any other plan."""
+def _lift_shared(template: Node, first: int) -> _Lifted | None:
+    """Lift the length of a single-window plan or the band of a join; None for any other plan."""
     leaves = [node for node in walk(template) if not node.inputs]
-    if len(leaves) != 1 or not isinstance(leaves[0], Scan):
-        return None
-    lifter = _Lifter(template, first)
-    lifted = lifter.all_windows(template)
-    length = lifter.literals[0].value if lifter.literals else None
-    return (lifted, lifter.literals[0], length) if isinstance(length, int) else None
+    lifter = _Lifter(template, first, plain_bands=True)
+    if len(leaves) == 1 and isinstance(leaves[0], Scan):
+        node, most = lifter.all_windows(template), MOST_LENGTHS
+        places = tuple(range(len(lifter.literals)))
+    else:
+        node, most = lifter.node(template), MOST_BANDS
+        places = tuple(lifter.bounds)
+    return _Lifted(node, tuple(lifter.literals), places, most) if places else None
 
 
 def _meet(span: Span) -> bool:

@@ -11,9 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.logical.difference import measurable, plain, same_bits
-from penstock.logical.expr import Call, Column, Expr, Literal, columns_of, params_of, remap
+from penstock.logical.expr import (
+    Call,
+    Column,
+    Expr,
+    Literal,
+    columns_of,
+    params_of,
+    remap,
+)
 from penstock.logical.failing import can_fail
 from penstock.logical.nodes import Band
+from penstock.sql.literals import negated
 
 
 @dataclass
@@ -94,22 +103,22 @@ def _side(expr: Expr, width: int) -> str:
     return "right" if columns and min(columns) >= width else ""
 
 
-Linear = tuple[dict[int, int], int | float]
-"""Coefficients of columns, and a constant."""
+Linear = tuple[dict[int, int], tuple[Literal, ...]]
+"""Coefficients of columns, and constants."""
 
 
 def _linear(expr: Expr) -> Linear | None:
     expr = plain(expr)
     if isinstance(expr, Column) and measurable(expr.type):
-        return {expr.index: 1}, 0
+        return {expr.index: 1}, ()
     if isinstance(expr, Literal) and isinstance(expr.value, int | float):
-        return ({}, expr.value) if not isinstance(expr.value, bool) else None
+        return ({}, (expr,)) if not isinstance(expr.value, bool) else None
     if isinstance(expr, Call) and expr.fn in ("add", "sub"):
         left, right = _linear(expr.args[0]), _linear(expr.args[1])
         if left is not None and right is not None:
             return _combined(left, right, 1 if expr.fn == "add" else -1)
     if isinstance(expr, Call) and expr.fn == "neg" and (inner := _linear(expr.args[0])):
-        return _combined(({}, 0), inner, -1)
+        return _combined(({}, ()), inner, -1)
     return None
 
 
@@ -117,7 +126,13 @@ def _combined(a: Linear, b: Linear, sign: int) -> Linear:
     terms = dict(a[0])
     for column, coefficient in b[0].items():
         terms[column] = terms.get(column, 0) + sign * coefficient
-    return {c: k for c, k in terms.items() if k}, a[1] + sign * b[1]
+    constants = b[1] if sign > 0 else tuple(map(_negative, b[1]))
+    return {c: k for c, k in terms.items() if k}, a[1] + constants
+
+
+def _negative(literal: Literal) -> Literal:
+    assert isinstance(literal.value, int | float)
+    return negated(literal) or Literal(literal.type, -literal.value)
 
 
 def _band(condition: Expr, width: int) -> Band | None:
@@ -129,20 +144,23 @@ def _band(condition: Expr, width: int) -> Band | None:
     sides = _linear(condition.args[0]), _linear(condition.args[1])
     if sides[0] is None or sides[1] is None:
         return None
-    terms, constant = _combined(sides[0], sides[1], -1)
+    terms, constants = _combined(sides[0], sides[1], -1)
     if sorted(terms.values()) != [-1, 1]:
         return None
     (left, left_sign), (right, _) = sorted(terms.items())
     if not left < width <= right:
         return None
     # left_sign·(left − right) + constant ⟨fn⟩ 0, as a bound on right − left
-    fn, bound = condition.fn, constant
+    fn = condition.fn
     if left_sign < 0:
-        bound = -constant
+        constants = tuple(map(_negative, constants))
     else:
         fn = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}[fn]
+    bound: int | float = sum(literal.value for literal in constants)  # type: ignore[misc]
     floating = isinstance(bound, float) or condition.args[0].type.is_float
-    return _bounded(left, right - width, fn, float(bound) if floating else bound, floating)
+    written = constants[0] if len(constants) == 1 else None
+    bound = float(bound) if floating else bound
+    return _bounded(left, right - width, fn, bound, floating, written)
 
 
 def _is_bounded_difference(comparison: Call) -> bool:
@@ -163,15 +181,19 @@ def _takes_nan(comparison: Expr) -> bool:
     return comparison.fn in (("gt", "ge") if difference_first else ("lt", "le"))
 
 
-def _bounded(left: int, right: int, fn: str, bound: int | float, floating: bool) -> Band | None:
+def _bounded(
+    left: int, right: int, fn: str, bound: int | float, floating: bool, written: Literal | None
+) -> Band | None:
     """Right − left ⟨fn⟩ bound; strict bounds of floats have no closed form."""
     if fn in ("lt", "gt"):
         if floating:
             return None
-        bound = bound - 1 if fn == "lt" else bound + 1
+        bound, written = bound - 1 if fn == "lt" else bound + 1, None
     low = bound if fn in ("gt", "ge", "eq") else None
     high = bound if fn in ("lt", "le", "eq") else None
-    return Band(left, right, low, high)
+    at = None if written is None else written.at
+    places = (None if low is None else at, None if high is None else at)
+    return Band(left, right, low, high, places)
 
 
 def _merge(a: Band | None, b: Band) -> Band | None:
@@ -180,11 +202,10 @@ def _merge(a: Band | None, b: Band) -> Band | None:
         return b
     if (a.left_column, a.right_column) != (b.left_column, b.right_column):
         return None
-    lows = [x for x in (a.low, b.low) if x is not None]
-    highs = [x for x in (a.high, b.high) if x is not None]
-    return Band(
-        a.left_column,
-        a.right_column,
-        max(lows) if lows else None,
-        min(highs) if highs else None,
-    )
+    low, high = a, a
+    if b.low is not None and (a.low is None or b.low > a.low):
+        low = b
+    if b.high is not None and (a.high is None or b.high < a.high):
+        high = b
+    written = (low.written[0], high.written[1])
+    return Band(a.left_column, a.right_column, low.low, high.high, written)

@@ -1,6 +1,6 @@
 """Lift constants out of a plan; the rest is the template (DESIGN §2).
 
-Constants that a Filter compares with a column, items of an IN list and patterns of LIKE become
+Constants that a condition compares with a column, items of an IN list and patterns of LIKE become
 parameters, in plan order after the explicit ones, while there is room. Lists are filled up to a
 power of two by repeating their last item, so that lists of similar length have one template;
 long lists stay. A subplan that is one object in the bound
@@ -19,10 +19,12 @@ from penstock.logical.expr import (
     Literal,
     Param,
     columns_of,
+    conjunction,
+    conjuncts,
     params_of,
 )
 from penstock.logical.failing import OR_SKIP
-from penstock.logical.nodes import Filter, Node
+from penstock.logical.nodes import Filter, Join, JoinKind, Node
 from penstock.schema import MAX_COLUMNS
 from penstock.sql.catalog import ParamSpec
 
@@ -57,7 +59,17 @@ class _Lifter:
             predicate = self._condition(result.predicate)
             if predicate is not result.predicate:
                 result = replace(result, predicate=predicate)
+        elif isinstance(result, Join) and result.kind is JoinKind.INNER:
+            result = self._join(result)
         return result
+
+    def _join(self, join: Join) -> Join:
+        """An inner join with the constants lifted from what its condition asks of one side."""
+        parts, width = conjuncts(join.residual), len(join.left.schema)
+        lifted = [self._condition(p) if _of_one_side(p, width) else p for p in parts]
+        if all(a is b for a, b in zip(parts, lifted, strict=True)):
+            return join
+        return replace(join, residual=conjunction(lifted))
 
     def _condition(self, expr: Expr) -> Expr:
         """A condition with its constants lifted, below AND, OR and NOT."""
@@ -86,3 +98,9 @@ class _Lifter:
         self.literals += literals
         params = tuple(Param(value.type, start + i) for i in range(len(literals)))
         return replace(expr, args=(value, *params))
+
+
+def _of_one_side(condition: Expr, width: int) -> bool:
+    """Whether a condition of a join reads columns of one input; the left one has `width`."""
+    columns = columns_of(condition)
+    return bool(columns) and (max(columns) < width or min(columns) >= width)

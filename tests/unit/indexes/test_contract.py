@@ -292,7 +292,8 @@ def test_an_index_over_pairs_is_visited_when_both_rows_are_there(costly: bool) -
     view = LogView(np.asfortranarray(rows), zeros, zeros, 0)
     limits = [np.full(3, 3)] * 2
     entry = Entrants(0, np.arange(3), zeros, limits, [0, 0], [view, view])
-    batch = group.route(entry, [EverythingStem(), EverythingStem()], group.mask)  # type: ignore[list-item]
+    stems = [EverythingStem(), EverythingStem()]
+    (batch,) = group.route(entry, stems, group.mask)  # type: ignore[arg-type]
     found = [
         (int(rows[a, 1]), int(rows[b, 1]), int(bits[0]))
         for a, b, bits in zip(batch.positions[0], batch.positions[1], batch.bits, strict=True)

@@ -1,4 +1,4 @@
-"""The index over pairs: finds the queries of a template that take a pair of rows of two streams.
+"""The index over pairs: which queries take a row of one stream with a row of another.
 
 It follows Q. New queries form a new part; parts of similar size are merged. Queries that are gone
 are skipped until their part is rebuilt. So a change of Q costs an amortised O(log n)-th of building
@@ -76,7 +76,7 @@ class PairIndex:
         self._parts = kept
 
     def _is_alive(self, qids: I64) -> Bool:
-        known = qids < self._alive.shape[0]
+        known: Bool = qids < self._alive.shape[0]
         known[known] = self._alive[qids[known]]
         return known
 

@@ -9,8 +9,8 @@ from penstock.kernels.jit import kernel
 from penstock.kernels.pairs.data import Found, Triples
 
 _FEW = 24  # up to this many words, insertion sort is used
-_MANY = 600  # from this many words on, radix sort is used
-_DIGIT = 11  # bits
+_MANY = 800  # from this many words on, digits are large
+_DIGIT, _LARGE_DIGIT = 8, 11  # bits
 
 
 @kernel
@@ -29,21 +29,25 @@ def _sort_digits(words: I64, begin: int, end: int, spare: I64, counts: I64) -> N
     differing = 0
     for i in range(begin, end):
         differing |= words[i] ^ words[begin]
-    n, mask, shift = end - begin, (1 << _DIGIT) - 1, 0
+    bits = _DIGIT if end - begin < _MANY else _LARGE_DIGIT
+    mask, shift = (1 << bits) - 1, 0
     while differing >> shift:
         if differing >> shift & mask:
-            counts[:] = 0
+            counts[: mask + 1] = 0
             for i in range(begin, end):
                 counts[words[i] >> shift & mask] += 1
             total = 0
             for d in range(mask + 1):
-                counts[d], total = total, total + counts[d]
+                count = counts[d]
+                counts[d] = total
+                total += count
             for i in range(begin, end):
                 digit = words[i] >> shift & mask
                 spare[counts[digit]] = words[i]
                 counts[digit] += 1
-            words[begin:end] = spare[:n]
-        shift += _DIGIT
+            for i in range(begin, end):
+                words[i] = spare[i - begin]
+        shift += bits
 
 
 @kernel
@@ -52,16 +56,12 @@ def sort_words(words: I64, starts: I64) -> None:
     most = 0
     for i in range(starts.shape[0] - 1):
         most = max(most, starts[i + 1] - starts[i])
-    spare = np.empty(most if most >= _MANY else 0, np.int64)
-    counts = np.empty(1 << _DIGIT, np.int64)
+    spare, counts = np.empty(most, np.int64), np.empty(1 << _LARGE_DIGIT, np.int64)
     for i in range(starts.shape[0] - 1):
-        begin, end = starts[i], starts[i + 1]
-        if end - begin <= _FEW:
-            _insert_each(words, begin, end)
-        elif end - begin < _MANY:
-            words[begin:end].sort()
+        if starts[i + 1] - starts[i] <= _FEW:
+            _insert_each(words, starts[i], starts[i + 1])
         else:
-            _sort_digits(words, begin, end, spare, counts)
+            _sort_digits(words, starts[i], starts[i + 1], spare, counts)
 
 
 @kernel
@@ -96,7 +96,7 @@ def join_found(one: Found, other: Found) -> Found:
     for i in range(n):
         out = starts[i]
         for part in (one, other):
-            begin, end = part.starts[i], part.starts[i + 1]
-            words[out : out + end - begin] = part.words[begin:end]
-            out += end - begin
+            for k in range(part.starts[i], part.starts[i + 1]):
+                words[out] = part.words[k]
+                out += 1
     return Found(words, starts)

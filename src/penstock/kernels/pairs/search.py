@@ -66,7 +66,7 @@ def first_gap_above(
     if is_float:
         while begin < end:
             middle = (begin + end) >> 1
-            if gap_of(values[middle], shift, True, undefined) <= bound:
+            if gap_of(values[middle], shift, is_float, undefined) <= bound:
                 begin = middle + 1
             else:
                 end = middle
@@ -99,13 +99,11 @@ def _append(stretches: I64, n: int, begin: int, end: int) -> int:
 @kernel
 def _cut(values: I64, begin: int, end: int, stretches: I64, n: int) -> int:
     """Append [begin, end) as stretches, cut at infinities and NaNs."""
-    low = first_above(values, begin, end, _MINUS_INFINITE)
-    finite = first_above(values, low, end, INFINITE - 1)
-    high = first_above(values, finite, end, INFINITE)
-    n = _append(stretches, n, begin, low)
-    n = _append(stretches, n, low, finite)
-    n = _append(stretches, n, finite, high)
-    return _append(stretches, n, high, end)
+    for most in (_MINUS_INFINITE, INFINITE - 1, INFINITE, MOST):
+        until = first_above(values, begin, end, most)
+        n = _append(stretches, n, begin, until)
+        begin = until
+    return n
 
 
 @kernel
@@ -196,13 +194,12 @@ def is_partner(
 
 
 # ---- output --------------------------------------------------------------------------
-@inlined
-def roomy(words: I64, n: int) -> I64:
-    """The array if it has room for more than n words, else a copy of twice the size."""
-    if n <= words.shape[0]:
-        return words
+@kernel
+def grown(words: I64, n: int) -> I64:
+    """A copy with room for n words, and for twice as many as before."""
     new = np.empty(max(n, 2 * words.shape[0]), np.int64)
-    new[: words.shape[0]] = words
+    for i in range(words.shape[0]):  # an assignment of slices takes seconds to compile
+        new[i] = words[i]
     return new
 
 
@@ -227,7 +224,8 @@ def append_between(
                 continue
             if tested and not is_partner(probes, partner, queries, row, position, slot):
                 continue
-            words = roomy(words, n + 1)
+            if n == words.shape[0]:
+                words = grown(words, n + 1)
             words[n] = (position - floor) << bits | slot
             n += 1
     return words, n

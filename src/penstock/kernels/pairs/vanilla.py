@@ -24,14 +24,14 @@ def probe_vanilla(
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
     """Find the partners of each row for the queries at `slots`: O(n log m + k) per row."""
-    starts, words, n = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64), 0
+    starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
+    n = starts[0]
     stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
     for i in range(order.shape[0]):
-        row = order[i]
-        count = 0
+        row, count = order[i], 0
         if not is_skipped(probes, row):
-            key, is_float = key_of(probes, row), is_band_of_floats(probes)
-            count = find_stretches(entries, key, is_float, stretches)
+            is_float = is_band_of_floats(probes)
+            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
         for j in range(slots.shape[0] if count else 0):
             slot = slots[j]
             if own_holds(probes, queries, row, slot):

@@ -1,0 +1,185 @@
+"""Packed R-trees: boxes in sort-tile-recursive order, many trees in flat arrays.
+
+Every tree of a forest has its own items. A node covers `FANOUT` consecutive nodes of the level
+below, so no pointers are needed. Items with an empty side must be left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.arrays import I64
+from penstock.kernels.jit import inlined, kernel
+
+FANOUT = 8
+_LEVELS = 12
+"""The largest number of levels of a tree; the rows of `firsts` also store the actual number."""
+
+
+class Forest(NamedTuple):
+    """Trees over boxes of D dimensions; items come first, then the levels above them.
+
+    Node i of level l of tree t has box `boxes[firsts[t, l] + i]`, and its children are nodes
+    i·FANOUT, … of level l − 1. The top level of a tree has at most FANOUT nodes.
+    """
+
+    boxes: I64  # [node, lows then highs]
+    slots: I64  # by item
+    firsts: I64  # [tree, level]
+    counts: I64  # [tree, level]
+    heights: I64  # by tree: its levels
+
+
+# ---- build ---------------------------------------------------------------------------
+@kernel
+def _slices(leaves: int, dimensions: int) -> int:
+    """The least number of slices per dimension that gives room for all leaves."""
+    n = 1
+    while n**dimensions < leaves:
+        n += 1
+    return n
+
+
+@kernel
+def _sort_slab(centers: I64, order: I64, begin: int, end: int) -> None:
+    part = order[begin:end].copy()
+    by_center = np.argsort(centers[part])
+    for i in range(end - begin):
+        order[begin + i] = part[by_center[i]]
+
+
+@kernel
+def tile_boxes(lows: I64, highs: I64, order: I64, starts: I64) -> None:
+    """Order the boxes of each tree, `order[starts[t]:starts[t + 1]]`, into tiles.
+
+    Bounds are [dimension, item]. Boxes are sorted by their centers in one dimension and cut into
+    slabs; each slab is sorted and cut in the next dimension, until a slab is a row of leaves.
+    """
+    dimensions, n = lows.shape
+    slabs, ends = starts[:-1].copy(), starts[1:].copy()
+    for d in range(dimensions):
+        centers = np.empty(n, np.int64)
+        for i in range(n):
+            centers[i] = (lows[d, i] >> 1) + (highs[d, i] >> 1)
+        new_slabs = np.empty(slabs.shape[0] + n // FANOUT + 1, np.int64)
+        new_ends, m = np.empty(new_slabs.shape[0], np.int64), 0
+        for s in range(slabs.shape[0]):
+            begin, end = slabs[s], ends[s]
+            _sort_slab(centers, order, begin, end)
+            leaves = (end - begin + FANOUT - 1) // FANOUT
+            slices = max(_slices(leaves, dimensions - d), 1)
+            size = max((leaves + slices - 1) // slices, 1) * FANOUT
+            while begin < end and d + 1 < dimensions:
+                new_slabs[m], new_ends[m] = begin, min(begin + size, end)
+                begin += size
+                m += 1
+        slabs, ends = new_slabs[:m], new_ends[:m]
+
+
+@kernel
+def _measure_trees(starts: I64) -> tuple[I64, I64, I64, int]:
+    """The starts of each tree's levels, their nodes, the heights, and the number of all nodes."""
+    trees = starts.shape[0] - 1
+    firsts, counts = np.zeros((trees, _LEVELS), np.int64), np.zeros((trees, _LEVELS), np.int64)
+    heights, node = np.zeros(trees, np.int64), starts[trees]
+    for t in range(trees):
+        firsts[t, 0], counts[t, 0] = starts[t], starts[t + 1] - starts[t]
+        level = 0
+        while counts[t, level] > FANOUT:
+            count = (counts[t, level] + FANOUT - 1) // FANOUT
+            level += 1
+            firsts[t, level], counts[t, level] = node, count
+            node += count
+        heights[t] = level + 1
+    return firsts, counts, heights, node
+
+
+@kernel
+def _cover(boxes: I64, node: int, begin: int, end: int) -> None:
+    """Set the box of a node to the bounding box of the nodes at [begin, end)."""
+    dimensions = boxes.shape[1] // 2
+    for d in range(dimensions):
+        low, high = boxes[begin, d], boxes[begin, dimensions + d]
+        for child in range(begin + 1, end):
+            low = min(low, boxes[child, d])
+            high = max(high, boxes[child, dimensions + d])
+        boxes[node, d], boxes[node, dimensions + d] = low, high
+
+
+@kernel
+def build_forest(lows: I64, highs: I64, slots: I64, starts: I64) -> Forest:
+    """Build a tree over each of the pieces [starts[t], starts[t + 1]) of `slots`.
+
+    Bounds are [dimension, slot]; a slot may be in only one tree.
+    """
+    dimensions, m = lows.shape[0], slots.shape[0]
+    own_lows, own_highs = np.empty((dimensions, m), np.int64), np.empty((dimensions, m), np.int64)
+    for d in range(dimensions):
+        for i in range(m):
+            own_lows[d, i], own_highs[d, i] = lows[d, slots[i]], highs[d, slots[i]]
+    order = np.arange(m)
+    tile_boxes(own_lows, own_highs, order, starts)
+    firsts, counts, heights, nodes = _measure_trees(starts)
+    boxes = np.empty((nodes, 2 * dimensions), np.int64)
+    for i in range(m):
+        for d in range(dimensions):
+            boxes[i, d] = own_lows[d, order[i]]
+            boxes[i, dimensions + d] = own_highs[d, order[i]]
+    for t in range(heights.shape[0]):
+        for level in range(1, heights[t]):
+            below = firsts[t, level - 1]
+            for i in range(counts[t, level]):
+                begin = below + i * FANOUT
+                end = min(begin + FANOUT, below + counts[t, level - 1])
+                _cover(boxes, firsts[t, level] + i, begin, end)
+    return Forest(boxes, slots[order], firsts, counts, heights)
+
+
+# ---- search --------------------------------------------------------------------------
+@inlined
+def room_for_search() -> I64:
+    """The stack of a search: (level, first node, end) of nodes that are not visited yet."""
+    return np.empty((_LEVELS * FANOUT, 3), np.int64)
+
+
+@inlined
+def push_root(forest: Forest, tree: int, stack: I64) -> int:
+    """Push the top level of a tree; return the number of entries on the stack."""
+    level = forest.heights[tree] - 1
+    stack[0, 0], stack[0, 1], stack[0, 2] = level, 0, forest.counts[tree, level]
+    return 1
+
+
+@inlined
+def push_children(forest: Forest, tree: int, level: int, node: int, stack: I64, top: int) -> int:
+    """Push the children of a node of `level`; return the number of entries on the stack."""
+    stack[top, 0], stack[top, 1] = level - 1, node * FANOUT
+    stack[top, 2] = min((node + 1) * FANOUT, forest.counts[tree, level - 1])
+    return top + 1
+
+
+@kernel
+def stab_tree(forest: Forest, tree: int, point: I64, stack: I64, items: I64) -> int:
+    """Write the items with boxes that contain a point; return their number."""
+    boxes, firsts, found = forest.boxes, forest.firsts, 0
+    dimensions = point.shape[0]
+    top = push_root(forest, tree, stack)
+    while top:
+        top -= 1
+        level, begin, end = stack[top, 0], stack[top, 1], stack[top, 2]
+        first = firsts[tree, level]
+        for node in range(begin, end):
+            inside = True
+            for d in range(dimensions):
+                low, high = boxes[first + node, d], boxes[first + node, dimensions + d]
+                inside = inside and low <= point[d] <= high
+            if not inside:
+                continue
+            if level:
+                top = push_children(forest, tree, level, node, stack, top)
+            else:
+                items[found] = first + node
+                found += 1
+    return found
