@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 from penstock.errors import PlanError
 
@@ -31,6 +31,11 @@ def complete(table: Mapping[Any, object], classes: Iterable[type], what: str) ->
     missing = [c.__name__ for c in classes if c not in table]
     if missing:
         raise PlanError(f"no {what} for {', '.join(missing)}")
+
+
+def classes(union: object) -> list[type]:
+    """The classes of a union; of a generic class the class itself."""
+    return [get_origin(member) or member for member in get_args(union)]
 
 
 def subclasses(module: ModuleType, base: type) -> list[type]:

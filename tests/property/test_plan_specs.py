@@ -13,6 +13,7 @@ from penstock.delta import Emission
 from penstock.engine import blocks as b
 from penstock.engine.build import spec_of
 from penstock.errors import PlanError, UnsupportedError
+from penstock.optimizer.distribution import undivided
 from penstock.optimizer.emit import choose_emits
 from penstock.optimizer.stats import Stats
 from penstock.patterns.edge import Pattern
@@ -70,7 +71,7 @@ def blocks(count: int) -> Iterator[tuple[str, b.AddTemplate]]:
             continue
         emits = tuple(choose_emits(node, Stats()).items())
         emission = EMISSIONS[key % len(EMISSIONS)]
-        yield text, b.AddTemplate(key, node, compiled.params, emission, emits)
+        yield text, b.AddTemplate(key, undivided(node), compiled.params, emission, emits)
 
 
 def disagreements(plan: PlanSpec) -> list[str]:
@@ -87,8 +88,7 @@ def test_edges_have_the_pattern_of_the_rules() -> None:
         plan = spec_of(block)
         assert not disagreements(plan), text
         assert plan.view is not None
-        assert block.node is not None
-        assert plan.view.edge.pattern is pattern_of(block.node), text
+        assert plan.view.edge.pattern is pattern_of(block.plan.view), text
         seen[plan.view.edge.pattern] += 1
     assert set(seen) == set(Pattern)
     assert sum(seen.values()) >= 300

@@ -8,10 +8,10 @@ from typing import Any
 from penstock.session import Session
 from penstock.session.opening import open_on_shards
 from penstock.shards import wire
-from penstock.shards.entries import EntryBlock
+from penstock.shards.encoding import Encoded
 from penstock.shards.job import Deliver, JobBatch, LocalJob
 
-Entries = list[tuple[tuple[EntryBlock, ...], Any]]
+Entries = list[tuple[tuple[Encoded, ...], Any]]
 
 
 class Recorder(LocalJob):
@@ -21,7 +21,7 @@ class Recorder(LocalJob):
         super().__init__(shards, deliver)
         self.entries: Entries = []
 
-    def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
+    def append(self, blocks: tuple[Encoded, ...], call: Any) -> int:
         self.entries.append((blocks, call))
         return super().append(blocks, call)
 

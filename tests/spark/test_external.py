@@ -26,7 +26,6 @@ from penstock.schema import Field, Schema
 from penstock.session import Session
 from penstock.session.changelog import CHANGE_TYPES
 from penstock.shards import wire
-from penstock.shards.entries import Deploy
 from penstock.shards.intake import Intake
 from penstock.shards.messages import Counts
 from penstock.spark.job import SparkJob
@@ -88,7 +87,7 @@ def test_rows_of_files_are_rows_of_a_push(spark: SparkSession, tmp_path: Path, w
     schema = next(block.schema for block in blocks if isinstance(block, b.AddStream))
     if whole:
         entries = [(tuple(_retained(block) for block in entry), call) for entry, call in entries]
-    routes = {r for d in blocks if isinstance(d, Deploy) for r in d.plan.routes}
+    routes = {r for d in blocks if isinstance(d, b.AddTemplate) for r in d.plan.routes}
     columns = None if whole else ("k", "s")
     intake = Intake(
         schema, "ts", 2, None, whole, tuple((r, columns) for r in sorted(routes, key=str))

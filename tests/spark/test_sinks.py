@@ -22,11 +22,11 @@ from penstock import types as t
 from penstock.arrays import BEGINNING
 from penstock.changes import Changes
 from penstock.delta import Sets
+from penstock.engine.blocks import AddTemplate
 from penstock.errors import DataError, NameError_, PenstockError
 from penstock.schema import Field, Schema
 from penstock.session.changelog import Changelog
 from penstock.shards import wire
-from penstock.shards.entries import Deploy
 from penstock.shards.wire import Result
 from penstock.spark.batch_files import BatchFiles
 from penstock.spark.cells import RESULTS
@@ -488,8 +488,10 @@ class Counting(SparkSinks):
 
 def test_the_job_writes_what_it_delivers(spark: SparkSession, tmp_path: Path) -> None:
     entries = record(trades, 2)
-    deploys = [block for blocks, _ in entries for block in blocks if isinstance(block, Deploy)]
-    first = deploys[0]  # SELECT * FROM r …
+    templates = [
+        block for blocks, _ in entries for block in blocks if isinstance(block, AddTemplate)
+    ]
+    first = templates[0]  # SELECT * FROM r …
     schema = Schema((Field("k", t.INT), Field("s", t.STRING), Field("ts", t.BIGINT)))
     sinks, got = Counting(spark, "job"), Deliveries()
     sinks.kept = []

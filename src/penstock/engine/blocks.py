@@ -1,35 +1,50 @@
-"""Blocks: the only input of an engine shard, and its output.
+"""Blocks: the only input of a shard and of its engine, and the engine's output.
 
 Applying the same blocks to the same state gives the same output, so a log of blocks is a log
 of the shard.
+
+A block is one class wherever it is. Its rows have one of two forms, which its type parameter
+names: words of one engine, in which a string is a code of this engine, or encoded for any engine
+(`shards/encoding.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from penstock.arrays import I64
 from penstock.changes import Changes
 from penstock.delta import Delta, Emission
 from penstock.eddy.eddy import Routing
-from penstock.frozen import record
+from penstock.frozen import record, shared
 from penstock.logical.nodes import Node
 from penstock.logical.udf import Udf
-from penstock.optimizer.distribution import Send
+from penstock.optimizer.distribution import Distributed, Send
 from penstock.patterns.edge import Edge, Emit
 from penstock.schema import Schema
 
+R = TypeVar("R")
+"""The form of a block's rows. Words are column-major, the NULL word first."""
+
 
 @record
-class Rows:
-    """Admitted rows of a stream (column-major, NULL word first) and its new watermark.
+class Timed:
+    """Words of rows of a stream, and the time of each row."""
+
+    words: I64
+    ts: I64
+
+
+@record
+class Rows(Generic[R]):
+    """Admitted rows of a stream and its new watermark.
 
     `epoch` is given if several shards must agree on it; otherwise the engine counts.
     """
 
     stream: str
-    rows: I64
-    ts: I64
+    rows: R
     watermark: int
     epoch: int | None = None
 
@@ -43,12 +58,12 @@ class Heartbeat:
 
 
 @record
-class TableChange:
-    """Rows to delete (by position) and to insert (column-major)."""
+class TableChange(Generic[R]):
+    """Rows to delete (by position) and to insert."""
 
     table: str
     remove: I64
-    insert: I64
+    insert: R
 
 
 @record
@@ -90,37 +105,36 @@ class AddUdf:
     udf: Udf
 
 
-@record
+@shared
 class AddTemplate:
-    """A new template: a lowered, optimised plan over parameters, or this shard's part of one.
+    """A new template: a lowered, optimised plan over parameters.
 
-    A part may have no view (`node` is None) but `sends`; it may read rows `received` from
-    level 1 (channel and edge), and then names the `streams` that set its clock.
+    Every shard takes its part of the plan; one engine alone runs a plan that is not divided.
+    Level 2 reads rows `received` from level 1 (channel and edge), and `streams` set its clock.
     """
 
     key: int
-    node: Node | None
+    plan: Distributed
     params: Schema
     emission: Emission
     emits: tuple[tuple[Node, Emit], ...] = ()
-    sends: tuple[Send, ...] = ()
     received: tuple[tuple[int, Edge], ...] = ()
-    streams: tuple[str, ...] | None = None
+    streams: tuple[str, ...] = ()
 
 
 @record
-class AddQueries:
-    """Parameter rows (column-major, NULL word first); the output has their qids.
+class AddQueries(Generic[R]):
+    """Parameter rows with their qids and the first epoch they see.
 
-    If several shards must agree, the block gives the rows' qids, the first epoch they see, and
-    whether later identical queries get rows of their own.
+    `history`: they also see the rows of before. `unshared`: on shards, no later query shares
+    their rows of Q.
     """
 
     template: int
-    params: I64
+    params: R
     history: bool
-    qids: I64 | None = None
-    since: int | None = None
+    qids: I64
+    since: int
     unshared: bool = False
 
 
@@ -133,12 +147,12 @@ class DropQueries:
 
 
 @record
-class Received:
+class Received(Generic[R]):
     """Rows of a step from level 1, in time order, on a channel of a template."""
 
     template: int
     channel: int
-    delta: Delta
+    delta: R
 
 
 @record
@@ -149,9 +163,19 @@ class Drop:
 
 
 Block = (
-    Rows | Heartbeat | TableChange | SetRouting | AddStream | SetRetain | AddTable | AddUdf
-    | AddTemplate | AddQueries | DropQueries | Received | Drop
+    Rows[Timed] | Heartbeat | TableChange[I64] | SetRouting | AddStream | SetRetain | AddTable
+    | AddUdf | AddTemplate | AddQueries[I64] | DropQueries | Received[Delta] | Drop
 )  # fmt: skip
+"""The blocks that an engine takes."""
+
+
+@record
+class Read:
+    """Read the answers of queries: a shard answers at the end of the batch, beside its engine."""
+
+    request: int
+    template: int
+    qids: I64
 
 
 @record
@@ -170,5 +194,4 @@ class Output:
     batch: int
     changes: list[tuple[int, Changes]] = field(default_factory=list)
     sent: list[tuple[int, Send, Delta]] = field(default_factory=list)
-    added: list[I64] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)

@@ -18,33 +18,34 @@ from penstock.state.source_log import SourceLog
 from penstock.state.table_store import TableStore
 
 
-def spec_of(block: b.AddTemplate) -> PlanSpec:
-    """The specs of a template, or of this shard's part of it: a pure function of its block."""
-    streams, tables = _read(block)
+def spec_of(block: b.AddTemplate, level: int = 1) -> PlanSpec:
+    """The specs of a level's part of a template: a pure function of its block."""
+    streams, tables = _read(block, level)
     setting = Setting(
         block.emission.at_commit,
         block.emission.per_row,
         frozenset(streams),
-        bool(tables or views_of(*_roots(block))),
+        bool(tables or views_of(*_roots(block, level))),
         dict(block.emits),
         dict(block.received),
     )
-    return plan_sends(block.sends, setting) if block.node is None else plan(block.node, setting)
+    view = block.plan.view_at(level)
+    return plan_sends(block.plan.sends_at(level), setting) if view is None else plan(view, setting)
 
 
 def outline(block: b.AddTemplate, scope: Scope) -> Template:
     """A template that takes no steps: its specs, its Q and its clock, but no operators."""
     queries = QueryTable(scope.scope("Q"), len(block.params))
     none = Plan(spec_of(block))
-    return Template(block.key, none, queries, *_read(block), scope, block.emission.at_commit)
+    return Template(block.key, none, queries, *_read(block, 1), scope, block.emission.at_commit)
 
 
 def build(
-    block: b.AddTemplate, sources: dict[str, SourceLog], tables: dict[str, TableStore],
-    ctx: Context, scope: Scope, flows: Flows,
+    block: b.AddTemplate, level: int, sources: dict[str, SourceLog],
+    tables: dict[str, TableStore], ctx: Context, scope: Scope, flows: Flows,
 ) -> Template:  # fmt: skip
-    """The operators of a template over these streams and tables; their state and Q in `scope`."""
-    spec = spec_of(block)
+    """The operators of a level's part of a template; their state and Q are in `scope`."""
+    spec = spec_of(block, level)
     queries = QueryTable(scope.scope("Q"), len(block.params))
     sets = SetTable(scope.scope("sets")) if block.emission.per_row else None
     try:
@@ -52,15 +53,18 @@ def build(
     except Exception:
         scope.free()
         raise
-    return Template(block.key, made, queries, *_read(block), scope, block.emission.at_commit, sets)
+    read = _read(block, level)
+    return Template(block.key, made, queries, *read, scope, block.emission.at_commit, sets)
 
 
-def _roots(block: b.AddTemplate) -> list[Node]:
-    """The plan of a template, or this shard's part of it."""
-    return [send.node for send in block.sends] + ([] if block.node is None else [block.node])
+def _roots(block: b.AddTemplate, level: int) -> list[Node]:
+    """The nodes of a template's plan that a level computes."""
+    view = block.plan.view_at(level)
+    return [send.node for send in block.plan.sends_at(level)] + ([] if view is None else [view])
 
 
-def _read(block: b.AddTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The streams and tables that a template reads, directly or through views."""
-    roots = _roots(block)
-    return block.streams or streams_of(*roots), tables_of(*roots)
+def _read(block: b.AddTemplate, level: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The streams and tables that a level's part reads, directly, through views or level 1."""
+    roots = _roots(block, level)
+    streams = block.streams if level == 2 else streams_of(*roots)
+    return streams, tables_of(*roots)

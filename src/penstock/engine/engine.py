@@ -7,14 +7,14 @@ watermark of its streams) and collects the changes. It never reads a wall clock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import numpy as np
 
 from penstock.arrays import BEGINNING, I64, NEVER
 from penstock.changes import Changes
-from penstock.delta import Lineage
-from penstock.dispatch import case, complete
+from penstock.delta import Delta, Lineage
+from penstock.dispatch import case, classes, complete
 from penstock.eddy.eddy import Routing
 from penstock.eddy.flow import Flow
 from penstock.eddy.flows import Flows
@@ -34,7 +34,7 @@ from penstock.state.table_store import TableStore
 
 
 class Engine:
-    """One shard.
+    """One shard, of level 1 or 2.
 
     A `standalone` engine drops a query that fails. One of several shards only reports it: all
     shards must drop the query at the same step, or they would number queries differently.
@@ -44,9 +44,13 @@ class Engine:
     """The method that applies each kind of block to the state."""
 
     def __init__(
-        self, arena: Arena | None = None, standalone: bool = True, routing: Routing = "tickets"
+        self,
+        arena: Arena | None = None,
+        standalone: bool = True,
+        routing: Routing = "tickets",
+        level: int = 1,
     ) -> None:
-        self._standalone = standalone
+        self._standalone, self._level = standalone, level
         self.arena = arena or Arena()
         self.arena.scope("engine").array("regs", 2)
         self.strings = StringTable(self.arena.scope("strings"))
@@ -99,9 +103,9 @@ class Engine:
         return self.TAKE[type(block)](self, block, output)
 
     @case(TAKE, b.Rows)
-    def _take_rows(self, block: b.Rows, output: b.Output) -> set[int]:
-        source = self.sources[block.stream]
-        source.add(block.rows, block.ts, self.epoch if block.epoch is None else block.epoch)
+    def _take_rows(self, block: b.Rows[b.Timed], output: b.Output) -> set[int]:
+        source, rows = self.sources[block.stream], block.rows
+        source.add(rows.words, rows.ts, self.epoch if block.epoch is None else block.epoch)
         source.advance(block.watermark)
         self._moved.add(block.stream)
         return self._readers.get(block.stream, set())
@@ -116,7 +120,7 @@ class Engine:
         return self._readers.get(block.stream, set())
 
     @case(TAKE, b.TableChange)
-    def _take_table_change(self, block: b.TableChange, output: b.Output) -> set[int]:
+    def _take_table_change(self, block: b.TableChange[I64], output: b.Output) -> set[int]:
         self.tables[block.table].replace(block.remove, block.insert)
         return self._readers.get(block.table, set())
 
@@ -166,19 +170,17 @@ class Engine:
         return {block.key}
 
     def _build(self, block: b.AddTemplate, scope: Scope) -> Template:
-        return build(block, self.sources, self.tables, self.ctx, scope, self.flows)
+        sources, tables = self.sources, self.tables
+        return build(block, self._level, sources, tables, self.ctx, scope, self.flows)
 
     @case(TAKE, b.AddQueries)
-    def _take_add_queries(self, block: b.AddQueries, output: b.Output) -> set[int]:
+    def _take_add_queries(self, block: b.AddQueries[I64], output: b.Output) -> set[int]:
         if block.template not in self.templates:  # it could not be built in this step
-            assert block.qids is not None
             qids, reason = block.qids.tolist(), self._unbuilt[block.template]
             output.failures += [b.Failure(block.template, qid, reason) for qid in qids]
             return set()
-        since = self.epoch + 1 if block.since is None else block.since
-        queries = self.templates[block.template].queries
-        added = queries.add(block.params, 0 if block.history else since, block.qids)
-        output.added.append(added)
+        since = 0 if block.history else block.since
+        self.templates[block.template].queries.add(block.params, since, block.qids)
         return {block.template}
 
     @case(TAKE, b.DropQueries)
@@ -191,7 +193,7 @@ class Engine:
         return set()
 
     @case(TAKE, b.Received)
-    def _take_received(self, block: b.Received, output: b.Output) -> set[int]:
+    def _take_received(self, block: b.Received[Delta], output: b.Output) -> set[int]:
         template = self.templates.get(block.template)
         if template is None:
             return set()
@@ -365,4 +367,4 @@ class Engine:
         return held
 
 
-complete(Engine.TAKE, get_args(b.Block), "way to take a block")
+complete(Engine.TAKE, classes(b.Block), "way to take a block")

@@ -69,3 +69,21 @@ class Distributed:
     def levels(self) -> int:
         """The level that has the answers."""
         return 2 if self.upper else 1
+
+    def view_at(self, level: int) -> Node | None:
+        """The view, if this level runs it."""
+        return self.view if level == self.levels else None
+
+    def sends_at(self, level: int) -> tuple[Send, ...]:
+        """The rows that this level sends to level 2."""
+        return self.sends if level == 1 else ()
+
+    def runs_on(self, level: int, shard: int) -> bool:
+        """Whether a shard of a level has a part of the plan."""
+        is_home = level == self.levels and self.home in (None, shard)
+        return is_home or bool(self.sends_at(level))
+
+
+def undivided(view: Node) -> Distributed:
+    """A plan that one engine runs alone, over streams as they are."""
+    return Distributed(view, (), None, ())

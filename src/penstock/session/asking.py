@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import I64
+from penstock.engine import blocks as b
 from penstock.errors import QueryFailed
 from penstock.queries.registry import QueryInfo, TemplateInfo
 from penstock.session import reading
@@ -21,7 +22,6 @@ from penstock.session.gate import Gate
 from penstock.session.leaving import LeavingQueries
 from penstock.session.query_book import QueryBook
 from penstock.session.readers import Readers
-from penstock.shards import entries as e
 from penstock.shards import wire
 from penstock.shards.changes import own_columns, whose
 from penstock.shards.job import Job
@@ -110,7 +110,7 @@ class AskedAnswers:
         requests = [-(entry << 20) - at for at in range(len(found))]
         for request, question, info in zip(requests, questions, found, strict=True):
             self.questions[request] = question
-            self._calls.tell([e.Read(request, info.template, np.array([info.qid]))])
+            self._calls.tell([b.Read(request, info.template, np.array([info.qid]))])
 
         def read() -> list[pa.Table]:
             try:
@@ -156,5 +156,5 @@ class AskedAnswers:
             self._gate.check_alive()
             entry = self._job.next_entry
             self.questions[entry] = question
-            self._calls.tell([e.Read(entry, question.template.key, qids)])
+            self._calls.tell([b.Read(entry, question.template.key, qids)])
         return entry

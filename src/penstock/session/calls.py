@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from penstock.engine.control import ControlEngine
 from penstock.session.gate import Gate
-from penstock.shards.entries import EntryBlock
+from penstock.shards.encoding import Encoded
 from penstock.shards.job import Job
 from penstock.sql import statements as st
 from penstock.sql.alter import PauseSource
@@ -97,7 +97,7 @@ class LoggedCalls:
         self._job, self._control, self._gate = job, control, gate
         self._has_external, self._is_heard = has_external, is_heard
         self._handlers: Handlers = {}
-        self._pending: list[EntryBlock] = []
+        self._pending: list[Encoded] = []
         self._call: Call | None = None
         self._heard = False  # whether subscribers must learn of its changes at once
         self._replayed: list[Any] | None = None
@@ -144,7 +144,7 @@ class LoggedCalls:
             self._call.notes.append(value)
         return value
 
-    def tell(self, blocks: list[EntryBlock]) -> None:
+    def tell(self, blocks: list[Encoded]) -> None:
         """Add blocks for the shards to the current call.
 
         Outside a call, append an entry at once.
@@ -165,7 +165,7 @@ class LoggedCalls:
         finally:
             self.end()
 
-    def push(self, method: str, arguments: tuple[Any, ...], block: EntryBlock) -> None:
+    def push(self, method: str, arguments: tuple[Any, ...], block: Encoded) -> None:
         """Append a push as an entry of its own; queries registered later do not see its rows."""
         self._call = Call(method, arguments)
         self._pending.append(block)

@@ -19,7 +19,7 @@ from penstock.engine.template import Template
 from penstock.logical.expr import Param
 from penstock.logical.nodes import Node, Range, Scan, Windowed, walk
 from penstock.logical.reads import views_of
-from penstock.optimizer.distribution import Distributed, Spread
+from penstock.optimizer.distribution import Distributed, Spread, undivided
 from penstock.optimizer.emit import choose_emits
 from penstock.patterns.edge import Pattern
 from penstock.physical.draft import PlanSpec
@@ -187,7 +187,7 @@ def _block(plans: Plans, compiled: Compiled, emission: Emission) -> b.AddTemplat
     node = optimise(compiled.template, stats, plans.rules_off)
     emits = tuple(choose_emits(node, stats).items())
     key = plans.queries.registry.next_template
-    return b.AddTemplate(key, node, compiled.params, emission, emits)
+    return b.AddTemplate(key, undivided(node), compiled.params, emission, emits)
 
 
 def _unregistered(plans: Plans, plan: PlanSpec) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 from penstock import __version__
 from penstock.arrays import I64
 from penstock.eddy.eddy import Routing
+from penstock.engine import blocks as b
 from penstock.errors import StateError
 from penstock.queries.registry import Group
 from penstock.roomy import roomy
@@ -27,7 +28,6 @@ from penstock.session.leaving import Leaving, LeavingQueries
 from penstock.session.readers import Readers
 from penstock.session.runners.shard_steps import ShardSteps
 from penstock.session.snapshot import OpenSink
-from penstock.shards.entries import Deploy
 from penstock.spark.pickling import dumps
 from penstock.sql.catalog import StreamDef
 from penstock.sql.statements import CreateSink
@@ -53,9 +53,9 @@ class Image:
     registry: Any
     meters: dict[str, Any]
     sinks: list[CreateSink]
-    deployed: dict[int, Deploy]
-    retired: list[tuple[int, Deploy]]
-    leaving: list[tuple[int, Group, I64]]  # log entry, and places in a group
+    deployed: dict[int, b.AddTemplate]
+    retired: list[tuple[int, b.AddTemplate]]
+    leaving: list[tuple[int, Group, I64]]  # entry, and places in a group
 
 
 @dataclass(slots=True)

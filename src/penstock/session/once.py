@@ -20,6 +20,7 @@ from penstock.delta import EVERY_CHANGE
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.errors import NameError_, QueryFailed, SqlSyntaxError
+from penstock.optimizer.distribution import undivided
 from penstock.optimizer.emit import choose_emits
 from penstock.optimizer.stats import Stats, TableStats
 from penstock.session import explain, history
@@ -33,7 +34,7 @@ from penstock.sql import statements as st
 from penstock.sql.catalog import MemoryCatalog, StreamDef, TableDef, ViewDef
 from penstock.state.convert import to_arrow, to_rows
 
-_KEY = 1
+_KEY, _QIDS = 1, np.zeros(1, np.int64)
 Contents = dict[str, pa.Table]
 """Tables and views by name, with their rows."""
 
@@ -146,10 +147,11 @@ def _evaluate(compiled: Compiled, catalog: MemoryCatalog, contents: Contents) ->
     stats = Stats(tables={name: TableStats(max(1.0, t.num_rows)) for name, t in contents.items()})
     plan = optimise(compiled.template, stats, frozenset())
     emits = tuple(choose_emits(plan, stats).items())
+    params = literal_rows(compiled.literals, engine.strings)
     output = engine.apply(
         [
-            b.AddTemplate(_KEY, plan, compiled.params, EVERY_CHANGE, emits),
-            b.AddQueries(_KEY, literal_rows(compiled.literals, engine.strings), False),
+            b.AddTemplate(_KEY, undivided(plan), compiled.params, EVERY_CHANGE, emits),
+            b.AddQueries(_KEY, params, False, _QIDS, engine.epoch + 1),
         ]
     )
     for failure in output.failures:
@@ -157,6 +159,6 @@ def _evaluate(compiled: Compiled, catalog: MemoryCatalog, contents: Contents) ->
             f"the query failed: {failure.reason}",
             remedy="correct the expression, or add ON ERROR NULL or SKIP ROW",
         )
-    held = engine.answers(_KEY, output.added[0])
+    held = engine.answers(_KEY, _QIDS)
     schema = plan.schema
     return pa.Table.from_arrays(to_arrow(held.rows, schema, engine.strings), schema=schema.arrow())

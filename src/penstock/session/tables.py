@@ -30,7 +30,7 @@ _NOTHING = np.empty(0, np.int64)
 
 
 @roomy
-def insert(statement: Insert, table: TableDef, engine: Engine) -> TableChange:
+def insert(statement: Insert, table: TableDef, engine: Engine) -> TableChange[I64]:
     """The rows of an INSERT; columns that it does not name are NULL."""
     names = statement.columns or table.schema.names
     places = _places(names, table, statement.place)
@@ -81,7 +81,7 @@ def _scalar(cell: Literal | None, name: str, type_: SqlType) -> Any:
 @roomy
 def delete(
     statement: Delete, table: TableDef, catalog: MemoryCatalog, engine: Engine
-) -> TableChange:
+) -> TableChange[I64]:
     """The rows that a DELETE removes."""
     rows = engine.tables[table.name].contents()
     hit = _matching(statement, table, catalog, engine, rows)
@@ -91,7 +91,7 @@ def delete(
 @roomy
 def update(
     statement: Update, table: TableDef, catalog: MemoryCatalog, engine: Engine
-) -> TableChange:
+) -> TableChange[I64]:
     """The rows that an UPDATE removes, and those it adds instead."""
     rows = engine.tables[table.name].contents()
     hit = _matching(statement, table, catalog, engine, rows)

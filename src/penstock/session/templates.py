@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from penstock.engine import blocks as b
+from penstock.optimizer.distribution import undivided
 from penstock.queries.registry import TemplateInfo
 
 
 def template_block(info: TemplateInfo) -> b.AddTemplate:
     """The block that adds a template to an engine."""
-    return b.AddTemplate(info.key, info.plan, info.params, info.emission, info.emits)
+    return b.AddTemplate(info.key, undivided(info.plan), info.params, info.emission, info.emits)
 
 
 def is_unshared(info: TemplateInfo, history: bool) -> bool:

@@ -12,7 +12,8 @@ from penstock.engine import blocks as b
 from penstock.errors import PenstockError, UnsupportedError
 from penstock.shards import wire
 from penstock.shards.cluster import Cluster
-from penstock.shards.entries import AddQueries, Deploy, EntryBlock, LogEntry
+from penstock.shards.encoding import Encoded
+from penstock.shards.entries import LogEntry
 from penstock.shards.messages import LogMessage
 
 _MOST_WAITING = 32  # entries: shards of a process share derived values up to this number
@@ -43,7 +44,7 @@ class Job(Protocol):
     def next_entry(self) -> int:
         """The number that the next entry will have."""
 
-    def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
+    def append(self, blocks: tuple[Encoded, ...], call: Any) -> int:
         """Make an entry durable; its number. `call` is what repeats it on the driver."""
 
     @property
@@ -104,7 +105,7 @@ class LocalJob:
         """The number that the next entry will have."""
         return self._entries + 1
 
-    def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
+    def append(self, blocks: tuple[Encoded, ...], call: Any) -> int:
         """Take an entry."""
         try:
             data = wire.dumps(LogEntry(self._entries + 1, blocks))
@@ -174,8 +175,8 @@ class LocalJob:
         """Do nothing: no thread runs in the background."""
 
 
-def _can_wait(block: EntryBlock) -> bool:
+def _can_wait(block: Encoded) -> bool:
     """Whether a block has no visible effect before the next read, and little work waits."""
-    return isinstance(block, Deploy) or (
-        isinstance(block, AddQueries | b.DropQueries) and block.qids.shape[0] == 1
+    return isinstance(block, b.AddTemplate) or (
+        isinstance(block, b.AddQueries | b.DropQueries) and block.qids.shape[0] == 1
     )

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import cast
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import I8, I64, Bool
 from penstock.delta import Delta
+from penstock.dispatch import case, classes, complete
 from penstock.engine import blocks as b
 from penstock.optimizer.distribution import Route, Spread
 from penstock.patterns.edge import Edge
-from penstock.schema import Schema
-from penstock.shards import entries as e
 from penstock.shards import wire
-from penstock.shards.messages import (
-    Counts,
-    CrossMessage,
-    LogMessage,
-    SourceMessage,
-    StepMessage,
-)
+from penstock.shards.encoding import Arrow, Encoded, decode, encode, unpacked
+from penstock.shards.entries import steps
+from penstock.shards.messages import Counts, CrossMessage, LogMessage, SourceMessage
 from penstock.shards.routing import anywhere, arrow_shards, row_shards, split
 from penstock.shards.shard import Shard
 from penstock.shards.spec import route_stream
-from penstock.state.convert import fill_column
 
 
 class Level1Shard(Shard):
     """A shard of level 1."""
 
     level = 1
+    TAKE = {**Shard.TAKE}  # noqa: RUF012
 
     def apply(self, messages: Iterable[LogMessage | SourceMessage]) -> list[CrossMessage]:
         """Process the messages of a batch; returns one message for every shard of level 2."""
         messages = list(messages)
-        self._steps: list[list[StepMessage]] = [[] for _ in range(self.count)]
+        self._steps: list[list[tuple[Encoded, ...]]] = [[] for _ in range(self.count)]
         for message in messages:
             if isinstance(message, LogMessage):
                 self._take_log(message)
@@ -62,76 +56,49 @@ class Level1Shard(Shard):
     # ---- input -----------------------------------------------------------------------
     def _take_log(self, message: LogMessage) -> None:
         waiting: list[b.Block] = []
-        for number, blocks in e.steps(wire.loads(data) for data in message.entries):
-            first = blocks[0]
-            if isinstance(first, e.Push):
-                waiting += self._push(first, number)
-            elif isinstance(first, b.Heartbeat):
-                waiting += self._beat(first.stream, first.watermark)
-            else:
-                self._run(waiting, ())  # rows before a control block are a separate step
-                waiting = []
-                self._control(cast(list[e.Control], blocks))
-        self._run(waiting, ())
+        for blocks in steps(wire.loads(data) for data in message.entries):
+            if isinstance(blocks[0], b.Rows | b.Heartbeat):
+                waiting += self._take(blocks[0])
+                continue
+            if waiting:  # rows before a control block are a separate step
+                self._run(waiting)
+            waiting = []
+            self._run([made for block in blocks for made in self._take(block)], blocks)
+        if waiting:
+            self._run(waiting)
 
-    def _control(self, blocks: list[e.Control]) -> None:
-        made = [part for block in blocks for part in self._take(block)]
-        self._run(made, tuple(blocks), always=True)
+    @case(TAKE, b.Rows)
+    def _take_rows(self, block: b.Rows[Arrow]) -> list[b.Block]:
+        return [*self._spread(block), *self._take(b.Heartbeat(block.stream, block.watermark))]
 
-    def _push(self, push: e.Push, epoch: int) -> list[b.Block]:
-        batch = wire.unpack_batch(push.rows)
-        return [
-            *self._spread(push.stream, batch, epoch, push.watermark),
-            *self._beat(push.stream, push.watermark),
-        ]
-
-    def _spread(
-        self, stream: str, batch: pa.RecordBatch, epoch: int, watermark: int
-    ) -> list[b.Block]:
+    def _spread(self, block: b.Rows[Arrow]) -> list[b.Block]:
         """Unrouted rows: this shard's rows on every route, and all rows for RETAIN."""
-        schema = self.spec.streams[stream].schema
-        found: list[b.Block] = []
-        if self.spec.streams[stream].retain:
-            found.append(self._rows(stream, [batch], epoch, watermark))
+        stream = self.spec.streams[block.stream]
+        (batch,) = unpacked(block.rows)
+        parts = {block.stream: batch} if stream.retain else {}
         for name, route in self.spec.routes.items():
-            if route.stream != stream or not self._gets(route):
+            if route.stream != block.stream or not self._gets(route):
                 continue
             mine = batch
             if route.spread.kind in ("hash", "any") and self.count > 1:
-                shards = arrow_shards(batch, schema, route.spread, self.count)
+                shards = arrow_shards(batch, stream.schema, route.spread, self.count)
                 mine = batch.filter(pa.array(shards == self.index))
             if mine.num_rows:
-                found.append(self._rows(name, [mine], epoch, watermark))
-        return found
+                parts[name] = mine
+        return [
+            decode(b.Rows(name, [part], block.watermark, block.epoch), self._codes)
+            for name, part in parts.items()
+        ]
 
     def _gets(self, route: Route) -> bool:
         return route.spread.kind != "one" or route.spread.shard == self.index
 
-    def _rows(self, name: str, batches: list[pa.RecordBatch], epoch: int, watermark: int) -> b.Rows:
-        """Rows in the engine's form; columns that were not shipped are 0 and never read."""
-        schema = self.engine.sources[name].schema
-        count = sum(batch.num_rows for batch in batches)
-        rows, ts = np.zeros((1 + len(schema), count), np.int64), np.empty(count, np.int64)
-        end = 0
-        for batch in batches:
-            start, end = end, end + batch.num_rows
-            self._fill(batch, schema, rows[:, start:end])
-            ts[start:end] = batch.column(wire.TIME).to_numpy()
-        return b.Rows(name, rows, ts, watermark, epoch)
-
-    def _fill(self, batch: pa.RecordBatch, schema: Schema, rows: I64) -> None:
-        for j, column in enumerate(schema):
-            at = batch.schema.get_field_index(column.name)
-            if at < 0:
-                continue
-            null = fill_column(batch.column(at), column.type, self.engine.strings, rows[1 + j])
-            if null is not None:
-                rows[0] |= null.astype(np.int64) << j
-
-    def _beat(self, stream: str, watermark: int) -> list[b.Block]:
-        """A stream's watermark, for the stream and all its routes."""
-        names = [stream, *(n for n, r in self.spec.routes.items() if r.stream == stream)]
-        return [b.Heartbeat(n, watermark) for n in names if n in self.engine.sources]
+    @case(TAKE, b.Heartbeat)
+    def _take_heartbeat(self, block: b.Heartbeat) -> list[b.Block]:
+        """The watermark of the stream and of all its routes."""
+        routes = [n for n, r in self.spec.routes.items() if r.stream == block.stream]
+        known = [n for n in (block.stream, *routes) if n in self.engine.sources]
+        return [b.Heartbeat(name, block.watermark) for name in known]
 
     def _take_sources(self, messages: list[SourceMessage]) -> None:
         """Rows of external sources in the order of their places, independent of the task."""
@@ -144,33 +111,27 @@ class Level1Shard(Shard):
         blocks: list[b.Block] = []
         for m, piece in sorted(pieces, key=lambda found: (found[0].stream, found[1].place)):
             if piece.whole is not None:
-                batch = wire.unpack_batch(piece.whole)
-                blocks += self._spread(m.stream, batch, m.epoch, reached[m.stream])
+                blocks += self._spread(b.Rows(m.stream, piece.whole, reached[m.stream], m.epoch))
             for name, data in piece.routed:
                 if name in self.engine.sources:
                     found = routed.setdefault((name, m.stream, m.epoch), [])
                     found.append(wire.unpack_batch(data))
         for (name, stream, epoch), batches in routed.items():
-            blocks.append(self._rows(name, batches, epoch, reached[stream]))
+            blocks.append(decode(b.Rows(name, batches, reached[stream], epoch), self._codes))
         for stream, watermark in sorted(reached.items()):
-            blocks += self._beat(stream, watermark)
-        self._run(blocks, ())
+            blocks += self._take(b.Heartbeat(stream, watermark))
+        if blocks:
+            self._run(blocks)
 
     # ---- control ---------------------------------------------------------------------
-    def _deploy(self, block: e.Deploy) -> list[b.Block]:
-        blocks: list[b.Block] = []
+    @case(TAKE, b.AddTemplate)
+    def _take_add_template(self, block: b.AddTemplate) -> list[b.Block]:
         for route in block.plan.routes:
             if route.name not in self.spec.routes:
-                blocks += self._open_route(route)
-        if block.plan.sends or (not block.plan.upper and self._is_home(block)):
-            node = None if block.plan.sends else block.plan.view
-            made = b.AddTemplate(
-                block.key, node, block.params, block.emission, block.emits, block.plan.sends
-            )
-            blocks.append(self._add_template(block, made))
-        return blocks
+                self._open_route(route)
+        return super()._take_add_template(block)
 
-    def _open_route(self, route: Route) -> list[b.Block]:
+    def _open_route(self, route: Route) -> None:
         """A new route starts at its stream's watermark, with the retained rows."""
         self.spec.routes[route.name] = route
         base = self.engine.sources[route.stream]
@@ -182,7 +143,6 @@ class Level1Shard(Shard):
             mine = np.flatnonzero(self._mine(route, rows))
             source = self.engine.sources[route.name]
             source.add(np.ascontiguousarray(rows[:, mine]), ts[mine], epoch[mine])
-        return []
 
     def _mine(self, route: Route, rows: I64) -> Bool:
         n = rows.shape[1]
@@ -195,11 +155,12 @@ class Level1Shard(Shard):
         shards = row_shards(rows, schema, spread.columns, self.engine.strings, self.count)
         return np.asarray(shards == self.index)
 
-    def _drop(self, block: b.Drop) -> list[b.Block]:
+    @case(TAKE, b.Drop)
+    def _take_drop(self, block: b.Drop) -> list[b.Block]:
         gone = [n for n, r in self.spec.routes.items() if r.stream == block.name]
         for name in gone:
             del self.spec.routes[name]
-        return [*super()._drop(block), *(b.Drop(n) for n in gone)]
+        return [*super()._take_drop(block), *(b.Drop(n) for n in gone)]
 
     def _tidy(self) -> None:
         super()._tidy()
@@ -213,41 +174,32 @@ class Level1Shard(Shard):
     def _watermarks(self) -> tuple[tuple[str, int], ...]:
         return tuple((name, self.engine.sources[name].watermark) for name in self.spec.streams)
 
-    def _run(
-        self, blocks: list[b.Block], control: tuple[e.Control, ...], always: bool = False
-    ) -> None:
-        if not blocks and not always:
-            return
-        control = tuple(block for block in control if self._is_for_level_2(block))
+    def _run(self, blocks: list[b.Block], told: Sequence[Encoded] = ()) -> None:
+        """Take a step; level 2 gets the rows sent to it, and what the log `told` this level."""
         output = self.engine.apply(blocks)
         self._publish(output)
-        parcels: list[list[wire.Parcel]] = [[] for _ in range(self.count)]
+        crossing: list[list[Encoded]] = [[] for _ in range(self.count)]
+        crossing[self.index] += [block for block in told if self._is_for_level_2(block)]
+        crossing[self.index] += [b.Heartbeat(*mark) for mark in self._watermarks()]
         for template, send, delta in output.sent:
-            edge = self._sent_edge(template, send.channel)
-            for to, part in self._parts(send.spread, delta, edge):
-                parcel = wire.pack_delta(
-                    template, send.channel, part, edge.schema, self.engine.strings
-                )
-                parcels[to].append(parcel)
-        marks = self._watermarks()
-        for to in range(self.count):
-            mine = to == self.index
-            step = StepMessage(control if mine else (), marks if mine else (), tuple(parcels[to]))
-            self._steps[to].append(step)
+            for to, part in self._parts(send.spread, delta, self._edge(template, send.channel)):
+                crossing[to].append(encode(b.Received(template, send.channel, part), self._codes))
+        for steps_to, step in zip(self._steps, crossing, strict=True):
+            steps_to.append(tuple(step))
         self._step += 1
         self._tidy()
 
-    def _is_for_level_2(self, block: e.Control) -> bool:
-        """Whether level 2 may need a control block, also for a template that failed here."""
+    def _is_for_level_2(self, block: Encoded) -> bool:
+        """Whether level 2 may need a block of the log, also for a template that failed here."""
         match block:
-            case e.Deploy():
+            case b.AddTemplate():
                 return block.plan.upper
-            case e.AddQueries() | b.DropQueries() | e.Read():
+            case b.AddQueries() | b.DropQueries() | b.Read():
                 template = self.spec.templates.get(block.template)
-                return template is None or bool(template.sends)
+                return template is None or bool(template.plan.sends)
         return True
 
-    def _sent_edge(self, template: int, channel: int) -> Edge:
+    def _edge(self, template: int, channel: int) -> Edge:
         plan = self.engine.templates[template].plan
         return next(op.edge for send, op in plan.sends if send.channel == channel)
 
@@ -275,3 +227,8 @@ def _part_pairs(sign: I8, shards: I64) -> I8:
         sign = sign.copy()
         sign[broken], sign[broken + 1] = -1, 1
     return sign
+
+
+complete(
+    Level1Shard.TAKE, [c for c in classes(Encoded) if c is not b.Received], "way to take a block"
+)

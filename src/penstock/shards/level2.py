@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.delta import Delta, merge
+from penstock.dispatch import case, classes, complete
 from penstock.engine import blocks as b
-from penstock.schema import Schema
-from penstock.shards import entries as e
 from penstock.shards import wire
-from penstock.shards.messages import CrossMessage, StepMessage
+from penstock.shards.encoding import Encoded, Parcel, decode
+from penstock.shards.messages import CrossMessage
 from penstock.shards.shard import Shard
 
 
@@ -17,6 +17,7 @@ class Level2Shard(Shard):
     """A shard of level 2."""
 
     level = 2
+    TAKE = {**Shard.TAKE}  # noqa: RUF012
 
     def apply(self, messages: Iterable[CrossMessage]) -> list[wire.Result]:
         """Process the messages of level 1; returns the results of the batch."""
@@ -28,48 +29,38 @@ class Level2Shard(Shard):
         through = [r for m in ordered for r in m.through]
         return [*through, *self._take_results()]
 
-    def _take_step(self, steps: list[StepMessage]) -> None:
-        blocks: list[b.Block] = []
-        for step in steps:
-            for block in step.blocks:
-                blocks += self._take(block)
-            blocks += self._moved(step.watermarks)
-        blocks += self._received([p for step in steps for p in step.parcels])
+    def _take_step(self, steps: list[tuple[Encoded, ...]]) -> None:
+        self._arrived: list[b.Received[Parcel]] = []
+        blocks = [made for step in steps for block in step for made in self._take(block)]
+        blocks += self._merged()
         if blocks or self._coming_or_going:
             self._publish(self.engine.apply(blocks))
         self._tidy()
 
-    def _moved(self, watermarks: tuple[tuple[str, int], ...]) -> list[b.Block]:
-        """The streams with a watermark; streams declared in this step have none yet."""
-        sources = self.engine.sources
-        return [
-            b.Heartbeat(name, mark)
-            for name, mark in watermarks
-            if name in self.spec.streams and (name not in sources or mark > sources[name].watermark)
-        ]
+    @case(TAKE, b.Heartbeat)
+    def _take_heartbeat(self, block: b.Heartbeat) -> list[b.Block]:
+        """A watermark that has moved; a stream declared in this step has none yet."""
+        if block.stream not in self.spec.streams:
+            return []
+        source = self.engine.sources.get(block.stream)
+        return [block] if source is None or block.watermark > source.watermark else []
 
-    def _received(self, parcels: list[wire.Parcel]) -> list[b.Block]:
+    @case(TAKE, b.Received)
+    def _take_received(self, block: b.Received[Parcel]) -> list[b.Block]:
+        self._arrived.append(block)
+        return []
+
+    def _merged(self) -> list[b.Block]:
         """Rows by channel, merged by time; at one instant in the order of their origin."""
         found: dict[tuple[int, int], list[Delta]] = {}
-        schemas: dict[tuple[int, int], Schema] = {}
-        for parcel in parcels:
-            template = self.spec.templates.get(parcel.template)
-            if template is None:
-                continue
-            key = (parcel.template, parcel.channel)
-            schemas[key] = dict(template.received)[parcel.channel].schema
-            delta = wire.unpack_delta(parcel, schemas[key], self.engine.strings)
-            found.setdefault(key, []).append(delta)
+        for block in self._arrived:
+            if block.template in self.spec.templates:
+                delta = decode(block, self._codes).delta
+                found.setdefault((block.template, block.channel), []).append(delta)
         return [
-            b.Received(*key, merge(deltas, len(schemas[key])))
+            b.Received(*key, merge(deltas, len(self._codes.received(*key))))
             for key, deltas in sorted(found.items(), key=lambda item: item[0])
         ]
 
-    def _deploy(self, block: e.Deploy) -> list[b.Block]:
-        if not block.plan.upper or not self._is_home(block):
-            return []
-        made = b.AddTemplate(
-            block.key, block.plan.view, block.params, block.emission, block.emits,
-            received=block.received, streams=block.streams,
-        )  # fmt: skip
-        return [self._add_template(block, made)]
+
+complete(Level2Shard.TAKE, [c for c in classes(Encoded) if c is not b.Rows], "way to take a block")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.frozen import record
-from penstock.shards.entries import Control
-from penstock.shards.wire import Parcel, Result
+from penstock.shards.encoding import Encoded
+from penstock.shards.wire import Result
 
 SourcePart = tuple[str, int]
 """The place of rows in a source: file and part; for other sources no file, and the task."""
@@ -60,20 +60,11 @@ class SourceMessage:
 
 
 @record
-class StepMessage:
-    """One step of level 1 as level 2 needs it."""
-
-    blocks: tuple[Control, ...]
-    watermarks: tuple[tuple[str, int], ...]
-    parcels: tuple[Parcel, ...]
-
-
-@record
 class CrossMessage:
-    """All that one shard of level 1 sends to one shard of level 2 in a batch."""
+    """All that one shard of level 1 sends to one shard of level 2 in a batch, step by step."""
 
     origin: int
-    steps: tuple[StepMessage, ...]
+    steps: tuple[tuple[Encoded, ...], ...]
     through: tuple[Result, ...]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import I64, Bool
+from penstock.engine import blocks as b
 from penstock.expressions.condition import Condition
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
@@ -23,7 +24,6 @@ from penstock.logical.expr import Call, Expr, Literal, Param, walk
 from penstock.logical.nodes import Filter, Node, Rows, Scan
 from penstock.queries.query_table import QueryTable
 from penstock.schema import Schema
-from penstock.shards.entries import Deploy
 from penstock.state.arena import Arena
 from penstock.state.convert import to_rows
 from penstock.state.strings import StringTable
@@ -45,10 +45,11 @@ Prefilter = tuple[Clause, ...]
 """A row is kept if any clause holds."""
 
 
-def readers(deploy: Deploy, route: str) -> Iterator[Clause | None]:
+def readers(template: b.AddTemplate, route: str) -> Iterator[Clause | None]:
     """The rows that each scan of a route accepts; None means all."""
-    roots = [] if deploy.plan.upper else [deploy.plan.view]
-    for root in [*roots, *(send.node for send in deploy.plan.sends)]:
+    view = template.plan.view_at(1)
+    roots = [] if view is None else [view]
+    for root in [*roots, *(send.node for send in template.plan.sends)]:
         yield from _readers(root, None, route)
 
 

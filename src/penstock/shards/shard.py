@@ -7,40 +7,44 @@ output. The state is the engine's arena and the `spec`, which rebuilds the opera
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.arrays import I64
 from penstock.changes import Changes, concat_changes
+from penstock.dispatch import case
 from penstock.engine import blocks as b
 from penstock.engine.engine import Engine
 from penstock.errors import QueryFailed
 from penstock.kernels.changes import DELETE, INSERT
 from penstock.queries.subscribers import Subscribers
 from penstock.schema import Schema
-from penstock.shards import entries as e
 from penstock.shards import wire
+from penstock.shards.encoding import Codes, Encoded, Params, decode
 from penstock.shards.spec import Spec
 from penstock.state.arena import Arena
-from penstock.state.convert import to_rows
 
 MOST_SHARDS = 1 << 11
 
 
-class Shard(ABC):
+class Shard:
     """The common part of the shards of both levels."""
 
     level = 0
+    TAKE: ClassVar[dict[type, Callable[..., list[b.Block]]]] = {}
+    """The function that translates each kind of block for the shard's engine."""
 
     def __init__(self, index: int, count: int, arena: Arena, spec: Spec | None = None) -> None:
         """Build the operators of `spec` in an empty arena; its contents may be replaced later."""
         self.index = index
         self.count = count
         self.spec = spec or Spec()
-        self.engine = Engine(arena, standalone=False)
+        self.engine = engine = Engine(arena, standalone=False, level=self.level)
+        tables, templates = self.spec.tables, self.spec.templates
+        self._codes = Codes(engine.strings, engine.sources, tables, templates)
         self.engine.apply(list(self.spec.blocks()))
         self._subscribers = {key: self._open(made) for key, made in self.spec.templates.items()}
         self.engine.views.row_of = self._row_of
@@ -49,7 +53,7 @@ class Shard(ABC):
         )  # templates with queries that are added or dropped in this step
         self.changes_out = 0  # rows of changes since this object was made
         self._results: list[wire.Result] = []
-        self._reads: list[e.Read] = []  # of this batch
+        self._reads: list[b.Read] = []  # of this batch
         self._step = 0
 
     def report(self) -> dict[str, Any]:
@@ -66,60 +70,69 @@ class Shard(ABC):
             **self.engine.flows.report(),
         }
 
-    # ---- control ---------------------------------------------------------------------
-    def _take(self, block: e.Control) -> list[b.Block]:
-        """Translate a portable block into blocks of this shard's engine, and update the spec."""
-        match block:
-            case b.SetRouting():
-                self.spec.routing = block.routing
-            case b.AddStream():
-                self.spec.streams[block.name] = block
-            case b.SetRetain():
-                return self._set_retain(block)
-            case b.AddTable():
-                self.spec.tables[block.name] = block
-            case b.AddUdf():
-                self.spec.udfs[block.udf.name] = block
-            case e.ChangeTable():
-                schema = self.spec.tables[block.table].schema
-                rows = to_rows(wire.unpack_batch(block.insert), schema, self.engine.strings)
-                return [b.TableChange(block.table, block.remove, rows)]
-            case e.AddQueries():
-                return self._add_queries(block)
-            case b.DropQueries():
-                return self._drop_queries(block)
-            case e.Deploy():
-                return self._deploy(block)
-            case b.Drop():
-                return self._drop(block)
-            case e.Read():
-                self._reads.append(block)
-                return []
+    # ---- blocks ----------------------------------------------------------------------
+    def _take(self, block: Encoded) -> list[b.Block]:
+        """Translate a block for the engine, and update the spec."""
+        return self.TAKE[type(block)](self, block)
+
+    @case(TAKE, b.SetRouting)
+    def _take_set_routing(self, block: b.SetRouting) -> list[b.Block]:
+        self.spec.routing = block.routing
         return [block]
 
-    def _set_retain(self, block: b.SetRetain) -> list[b.Block]:
+    @case(TAKE, b.AddStream)
+    def _take_add_stream(self, block: b.AddStream) -> list[b.Block]:
+        self.spec.streams[block.name] = block
+        return [block]
+
+    @case(TAKE, b.SetRetain)
+    def _take_set_retain(self, block: b.SetRetain) -> list[b.Block]:
         """The stream's log and those of its routes keep as much."""
         made = self.spec.streams[block.stream]
         self.spec.streams[block.stream] = replace(made, retain=block.retain)
         routes = [n for n, route in self.spec.routes.items() if route.stream == block.stream]
         return [b.SetRetain(name, block.retain) for name in (block.stream, *routes)]
 
-    def _add_queries(self, block: e.AddQueries) -> list[b.Block]:
-        template = self.spec.templates.get(block.template)
-        if template is None:
-            if block.template in self.spec.broken:  # the driver does not know of the failure yet
-                self._fail(block.template, block.qids.tolist(), "its plan has failed")
+    @case(TAKE, b.AddTable)
+    def _take_add_table(self, block: b.AddTable) -> list[b.Block]:
+        self.spec.tables[block.name] = block
+        return [block]
+
+    @case(TAKE, b.AddUdf)
+    def _take_add_udf(self, block: b.AddUdf) -> list[b.Block]:
+        self.spec.udfs[block.udf.name] = block
+        return [block]
+
+    @case(TAKE, b.TableChange)
+    def _take_table_change(self, block: b.TableChange[bytes]) -> list[b.Block]:
+        return [decode(block, self._codes)]
+
+    @case(TAKE, b.AddTemplate)
+    def _take_add_template(self, block: b.AddTemplate) -> list[b.Block]:
+        if not block.plan.runs_on(self.level, self.index):
             return []
-        rows = wire.unpack_params(block.params, template.params, self.engine.strings)
+        self.spec.templates[block.key] = block
+        self._subscribers[block.key] = self._open(block)
+        return [block]
+
+    @case(TAKE, b.AddQueries)
+    def _take_add_queries(self, block: b.AddQueries[Params]) -> list[b.Block]:
+        key = block.template
+        if key not in self.spec.templates:
+            if key in self.spec.broken:  # the driver does not know of the failure yet
+                self._fail(key, block.qids.tolist(), "its plan has failed")
+            return []
+        rows = decode(block, self._codes).params
         since = -1 - block.qids if block.unshared else 0 if block.history else block.since
-        self._coming_or_going.add(block.template)
-        new, first = self._subscribers[block.template].add(block.qids, rows, since)
+        self._coming_or_going.add(key)
+        new, first = self._subscribers[key].add(block.qids, rows, since)
         if not new.shape[0]:
             return []
         params = np.ascontiguousarray(rows[:, first])
-        return [b.AddQueries(block.template, params, block.history, new, block.since)]
+        return [b.AddQueries(key, params, block.history, new, block.since)]
 
-    def _drop_queries(self, block: b.DropQueries) -> list[b.Block]:
+    @case(TAKE, b.DropQueries)
+    def _take_drop_queries(self, block: b.DropQueries) -> list[b.Block]:
         subscribers = self._subscribers.get(block.template)
         if subscribers is None:
             return []
@@ -127,14 +140,16 @@ class Shard(ABC):
         rows = subscribers.drop(block.qids)
         return [b.DropQueries(block.template, rows)] if rows.shape[0] else []
 
-    @abstractmethod
-    def _deploy(self, block: e.Deploy) -> list[b.Block]:
-        """The shard's part of a new template."""
+    @case(TAKE, b.Drop)
+    def _take_drop(self, block: b.Drop) -> list[b.Block]:
+        self.spec.streams.pop(block.name, None)
+        self.spec.tables.pop(block.name, None)
+        return [block]
 
-    def _add_template(self, block: e.Deploy, made: b.AddTemplate) -> b.AddTemplate:
-        self.spec.templates[block.key] = made
-        self._subscribers[block.key] = self._open(made)
-        return made
+    @case(TAKE, b.Read)
+    def _take_read(self, block: b.Read) -> list[b.Block]:
+        self._reads.append(block)
+        return []
 
     def _open(self, template: b.AddTemplate) -> Subscribers:
         scope = self.engine.arena.scope(f"subscribers/{template.key}")
@@ -143,14 +158,6 @@ class Shard(ABC):
     def _row_of(self, template: int, query: int) -> int | None:
         subscribers = self._subscribers.get(template)
         return None if subscribers is None else subscribers.row_of(query)
-
-    def _is_home(self, block: e.Deploy) -> bool:
-        return block.plan.home is None or block.plan.home == self.index
-
-    def _drop(self, block: b.Drop) -> list[b.Block]:
-        self.spec.streams.pop(block.name, None)
-        self.spec.tables.pop(block.name, None)
-        return [block]
 
     def _tidy(self) -> None:
         """Forget what the engine has freed, and collect unused strings."""
@@ -215,9 +222,7 @@ class Shard(ABC):
         return [self._subscribers[key].shown(held, queries)]
 
     def _schema(self, key: int) -> Schema:
-        node = self.spec.templates[key].node
-        assert node is not None
-        return node.schema
+        return self.spec.templates[key].plan.view.schema
 
     def _answer_reads(self) -> None:
         """Answer the reads of the batch at its end, so that an answer has all its changes."""
@@ -228,7 +233,7 @@ class Shard(ABC):
                 data = wire.dumps((block.request, self._answer(block)))
                 self._add_result("read", block.template, data)
 
-    def _answer(self, block: e.Read) -> bytes | str:
+    def _answer(self, block: b.Read) -> bytes | str:
         """The part of the answers on this shard, or the reason why it cannot be read."""
         subscribers = self._subscribers[block.template]
         try:

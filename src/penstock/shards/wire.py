@@ -1,7 +1,8 @@
 """The wire format between driver, pack tasks, shards and sinks.
 
 Rows are Arrow IPC (strings travel as text, never as a shard's codes); everything else is
-pickled. Both ends run the same version: a checkpoint of another one is refused.
+pickled. Both ends run the same version: a checkpoint of another one is refused. How a block
+becomes bytes is in `shards/encoding.py`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import pyarrow as pa
 
 from penstock.arrays import I64
 from penstock.changes import Changes
-from penstock.delta import Delta
 from penstock.frozen import record
 from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.shards.narrow import is_plain, narrowed, widened
-from penstock.state.convert import to_arrow, to_rows
+from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
 TIME = "__ts"
@@ -74,74 +74,6 @@ def stream_batch(batch: pa.RecordBatch, ts: I64, columns: tuple[str, ...] | None
     names = batch.schema.names if columns is None else columns
     arrays = [batch.column(name) for name in names]
     return pack_batch(pa.RecordBatch.from_arrays([*arrays, pa.array(ts)], [*names, TIME]))
-
-
-# ---- parameters ----------------------------------------------------------------------
-Params = I64 | bytes
-"""Parameter rows: a few without strings as they are in Q, others as Arrow."""
-
-
-def pack_params(rows: I64, schema: Schema, strings: StringTable) -> Params:
-    """Parameter rows (column-major, NULL word first) for another string table."""
-    if rows.shape[1] <= _FEW and not schema.string_columns:
-        return rows
-    arrays = to_arrow(rows, schema, strings)
-    if not arrays:
-        return rows
-    return pack_batch(pa.RecordBatch.from_arrays(arrays, schema=schema.arrow()))
-
-
-def unpack_params(data: Params, schema: Schema, strings: StringTable) -> I64:
-    """Parameter rows in the receiver's codes."""
-    return to_rows(unpack_batch(data), schema, strings) if isinstance(data, bytes) else data
-
-
-# ---- rows between levels -------------------------------------------------------------
-@record
-class Parcel:
-    """Rows on a channel of a template; values shared by all rows are stored once."""
-
-    template: int
-    channel: int
-    data: bytes
-    exp: int | None
-    sign: int | None
-    lin: int | None
-
-
-def pack_delta(
-    template: int, channel: int, delta: Delta, schema: Schema, strings: StringTable
-) -> Parcel:
-    """Rows of level 1 for level 2."""
-    arrays = to_arrow(delta.rows, schema, strings)
-    names = [f"c{j}" for j in range(len(arrays))]
-    same: dict[str, int | None] = {}
-    for name, array in (("exp", delta.exp), ("sign", delta.sign), ("lin", delta.lin)):
-        same[name] = int(array[0]) if bool((array == array[0]).all()) else None
-        if same[name] is None:
-            arrays.append(pa.array(array))
-            names.append(name)
-    batch = pa.RecordBatch.from_arrays([*arrays, pa.array(delta.ts)], [*names, "ts"])
-    return Parcel(template, channel, pack_batch(batch), **same)
-
-
-def unpack_delta(parcel: Parcel, schema: Schema, strings: StringTable) -> Delta:
-    """Rows of a parcel in the receiver's codes."""
-    batch = unpack_batch(parcel.data)
-    n = batch.num_rows
-    width = len(schema)
-    ts = _numbers(batch, "ts")
-
-    def column(name: str, same: int | None) -> I64:
-        return np.full(n, same) if same is not None else _numbers(batch, name)
-
-    rows = to_rows(batch.select(list(range(width))), schema, strings)
-    exp, lin = column("exp", parcel.exp), column("lin", parcel.lin)
-    return Delta(rows, ts, exp, column("sign", parcel.sign).astype(np.int8), lin)
-
-
-def _numbers(batch: pa.RecordBatch, name: str) -> I64:
-    return np.array(batch.column(name).to_numpy(zero_copy_only=False))
 
 
 # ---- results -------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.errors import StateError
 from penstock.shards import wire
-from penstock.shards.entries import EntryBlock, LogEntry
+from penstock.shards.encoding import Encoded
+from penstock.shards.entries import LogEntry
 from penstock.shards.intake import Intake
 from penstock.shards.job import Deliver, JobBatch
 from penstock.shards.session_log import LogReader, SessionLog
@@ -150,7 +151,7 @@ class SparkJob:
         """The number that the next entry will have."""
         return self._log.last + 1
 
-    def append(self, blocks: tuple[EntryBlock, ...], call: Any) -> int:
+    def append(self, blocks: tuple[Encoded, ...], call: Any) -> int:
         """Make an entry durable; its number."""
         with self._changed:
             number = self.next_entry

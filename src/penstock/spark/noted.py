@@ -7,7 +7,7 @@ from collections.abc import Container
 
 from penstock.engine import blocks as b
 from penstock.shards import wire
-from penstock.shards.entries import EntryBlock
+from penstock.shards.encoding import Encoded
 from penstock.shards.session_log import SessionLog
 
 
@@ -33,7 +33,7 @@ class Noted:
         for number, data in log.read_blocks(first, log.last):
             self.note(number, wire.loads(data).blocks)
 
-    def note(self, entry: int, blocks: tuple[EntryBlock, ...]) -> None:
+    def note(self, entry: int, blocks: tuple[Encoded, ...]) -> None:
         """Remember the heartbeats and drops of an entry."""
         for block in blocks:
             if isinstance(block, b.Drop):

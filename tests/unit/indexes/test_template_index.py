@@ -270,8 +270,9 @@ def test_a_query_dropped_in_the_step_that_registered_it_gets_nothing() -> None:
     ps.push("r", [{"k": 1, "ts": 1}, {"k": 2, "ts": 2}])
     engine = ps._books.engine
     (template,) = engine.templates
-    adding = AddQueries(template, np.array([[0], [0]]), history=True)
-    output = engine.apply([adding, DropQueries(template, np.array([1]))])
+    new, params = np.array([1]), np.array([[0], [0]])
+    adding = AddQueries(template, params, True, new, engine.epoch + 1)
+    output = engine.apply([adding, DropQueries(template, new)])
     assert [len(changes) for _, changes in output.changes] == [0, 0]
     ps.close()
 

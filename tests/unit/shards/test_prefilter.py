@@ -8,7 +8,7 @@ import pytest
 
 import penstock
 from penstock.delta import Lineage
-from penstock.shards.entries import Deploy
+from penstock.engine.blocks import AddTemplate
 from penstock.shards.intake import Given, Intake, Moment, take_in
 from penstock.shards.prefilter import Clause, Prefilter, readers, wanted, with_constants
 from penstock.shards.wire import unpack_batch
@@ -26,22 +26,20 @@ class Bench:
             self.session.query(sql)
 
     @property
-    def deployed(self) -> list[Deploy]:
+    def deployed(self) -> list[AddTemplate]:
         return list(self.session._runner.deployed.values())  # type: ignore[attr-defined]
 
     def clauses(self) -> list[Clause | None]:
         found: list[Clause | None] = []
-        for deploy in self.deployed:
-            template = self.session._books.engine.templates[deploy.key]
-            for route in deploy.plan.routes:
-                for clause in readers(deploy, route.name):
+        for block in self.deployed:
+            template = self.session._books.engine.templates[block.key]
+            for route in block.plan.routes:
+                for clause in readers(block, route.name):
                     live = template.queries.live(Lineage.QUERY)
                     strings = self.session._books.engine.strings
                     each = None
                     if clause is not None:
-                        each = with_constants(
-                            clause, deploy.params, template.queries, live, strings
-                        )
+                        each = with_constants(clause, block.params, template.queries, live, strings)
                     found += [None] if each is None else list(each)
         return found
 
@@ -115,8 +113,8 @@ def test_rows_that_fail_are_shipped() -> None:
 
 def test_the_intake_ships_what_is_wanted_and_tells_the_time_of_all() -> None:
     bench = Bench("SELECT k FROM r [RANGE 5] WHERE a > 2")
-    (deploy,) = bench.deployed
-    (route,) = deploy.plan.routes
+    (block,) = bench.deployed
+    (route,) = block.plan.routes
     intake = Intake(schema(), "ts", 0, None, False, ((route, ("k", "a")),), (bench.prefilter(),))
     batch = rows()
     part = Given(("", 0), pa.Table.from_batches([batch]))

@@ -70,7 +70,7 @@ class EngineSteps:
         matrix = to_rows(admitted.accepted, stream.schema, self._books.engine.strings)
         self._books.catalog.meters[stream.name].count(admitted, matrix, clock.now_us())
         self._books.progress.arrived(stream.name, counted(admitted, matrix.shape[1]))
-        self.apply([b.Rows(stream.name, matrix, admitted.ts, admitted.watermark)])
+        self.apply([b.Rows(stream.name, b.Timed(matrix, admitted.ts), admitted.watermark)])
 
     def beat(self, blocks: list[b.Block]) -> None:
         """Apply the heartbeats of the wall clock."""

@@ -17,17 +17,17 @@ from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted
 from penstock.engine.control import ControlEngine
 from penstock.queries.registry import Chosen, TemplateInfo
+from penstock.roomy import roomy
 from penstock.session import clock
 from penstock.session.books import Books
 from penstock.session.calls import LoggedCalls
 from penstock.session.gate import Gate
 from penstock.session.leaving import Leaving, LeavingQueries
 from penstock.session.placement import Deployed, place
-from penstock.session.portable import portable
 from penstock.session.progress import counted
 from penstock.session.templates import template_block
-from penstock.shards import entries as e
 from penstock.shards import wire
+from penstock.shards.encoding import Codes, Encoded, encode
 from penstock.shards.messages import Counts
 from penstock.sql.catalog import StreamDef
 from penstock.state.convert import to_rows
@@ -51,9 +51,10 @@ class ShardSteps:
         leaving: LeavingQueries,
         shards: int,
     ) -> None:
-        self.deployed = Deployed()
-        self.retired: list[tuple[int, e.Deploy]] = []
-        self.pushed: dict[int, dict[str, Counts]] = {}  # by log entry, until its batch has run
+        self.deployed = deployed = Deployed()
+        self._codes = Codes(control.strings, control.sources, control.tables, deployed)
+        self.retired: list[tuple[int, b.AddTemplate]] = []
+        self.pushed: dict[int, dict[str, Counts]] = {}  # by entry, until its batch
         self._books, self._control, self._gate = books, control, gate
         self._calls, self._leaving, self._shards = calls, leaving, shards
         calls.repeat_with({"beat": self.beat, "fail": self.fail, "count_push": self._count_push})
@@ -61,13 +62,18 @@ class ShardSteps:
     def apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
         """Run a step here and append it to the log; its changes come with a batch."""
         output = self._control.apply(blocks)
-        told = [
-            entry
-            for block in blocks
-            for entry in portable(block, self._control, self._shards, self.deployed, self._retire)
-        ]
-        self._calls.tell(told)
+        self._calls.tell([self._told(block) for block in blocks])
         return output
+
+    @roomy
+    def _told(self, block: b.Block) -> Encoded:
+        """The block for the shards after the session's engine has taken a block."""
+        if isinstance(block, b.AddTemplate):
+            block = place(block, self._shards, self.deployed)
+            self.deployed.put(block)
+        elif isinstance(block, b.DropQueries) and block.template not in self._control.templates:
+            self._retire(block.template)
+        return encode(block, self._codes)
 
     def _retire(self, template: int) -> None:
         """Record that a template has no queries any more."""
@@ -78,14 +84,14 @@ class ShardSteps:
 
     def let_retired_go(self, entry: int) -> None:
         """Remove retired templates with a last drop up to this entry, which has run."""
-        self.retired = [(at, deploy) for at, deploy in self.retired if at > entry]
+        self.retired = [(at, gone) for at, gone in self.retired if at > entry]
 
     def put_back(
-        self, deployed: Mapping[int, e.Deploy], retired: list[tuple[int, e.Deploy]]
+        self, deployed: Mapping[int, b.AddTemplate], retired: list[tuple[int, b.AddTemplate]]
     ) -> None:
         """Restore the templates that ran on the shards of a former process."""
-        for key, deploy in deployed.items():
-            self.deployed.put(key, deploy)
+        for template in deployed.values():
+            self.deployed.put(template)
         self.retired = retired
 
     # ---- rows ------------------------------------------------------------------------
@@ -99,7 +105,7 @@ class ShardSteps:
         told = replace(admitted, accepted=accepted.slice(0, 0), ts=ends)
         arguments = (stream.name, told, sample, accepted.num_rows)
         self._count_push(*arguments)
-        self._calls.push("count_push", arguments, e.Push(stream.name, data, admitted.watermark))
+        self._calls.push("count_push", arguments, b.Rows(stream.name, data, admitted.watermark))
 
     def _count_push(self, stream: str, admitted: Admitted, sample: I64, rows: int) -> None:
         """Record a push in the meters of this session."""
