@@ -61,7 +61,7 @@ class SourceMessage:
 
 @record
 class CrossMessage:
-    """All that one shard of level 1 sends to one shard of level 2 in a batch, step by step."""
+    """All rows that one shard of level 1 sends to one shard of level 2 in a batch, step by step."""
 
     origin: int
     steps: tuple[tuple[Encoded, ...], ...]
