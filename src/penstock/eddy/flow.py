@@ -178,10 +178,6 @@ class Flow:
         self._results.blame(key, found.faults.get(key, {}))
         return found.take(key)
 
-    def floors(self, instant: int) -> list[int]:
-        """By alias, the first position that some window may hold at an instant."""
-        return self._router.floors(instant)
-
     def views(self) -> list[LogView]:
         """Views of the logs' rows."""
         return self._router.views()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.arrays import I64
+from penstock.arrays import I64, NEVER
 from penstock.delta import Lineage
 from penstock.eddy.eddy import Routing
 from penstock.eddy.index_policy import IndexPolicy
@@ -35,8 +35,8 @@ class FlowTemplate:
     policy: IndexPolicy
     place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid
     version: int = 0  # the version of Q that the places follow
-    identity: I64 | None = None  # the version of Q that `longest` follows
-    _longest: tuple[I64, int, list[int]] | None = None  # the identity of that Q
+    identity: I64 | None = None  # of that Q
+    _spread: tuple[I64, int, list[int], list[int]] | None = None  # with the identity of Q
 
     @property
     def uses_own_index(self) -> bool:
@@ -64,13 +64,24 @@ class FlowTemplate:
         return lifetime.departures(ts, lifetime.lengths(self.queries.matrix(), qids))
 
     def longest(self) -> list[int]:
-        """The longest window by alias; recomputed only when the queries change."""
+        """The length of the longest window by alias."""
+        return self._shortest_and_longest()[1]
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all queries have windows of the same lengths."""
+        shortest, longest = self._shortest_and_longest()
+        return shortest == longest
+
+    def _shortest_and_longest(self) -> tuple[list[int], list[int]]:
+        """The window lengths by alias; recomputed only when the queries change."""
         regs, version = self.queries.identity, self.queries.version
-        if self._longest is None or self._longest[0] is not regs or self._longest[1] != version:
+        if self._spread is None or self._spread[0] is not regs or self._spread[1] != version:
             lengths = self.lengths(self.queries.live(Lineage.QUERY))
-            found = [n if isinstance(n, int) else int(n.max(initial=0)) for n in lengths]
-            self._longest = regs, version, found
-        return self._longest[2]
+            shortest = [n if isinstance(n, int) else int(n.min(initial=NEVER)) for n in lengths]
+            longest = [n if isinstance(n, int) else int(n.max(initial=0)) for n in lengths]
+            self._spread = regs, version, shortest, longest
+        return self._spread[2], self._spread[3]
 
 
 class Membership:

@@ -77,10 +77,11 @@ class MatchedRows:
         exp = self._expiry(found, views)
         if self._sets is None:
             return self._rows(found, exp, found.qids, views)
-        if self._own_windows:
+        heads = found.heads(exp)
+        if self._own_windows and len(heads) > len(found.heads(found.instants)):
             order = np.lexsort((found.qids, exp, *found.positions[::-1], found.instants))
             found, exp = found.take(order), exp[order]
-        heads = found.heads(exp)
+            heads = found.heads(exp)
         codes = self._sets.intern(np.append(heads, len(found)), found.qids)
         return self._rows(found.take(heads), exp[heads], codes, views)
 

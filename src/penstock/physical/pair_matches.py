@@ -18,6 +18,7 @@ from penstock.indexes.pairs.pair_index import PairIndex, PairQueries
 from penstock.indexes.pairs.rows import ProbingRows
 from penstock.indexes.pairs.shape import PairShape
 from penstock.kernels.pairs.data import Entries, Partner
+from penstock.logical.lifetime import Lifetime
 from penstock.logical.stem_kind import StemKind
 from penstock.optimizer.flow_block import Block
 from penstock.physical.flow_matches import MatchedRows
@@ -108,7 +109,7 @@ class PairMatches:
         index.follow()
         if qids is not None:
             index = index.among(qids)
-        for at in range(self._flow.floors(now)[0], int(until[0]), _BATCH):
+        for at in range(self._floor(0, now), int(until[0]), _BATCH):
             n = min(at + _BATCH, int(until[0])) - at
             limits, instants = np.full(n, int(until[1])), np.full(n, now)
             parts.append(self._found(index, views, 0, at, instants, limits))
@@ -122,7 +123,7 @@ class PairMatches:
         view, other = views[side], views[1 - side]
         stem = self._matcher.stem(1 - side, self._flow.logs)
         stem.build(int(limits.max(initial=0)))
-        floor = max(self._flow.floors(int(instants[0]))[1 - side], other.base)
+        floor = max(self._floor(1 - side, int(instants[0])), other.base)
         there = slice(start - view.base, start - view.base + instants.shape[0])
         batch = ProbingRows(
             side, view.rows[there], instants, view.epoch[there], floor, limits,
@@ -133,7 +134,15 @@ class PairMatches:
         matches = Matches(
             np.vstack(places if side == 0 else places[::-1]), instants[found.rows], found.qids
         )
-        return self._matcher.checked(self._made.living(matches), views)
+        known = self._template.is_uniform and self._floor(1 - side, int(instants[-1])) <= floor
+        if not known or self._floor(side, int(instants[-1])) > start:
+            matches = self._made.living(matches)
+        return self._matcher.checked(matches, views)
+
+    def _floor(self, side: int, instant: int) -> int:
+        """The first position that the longest window of a side may hold at an instant."""
+        longest = Lifetime(self._template.longest()[side])
+        return longest.first(self._flow.logs[side], instant)
 
     def how(self) -> str:
         """For EXPLAIN: how queries are matched."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from penstock.arrays import I64
@@ -22,18 +24,25 @@ from penstock.kernels.pairs.search import (
 )
 
 
+class Sorted(NamedTuple):
+    """Queries by low."""
+
+    slots: I64
+    lows: I64
+    highs: I64
+
+
 @inlined
 def _sweep(
-    slots: I64, row: int, begin: int, end: int, bits: int,
+    asked: Sorted, row: int, begin: int, end: int, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries, words: I64, n: int,
 ) -> tuple[I64, int]:  # fmt: skip
     """Append what the queries take of a stretch; the first partner only moves forward."""
     values, positions, floor = entries.values, entries.positions, probes.floor
     limit, shift, undefined = probes.limits[row], shift_of(probes, row), probes.undefined
     is_float, tested = is_band_of_floats(probes), are_tested(queries)
-    for j in range(slots.shape[0]):
-        slot = slots[j]
-        low, high = queries.low[slot], queries.high[slot]
+    for j in range(asked.slots.shape[0]):
+        slot, low, high = asked.slots[j], asked.lows[j], asked.highs[j]
         while begin < end and gap_of(values[begin], shift, is_float, undefined) < low:
             begin += 1
         if begin == end:
@@ -57,10 +66,10 @@ def _sweep(
 
 @kernel
 def probe_merge(
-    slots: I64, order: I64, bits: int,
+    asked: Sorted, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Sweep the queries at `slots`, ascending by low, along the partners: O(m + n + k) per row."""
+    """Sweep the queries along the partners: O(m + n + k) per row."""
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
     n = starts[0]
     stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
@@ -72,7 +81,7 @@ def probe_merge(
         for s in range(count):
             begin, end = stretches[s, 0], stretches[s, 1]
             words, n = _sweep(
-                slots, row, begin, end, bits, probes, entries, partner, queries, words, n
+                asked, row, begin, end, bits, probes, entries, partner, queries, words, n
             )
         starts[i + 1] = n
     return Found(words, starts)

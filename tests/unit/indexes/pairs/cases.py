@@ -159,42 +159,38 @@ def gap_of(case: Case, value: int, row: int) -> int:
     return probes.undefined if np.isnan(gap[0]) else int(to_words(gap)[0])
 
 
-def holds(case: Case, row: int, entry: int, slot: int) -> bool:
-    probes, entries, partner, q = case.probes, case.entries, case.partner, case.queries
-    position = int(entries.positions[entry])
-    at = position - partner.base
-    if probes.skip[row] or not probes.floor <= position < probes.limits[row]:
-        return False
+def is_seen(case: Case, row: int, entry: int) -> bool:
+    probes, entries = case.probes, case.entries
     if entries.keys.shape[0] and entries.keys[entry] != probes.keys[row]:
         return False
-    if not q.low[slot] <= gap_of(case, int(entries.values[entry]), row) <= q.high[slot]:
-        return False
-    if any(
-        not lo[slot] <= own[row] <= hi[slot]
-        for lo, own, hi in zip(q.own_low, probes.own, q.own_high, strict=True)
-    ):
-        return False
-    if q.lengths.shape[0] and partner.ts[at] + q.lengths[slot] <= probes.instants[row]:
-        return False
-    if q.since.shape[0] and min(probes.epochs[row], partner.epoch[at]) < q.since[slot]:
-        return False
+    return not probes.skip[row] and probes.floor <= entries.positions[entry] < probes.limits[row]
+
+
+def holds(case: Case, row: int, at: int, gap: int) -> np.ndarray:
+    """The queries that take a partner, by slot."""
+    probes, partner, q = case.probes, case.partner, case.queries
+    hold = (q.low <= gap) & (gap <= q.high)
+    for low, own, high in zip(q.own_low, probes.own, q.own_high, strict=True):
+        hold &= (low <= own[row]) & (own[row] <= high)
+    if q.lengths.shape[0]:
+        hold &= partner.ts[at] + q.lengths > probes.instants[row]
+    if q.since.shape[0]:
+        hold &= (probes.epochs[row] >= q.since) & (partner.epoch[at] >= q.since)
     for c, column in enumerate(q.rest_columns):
         words = partner.rows[at, 1 + column : 2 + column]
         word = to_words(words.view(np.float64))[0] if q.rest_float[c] else words[0]
-        if (
-            partner.rows[at, 0] >> column & 1
-            or not q.rest_low[c, slot] <= word <= q.rest_high[c, slot]
-        ):
-            return False
-    return True
+        is_null = partner.rows[at, 0] >> column & 1
+        hold &= (not is_null) & (q.rest_low[c] <= word) & (word <= q.rest_high[c])
+    return hold
 
 
 def expected(case: Case) -> list[tuple[int, int, int]]:
     """All triples (row, position, slot), in order."""
-    return sorted(
-        (row, int(case.entries.positions[entry]), slot)
-        for row in range(case.probes.limits.shape[0])
-        for entry in range(case.entries.values.shape[0])
-        for slot in range(case.queries.low.shape[0])
-        if holds(case, row, entry, slot)
-    )
+    found = []
+    for row in range(case.probes.limits.shape[0]):
+        for entry, position in enumerate(case.entries.positions.tolist()):
+            if is_seen(case, row, entry):
+                gap = gap_of(case, int(case.entries.values[entry]), row)
+                hold = holds(case, row, position - case.partner.base, gap)
+                found += [(row, position, slot) for slot in np.flatnonzero(hold).tolist()]
+    return sorted(found)
