@@ -91,7 +91,7 @@ class QueryFailed(PenstockError):
 
 
 class HeldUp(PenstockError):
-    """A subscriber does not return, and what waits for it has given up."""
+    """A subscriber has not returned in time, so stop() or close() gives up."""
 
     default_code = "PS-RUN-007"
 

@@ -162,7 +162,7 @@ class Flow:
         return None if positions[0] == _NOWHERE else positions
 
     def who_look_back(self, key: int, qids: I64) -> I64:
-        """Those of a template's new queries that must see rows of earlier steps.
+        """The new queries of a template that must see rows of earlier steps.
 
         In the first step these may be any queries, later only queries with history.
         """

@@ -21,5 +21,5 @@ class IndexPolicy:
     needs_own: bool = False
 
     def uses_own_index(self, queries: int) -> bool:
-        """Whether a template with so many queries uses its own index."""
+        """Whether a template with this many queries uses its own index."""
         return self.needs_own or (self.can_have_own and queries > MOST_IN_GROUPS)

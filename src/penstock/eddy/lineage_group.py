@@ -232,7 +232,7 @@ class LineageGroup:
 
     # ---- routing ---------------------------------------------------------------------
     def route(self, entry: Entrants, stems: list[StemStep], mask: U64) -> Iterator[LineageBatch]:
-        """Rows that entered and all they join with, for queries of `mask` that take them.
+        """Route entering rows and their joins; yields rows that queries of `mask` take.
 
         A batch probes a SteM in pieces, so that the lineage of what it finds has a bounded size.
         """
@@ -259,7 +259,7 @@ class LineageGroup:
                 yield batch
 
     def _piece(self, key: int) -> int:
-        """How many rows may probe a SteM at once."""
+        """The number of rows that may probe a SteM at once."""
         return max(1, _MOST_WORDS // int(self.words * self._fan_out.get(key, _UNKNOWN_FAN_OUT)))
 
     def _ready(self, batch: LineageBatch, stems: list[StemStep], done: set[int]) -> list[int]:

@@ -34,9 +34,9 @@ class FlowTemplate:
     lifetimes: tuple[Lifetime, ...]  # by alias
     policy: IndexPolicy
     place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid
-    version: int = 0  # of Q, that the places follow
-    identity: I64 | None = None  # of Q, likewise
-    _spread: tuple[I64, int, list[int], list[int]] | None = None  # of which Q
+    version: int = 0  # the version of Q that the places follow
+    identity: I64 | None = None  # of that Q
+    _spread: tuple[I64, int, list[int], list[int]] | None = None  # with the identity of Q
 
     @property
     def uses_own_index(self) -> bool:
@@ -64,7 +64,7 @@ class FlowTemplate:
         return lifetime.departures(ts, lifetime.lengths(self.queries.matrix(), qids))
 
     def longest(self) -> list[int]:
-        """By alias, the length of the longest window."""
+        """The length of the longest window by alias."""
         return self._shortest_and_longest()[1]
 
     @property
@@ -74,7 +74,7 @@ class FlowTemplate:
         return shortest == longest
 
     def _shortest_and_longest(self) -> tuple[list[int], list[int]]:
-        """By alias, the lengths of windows; looked up again only when the queries change."""
+        """The window lengths by alias; recomputed only when the queries change."""
         regs, version = self.queries.identity, self.queries.version
         if self._spread is None or self._spread[0] is not regs or self._spread[1] != version:
             lengths = self.lengths(self.queries.live(Lineage.QUERY))

@@ -28,7 +28,7 @@ LineageT = TypeVar("LineageT", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class SlotPredicate:
-    """What a lineage group wants indexed: a conjunct, or one term of it."""
+    """A predicate that a lineage group wants indexed: a conjunct, or one term of it."""
 
     inputs: tuple[int, ...]
     condition: Expr

@@ -219,7 +219,7 @@ def expand_changes(
 
 @kernel
 def find_vacant(ids: I64, state: I64) -> I64:
-    """Those of `ids` that have no rows and show none, without repetition."""
+    """The distinct `ids` that have no rows and show none."""
     out = np.empty(ids.shape[0], np.int64)
     n = 0
     for i in range(ids.shape[0]):

@@ -75,7 +75,7 @@ class Distributed:
         return self.view if level == self.levels else None
 
     def sends_at(self, level: int) -> tuple[Send, ...]:
-        """What this level sends to level 2."""
+        """The rows that this level sends to level 2."""
         return self.sends if level == 1 else ()
 
     def runs_on(self, level: int, shard: int) -> bool:

@@ -41,7 +41,7 @@ class PlanSpec:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a plan depends on beside its nodes."""
+    """The input of planning besides the nodes."""
 
     at_commit: bool
     per_row: bool  # whether the changelog has one row per result row, with its queries

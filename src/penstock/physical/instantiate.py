@@ -75,7 +75,7 @@ Inputs = Sequence[Operator]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the operators of one template need at run time; their state lives in `scope`."""
+    """The run-time environment of one template's operators; their state lives in `scope`."""
 
     sources: Mapping[str, SourceLog]
     tables: Mapping[str, TableStore]
@@ -174,7 +174,7 @@ def _flow(spec: FlowSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
 
 
 def _own_matches(spec: FlowSpec, scope: Scope, site: Site) -> MakeOwn | None:
-    """What makes the matches of the template's own index, if it can have one."""
+    """The function that builds the matches of the template's own index, if it can have one."""
     if spec.pairs is not None:
         made = PairMatcher(spec.pairs, spec.block, site.queries, site.ctx, site.flows.stems)
         return partial(PairMatches, matcher=made)

@@ -70,7 +70,7 @@ class Operator:
         return []
 
     def notes(self) -> list[str]:
-        """What the operator has learnt at run time, one line each, for EXPLAIN."""
+        """For EXPLAIN: facts learnt at run time, one line each."""
         return []
 
     def close(self) -> None:

@@ -138,7 +138,7 @@ def _table(draft: Draft, node: TableScan) -> Spec:
 
 @case(_PLANS, ViewScan)
 def _view(draft: Draft, node: ViewScan) -> Spec:
-    """What it hands on is kept: the view's own state may be ahead, or gone with a failure."""
+    """Keep the rows of a view: the view's own state may be ahead, or gone after a failure."""
     return draft.add(KeepSpec.of(draft.add(ViewScanSpec.of(node))), node)
 
 
@@ -286,7 +286,7 @@ def _join_wish(draft: Draft, node: Join, lifted: tuple[Expr, ...]) -> Emit:
 
 
 def _residual(node: Join) -> tuple[tuple[Expr, ...], Expr | None]:
-    """What a join must satisfy beside its keys: with parameters, and without."""
+    """The conditions of a join besides its keys: with parameters, and without."""
     parts = conjuncts(node.residual)
     plain = conjunction([p for p in parts if not params_of(p)])
     return tuple(p for p in parts if params_of(p)), plain

@@ -70,7 +70,7 @@ class PlainCalls:
 
 @dataclass(slots=True)
 class Call:
-    """What is needed to repeat a call: its name, its arguments and its notes."""
+    """A call as needed to repeat it: its name, its arguments and its notes."""
 
     method: str
     arguments: tuple[Any, ...]

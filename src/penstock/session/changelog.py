@@ -220,7 +220,7 @@ class Changelog:
         return self.batches[max(0, start - self.first) :]
 
     def holding(self, qid: int, start: int, end: int) -> list[ChangeBatch]:
-        """Those from `start` to `end` in which a query may have rows."""
+        """The batches from `start` to `end` in which a query may have rows."""
         start, end = max(0, start - self.first), max(0, end - self.first)
         return [batch for batch in self.batches[start:end] if batch.may_hold(qid)]
 

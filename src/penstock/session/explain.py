@@ -72,7 +72,7 @@ def explain_query(plans: Plans, info: QueryInfo) -> str:
 
 
 def _hidden(template: Template) -> list[str]:
-    """What ON ERROR has hidden from the template's queries."""
+    """Lines about the failures that ON ERROR has hidden from the template's queries."""
     hidden = template.hidden
     if not hidden:
         return []

@@ -32,7 +32,7 @@ class FrontDoor:
         return Standing(books.catalog, books.queries, self._runner.sources.has_rows, follows)
 
     def _now(self) -> Standing:
-        """What names mean to a query that is registered now; the same when it is repeated."""
+        """The catalog for a query that is registered now; a repeated call gets the same one."""
         return self.standing(self._runner.calls.note(dict))
 
     def text(self, text: str, on_error: OnError | None, takes: str) -> Prepared:

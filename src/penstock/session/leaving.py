@@ -54,7 +54,7 @@ class LeavingQueries:
         return list(self._found)
 
     def of(self, template: int) -> list[Leaving]:
-        """Those of one template."""
+        """The leaving queries of one template."""
         return [gone for gone in self._found if gone.readers.template == template]
 
     def logs(self) -> dict[int, Changelog]:

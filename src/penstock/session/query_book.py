@@ -19,7 +19,7 @@ from penstock.sql.catalog import ViewDef
 
 
 class QueryBook:
-    """What a session knows of its queries; the engine has their rows of Q."""
+    """The session's records of its queries; the engine has their rows of Q."""
 
     def __init__(self, catalog: SessionCatalog, engine: Engine) -> None:
         self.registry = Registry()

@@ -165,7 +165,7 @@ class Runner(Protocol):
         """Whether the job that runs the queries has ended with an error."""
 
     def reports(self) -> list[dict[str, Any]] | None:
-        """What each shard holds and shares; None without shards."""
+        """Reports of each shard on the state it holds and shares; None without shards."""
 
     def where(self) -> str:
         """Where the queries run, as a phrase."""

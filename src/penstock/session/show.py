@@ -87,7 +87,7 @@ def _hidden(engine: Engine, key: int, n: int) -> list[pa.Array]:
 
 
 def _hidden_rows(engine: Engine) -> list[dict[str, Any]]:
-    """What ON ERROR hid from queries, for all templates where it hid something."""
+    """Counts of the failures that ON ERROR hid, for all templates that have some."""
     return [
         {"template": key, "nulled": t.hidden.nulls, "skipped": t.hidden.rows,
          "reason": t.hidden.reason}

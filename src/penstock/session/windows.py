@@ -1,6 +1,6 @@
 """Window lengths: which of them become parameters, and how much history they need (DESIGN §2).
 
-The bounds of bands (`session/bands.py`) are lifted with the windows of their join.
+The bounds of bands (`session/bands.py`) are lifted together with the windows of their join.
 
 In a join that runs in a flow, windows may differ by query at no cost: a SteM keeps what the longest
 window needs, and each query tests the partner's age against its own length. These lengths are
@@ -49,7 +49,7 @@ class _Lifter:
     def __init__(self, template: Node, first: int, plain_bands: bool = False) -> None:
         self.literals: list[Literal] = []
         self.bounds: list[int] = []
-        """Which of the literals are bounds of a band that was the only condition of its join."""
+        """Indexes of the literals that bound a band that is the only condition of its join."""
         self._plain_bands = plain_bands
         self._first = first
         self._streams = frozenset(n.stream for n in walk(template) if isinstance(n, Scan))
@@ -66,11 +66,11 @@ class _Lifter:
         return over(node, [self.node(child) for child in node.inputs])
 
     def block(self, node: Node) -> Node:
-        """A block without the lengths of its windows and the bounds of its band."""
+        """Replace the window lengths and band bounds of a block by parameters."""
         return self.all_windows(self._with_loose_bands(node, plain=False))
 
     def _with_loose_bands(self, node: Node, plain: bool) -> Node:
-        """A subplan with parameters as bounds, if it is then a block with a band per query."""
+        """Replace band bounds by parameters, if the subplan is then a block with such a band."""
         before = len(self.literals)
         loose = self._loose(node)
         block = None if loose is node else find_block(loose, self._streams)
@@ -119,9 +119,9 @@ Values = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Lifted:
-    """A plan without constants that some plans keep: at which places they are in `literals`.
+    """A plan with lifted constants; those at `places` of `literals` distinguish plans of their own.
 
-    `most` of them have templates of their own.
+    At most `most` such plans have templates of their own.
     """
 
     node: Node
@@ -131,23 +131,23 @@ class _Lifted:
 
     @property
     def values(self) -> Values:
-        """The constants that tell plans with templates of their own apart."""
+        """The constants that distinguish plans with templates of their own."""
         return tuple(self.literals[at].value for at in self.places)
 
 
 @dataclass(slots=True)
 class _Own:
-    """The constants of plans that have templates of their own, and their places from the end."""
+    """The constants of plans with templates of their own, and their places from the end."""
 
     places: tuple[int, ...]
     values: set[Values] = field(default_factory=set)
 
 
 class Lengths:
-    """Which lengths and bounds have templates of their own, by the plan without them.
+    """The lengths and bounds that have templates of their own, by lifted plan.
 
-    They are those of plans over one window, and of joins with nothing but a band. It begins with
-    the templates of the registry: after a restart there are some.
+    These are plans over one window, and joins with a band as the only condition. The collection
+    starts with the templates of the registry, which has some after a restart.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Lengths:
         return tuple(literals[at].value for at in own.places) in own.values
 
     def lift(self, template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
-        """Like `lift_windows`, for a single-window plan that already has many lengths."""
+        """Like `lift_windows`, for such a plan if enough others have templates of their own."""
         lifted = _lift_shared(template, first)
         if lifted is None:
             return template, ()
@@ -197,7 +197,7 @@ class Lengths:
 
 
 def _lift_shared(template: Node, first: int) -> _Lifted | None:
-    """Lift the length of a single-window plan; None for any other plan."""
+    """Lift the length of a single-window plan or the band of a join; None for any other plan."""
     leaves = [node for node in walk(template) if not node.inputs]
     lifter = _Lifter(template, first, plain_bands=True)
     if len(leaves) == 1 and isinstance(leaves[0], Scan):

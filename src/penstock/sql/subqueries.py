@@ -78,7 +78,7 @@ class SubqueryBinder:
         return self._not_in(node, values[0], bound, inner)
 
     def _values(self, node: exp.In, bound: Inner) -> list[Expr]:
-        """What stands to the left of IN."""
+        """The expressions to the left of IN."""
         items = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         if len(items) != len(bound.outputs):
             raise mistyped(

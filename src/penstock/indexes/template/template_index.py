@@ -191,7 +191,7 @@ class TemplateIndex:
 # ---- the kind ------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class TemplateQueries:
-    """What a template wants indexed: its Q, and the predicates that its queries share."""
+    """The input of a template's index: its Q, and the predicates that its queries share."""
 
     table: QueryTable
     predicates: TemplatePredicates

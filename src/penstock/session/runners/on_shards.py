@@ -78,7 +78,7 @@ class OnShards:
         self._inbox.receive(batch, self._inbox.take)
 
     def reports(self) -> list[dict[str, Any]]:
-        """What each shard holds and shares."""
+        """Reports of each shard on the state it holds and shares."""
         return self.job.reports()
 
     def where(self) -> str:

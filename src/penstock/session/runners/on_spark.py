@@ -165,7 +165,7 @@ class OnSpark:
 
     # ---- life ------------------------------------------------------------------------
     def reports(self) -> list[dict[str, Any]]:
-        """What each shard measured in the last batch and shares among queries."""
+        """Reports of each shard: measurements of the last batch, and state shared among queries."""
         return self.job.reports()
 
     def where(self) -> str:

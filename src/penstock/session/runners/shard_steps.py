@@ -67,7 +67,7 @@ class ShardSteps:
 
     @roomy
     def _told(self, block: b.Block) -> Encoded:
-        """What the shards are told when the session's engine has taken a block."""
+        """The block for the shards after the session's engine has taken a block."""
         if isinstance(block, b.AddTemplate):
             block = place(block, self._shards, self.deployed)
             self.deployed.put(block)
