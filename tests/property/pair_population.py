@@ -18,11 +18,14 @@ from penstock.errors import HistoryError, PenstockError
 from penstock.indexes.pairs import part
 from penstock.indexes.pairs.strategies import STRATEGIES
 from property.pair_texts import Params, Template
+from tests.unit.indexes.pairs.cases import make_groups
 
 
 def use_strategy(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Find all pairs by one strategy."""
+    """Find all pairs by one strategy; a hotspot has two queries, and SSI has all in groups."""
+    least = 2 if name == "hotspot" else 1
     monkeypatch.setattr(part, "STRATEGIES", {"vanilla": STRATEGIES[name]})
+    monkeypatch.setattr(part, "_ungrouped", lambda queries: make_groups(queries, least))
 
 
 def use_index(monkeypatch: pytest.MonkeyPatch, most_in_groups: int = 0) -> None:

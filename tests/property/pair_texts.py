@@ -192,6 +192,8 @@ class Texts:
             wrap.format(join=f"{sources} WHERE {' AND '.join(p[at] for p in pieces)}")
             for at in (0, 1)
         )
+        if not self._places:
+            return self.template(band)
         emit = rng.choice(("", "", " EMIT CHANGES", " EMIT ON COMMIT"))
         per_row = bool(emit) and rng.random() < 0.5
         suffix = " PER ROW" if per_row else ""
@@ -232,7 +234,8 @@ class Texts:
             if column == "d":
                 return text, text
             return text, text.replace("x.t", "epoch_us(x.t)").replace("y.t", "epoch_us(y.t)")
-        spelling = rng.choice((*SPELLINGS, *MOVED) if column != "f" or rng.random() < 0.2 else SPELLINGS)
+        moved = column != "f" or rng.random() < 0.2
+        spelling = rng.choice((*SPELLINGS, *MOVED) if moved else SPELLINGS)
         other = rng.choice("ia") if column in "ia" else column
         text = self._filled(spelling, column, x=f"x.{column}", y=f"y.{other}")
         return text, text
@@ -258,7 +261,7 @@ class Texts:
         rng = self._rng
         length = rng.randint(1, 6)
         window = rng.choice(
-            (f"RANGE {length}",) * 5 + ("NOW", "UNBOUNDED", "$w", "$w", f"RANGE {length} SLIDE 2")
+            (*(f"RANGE {length}",) * 8, "NOW", "UNBOUNDED", "$w", "$w", f"RANGE {length + 1} SLIDE 2")
         )
         if window == "$w":
             self._places.append(Place(f"p{len(self._places)}", "w", 0))

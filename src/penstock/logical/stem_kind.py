@@ -9,11 +9,11 @@ class StemKind(enum.Enum):
     """The values occur in the names of arrays and in reports of a session."""
 
     HASH = "hash"
-    """Rows with all columns equal to given values."""
+    """Finds rows by equality of all columns."""
     ORDERED = "ordered"
-    """Rows with the single column in a range; a NaN is in no range."""
+    """Finds rows by a range of its one column; a NaN is in no range."""
     KEYED = "keyed"
-    """Rows with equal values in all columns but the last, sorted by the last; NaN is largest."""
+    """Finds rows by equality of all columns but the last, in order of the last; NaN is largest."""
 
 
 StemKey = tuple[tuple[int, ...], StemKind]

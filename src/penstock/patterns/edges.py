@@ -14,7 +14,7 @@ from penstock.errors import PlanError
 from penstock.logical.expr import Param
 from penstock.logical.nodes import JoinKind, Now, Range, Scan, SetKind
 from penstock.logical.windows import Length, window_length
-from penstock.patterns.edge import Edge, Emit, Pattern
+from penstock.patterns.edge import Edge, Pattern
 from penstock.patterns.rules import (
     group_pattern,
     join_pattern,
@@ -91,20 +91,9 @@ def match_edge(source: Edge, level: Lineage) -> Edge:
     return replace(source, lineage=level)
 
 
-def distinct_edge(source: Edge, emit: Emit) -> Edge:
-    """Each distinct row once."""
-    if source.negatives and emit == "expiring":
-        raise PlanError("DISTINCT over rows that may be retracted has no known expiry")
-    return replace(
-        source,
-        pattern=weak((source.pattern,)),
-        expiring=emit == "expiring" and source.expiring,
-        negatives=emit == "explicit" and ends(source),
-        fifo=False,
-        span=None,
-        keyed=False,
-        netted=emit == "explicit",
-    )
+def distinct_edge(source: Edge) -> Edge:
+    """Each distinct row once, until the last of its equals leaves."""
+    return _found(source, weak((source.pattern,)), source.negatives)
 
 
 def group_edge(schema: Schema, level: Lineage) -> Edge:
@@ -143,15 +132,10 @@ def join_edge(left: Edge, right: Edge, with_table: bool) -> Edge:
     )
 
 
-def tells_departures(left: Edge, right: Edge) -> bool:
-    """Whether a join of these edges can say which results leave: logs in order of `exp`."""
-    in_order = all(edge.fifo or not edge.expiring for edge in (left, right))
-    return in_order and (left.expiring or right.expiring)
-
-
-def told_edge(edge: Edge) -> Edge:
-    """The edge of an operator that says by −1 rows what leaves."""
-    return replace(edge, expiring=False, negatives=True)
+def told_edge(edge: Edge, nets: bool = False) -> Edge:
+    """The edge of an operator that says by −1 rows what leaves, perhaps net of each instant."""
+    netted = edge.netted or nets
+    return replace(edge, expiring=False, negatives=ends(edge), netted=netted)
 
 
 def narrowed(edge: Edge, columns: tuple[int, ...]) -> Edge:
@@ -164,36 +148,23 @@ def nrr_edge(stream: Edge, table: Edge) -> Edge:
     return replace(stream, schema=stream.schema + table.schema, keyed=False, netted=False)
 
 
-def semi_edge(left: Edge, right: Edge, kind: JoinKind, emit: Emit) -> Edge:
+def semi_edge(left: Edge, right: Edge, kind: JoinKind) -> Edge:
     """Rows of the left input that have a partner (semi join), or none (anti join)."""
-    silent = emit == "expiring"
     premature = kind is JoinKind.ANTI or left.negatives or ends(right)
-    return replace(
-        left,
-        pattern=join_pattern(kind, (left.pattern, right.pattern)),
-        expiring=silent and left.expiring,
-        negatives=premature or (not silent and left.expiring),
-        fifo=False,
-        span=None,
-        keyed=False,
-        netted=emit == "explicit",
-    )
+    return _found(left, join_pattern(kind, (left.pattern, right.pattern)), premature)
 
 
-def set_edge(left: Edge, right: Edge, kind: SetKind, all_: bool, emit: Emit) -> Edge:
+def set_edge(left: Edge, right: Edge, kind: SetKind) -> Edge:
     """EXCEPT or INTERSECT, with or without ALL."""
     if kind is SetKind.UNION:
         raise PlanError("UNION is not a counting set operation")
-    difference = kind is SetKind.EXCEPT
-    if emit == "expiring" and not (difference and all_):
-        raise PlanError("only EXCEPT ALL can emit rows with their own expiry")
+    premature = kind is SetKind.EXCEPT or ends(left) or ends(right)
+    return _found(left, set_pattern(kind, (left.pattern, right.pattern)), premature)
+
+
+def _found(source: Edge, pattern: Pattern, premature: bool) -> Edge:
+    """Rows of `source` that were looked up by value, in no order, perhaps ended by −1 rows."""
     return replace(
-        left,
-        pattern=set_pattern(kind, (left.pattern, right.pattern)),
-        expiring=emit == "expiring" and left.expiring,
-        negatives=difference or ends(left) or ends(right),
-        fifo=False,
-        span=None,
-        keyed=False,
-        netted=emit == "explicit",
-    )
+        source, pattern=pattern, negatives=premature, fifo=False, span=None, keyed=False,
+        netted=False,
+    )  # fmt: skip

@@ -1,8 +1,7 @@
 """Plans the aggregates of a GROUP BY: which state and which kernel each one gets.
 
-The kernels are in `kernels/aggregates_*.py`. The input edge decides how minima and maxima are kept
-(DESIGN §5.3): as one value when rows never leave, as a monotonic deque when they leave in order, as
-an ordered multiset otherwise.
+How minima and maxima are kept follows how rows leave (DESIGN §5.3): one value if they never do,
+a monotonic deque if they leave a FIFO, an ordered multiset otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from penstock.kernels import deque
 from penstock.kernels.aggregates_events import ARGS, SHOWN, AggSlots
 from penstock.logical.expr import Agg, Column, Expr
 from penstock.logical.functions import SUM_OF_PARTS, SUM_PARTS
-from penstock.patterns.edge import Edge
+from penstock.physical.expiry import Kept, Store
 from penstock.types import Kind
 
 _DECIMAL_BOUND = 10**18 - 1
@@ -104,8 +103,8 @@ class GroupPlan:
         return [a for a in self.aggs if a.keep is keep and a.text == text]
 
 
-def plan_aggregates(aggs: tuple[Agg, ...], edge: Edge) -> GroupPlan:
-    """Choose the state of each aggregate for the rows of `edge`."""
+def plan_aggregates(aggs: tuple[Agg, ...], kept: Kept) -> GroupPlan:
+    """The plan of `aggs` over rows that leave as `kept` says."""
     columns = [_column(a.arg) for a in aggs]
     filters = [_column(a.filter) for a in aggs]
     plain = {c for a, c in zip(aggs, columns, strict=True) if c >= 0 and not _is_distinct(a)}
@@ -114,7 +113,7 @@ def plan_aggregates(aggs: tuple[Agg, ...], edge: Edge) -> GroupPlan:
     word, at = ARGS + len(arguments), SHOWN + len(aggs)
     planned: list[AggPlan] = []
     for i, agg in enumerate(aggs):
-        keep, slot = _keep(agg, edge), 0
+        keep, slot = _keep(agg, kept), 0
         if _is_distinct(agg):
             slot, word = word, word + 1
         elif columns[i] >= 0:
@@ -155,16 +154,15 @@ def _is_distinct(agg: Agg) -> bool:
     return agg.distinct and agg.arg is not None and agg.fn not in ("min", "max")
 
 
-def _keep(agg: Agg, edge: Edge) -> Keep:
+def _keep(agg: Agg, kept: Kept) -> Keep:
     if agg.fn == "count":
         return Keep.ROWS if agg.arg is None and agg.filter is None else Keep.COUNT
     if agg.arg is None:
         raise PlanError(f"{agg.fn} needs an argument")
     if agg.fn in ("min", "max"):
-        if not edge.expiring and not edge.negatives:
+        if not kept.learns:
             return Keep.BEST
-        in_order = edge.expiring and edge.fifo and not edge.negatives
-        return Keep.DEQUE if in_order else Keep.TREE
+        return Keep.DEQUE if kept.store is Store.FIFO else Keep.TREE
     if not agg.arg.type.is_numeric:
         raise PlanError(f"{agg} needs a numeric argument, not {agg.arg.type}")
     if agg.fn in _OF_PARTS:

@@ -15,7 +15,7 @@ from penstock.arrays import I64, NEVER
 from penstock.delta import Clock, Delta
 from penstock.kernels import distinct as star
 from penstock.kernels.set_op import EXCEPT
-from penstock.patterns.edge import Edge
+from penstock.physical.expiry_stores import ExpiryStore, make_store
 from penstock.physical.keyed import KeyedOperator
 from penstock.physical.keyed_specs import DistinctSpec
 from penstock.physical.operator import Operator, StringColumns
@@ -29,19 +29,20 @@ from penstock.physical.signed import (
     row_ids,
 )
 from penstock.state.arena import Scope
-from penstock.state.calendar import Calendar
 from penstock.state.keytable import KeyTable
 
 
 class StarState:
     """δ*: one entry per distinct value."""
 
-    def __init__(self, scope: Scope, edge: Edge, explicit: bool) -> None:
+    def __init__(self, scope: Scope, spec: DistinctSpec) -> None:
         self._scope = scope
-        self._schema = edge.schema
-        self._explicit = explicit
-        self._keys = KeyTable(scope.scope("keys"), 2 + len(edge.schema))
-        self._due = Calendar(scope.scope("due"), 1, searched=False)
+        self._schema = spec.edge.schema
+        self._explicit = spec.expiry.tells
+        self._keys = KeyTable(scope.scope("keys"), 2 + len(self._schema))
+        due = make_store(scope.scope("due"), spec.expiry.inputs[0], 1)
+        assert due is not None
+        self._due: ExpiryStore = due
         scope.array("values", (32, star.WORDS))
 
     def _values(self) -> I64:
@@ -102,8 +103,8 @@ class StarState:
 class CountState(ValueCounts):
     """δ: a value is in the answer while its count is positive (a set difference from nothing)."""
 
-    def __init__(self, scope: Scope, edge: Edge) -> None:
-        super().__init__(scope, (edge,), EXCEPT)
+    def __init__(self, scope: Scope, spec: DistinctSpec) -> None:
+        super().__init__(scope, spec, EXCEPT)
 
 
 class DistinctOp(KeyedOperator):
@@ -112,10 +113,7 @@ class DistinctOp(KeyedOperator):
     def __init__(self, spec: DistinctSpec, source: Operator, scope: Scope) -> None:
         super().__init__(spec, (source,), scope)
         self._state: StarState | CountState
-        if spec.counts:
-            self._state = CountState(scope, source.edge)
-        else:
-            self._state = StarState(scope, source.edge, spec.emit == "explicit")
+        self._state = CountState(scope, spec) if spec.counts else StarState(scope, spec)
 
 
 def _by_time(first: I64, second: I64) -> I64:

@@ -17,19 +17,13 @@ from penstock.logical.expr import Expr
 from penstock.logical.nodes import Node, walk
 from penstock.optimizer.distribution import Send
 from penstock.patterns.edge import Edge, Emit, Pattern
-from penstock.physical.join_specs import NrrJoinSpec
+from penstock.physical.expiry_policy import PATTERN_AWARE, ExpiryPolicy, decide
 from penstock.physical.shapes import reaching
 from penstock.physical.specs import (
     ExplodeSpec,
-    FilterSpec,
-    FlowSpec,
     KeepSpec,
     MatchSpec,
-    ProjectSpec,
-    ReceiveSpec,
-    ScanSpec,
     Spec,
-    UnionSpec,
     ViewSpec,
 )
 
@@ -55,6 +49,7 @@ class Setting:
     over_relations: bool  # whether it reads tables or views (rows without epoch)
     emits: Mapping[Node, Emit] = field(default_factory=dict)
     received: Mapping[int, Edge] = field(default_factory=dict)
+    policy: ExpiryPolicy = PATTERN_AWARE
 
 
 class Draft:
@@ -83,11 +78,18 @@ class Draft:
             self._built[node] = self._make(self, node)
         return self._built[node]
 
-    def add(self, spec: S, node: Node | None = None) -> S:
-        """Put a spec behind those that are there."""
-        placed = spec.placed(len(self.specs), node)
+    def add(self, spec: S, node: Node | None = None, wish: Emit = "expiring") -> S:
+        """Decide how rows leave a spec, and put it behind those that are there."""
+        placed = decide(spec, wish, self.setting.policy).placed(len(self.specs), node)
         self.specs.append(placed)
         return placed
+
+    def add_window(self, spec: Spec, node: Node, wish: Emit = "expiring") -> Spec:
+        """`add` for what reads windows: where their rows leave by −1 rows, EXPIRE is above."""
+        window = self.add(spec, node, wish)
+        if not (self.setting.policy.windows_tell and window.edge.expiring):
+            return window
+        return self.add(KeepSpec.of(self.one_query(window)), None, "explicit")
 
     # ---- lineage ---------------------------------------------------------------------
     def tag(
@@ -110,8 +112,8 @@ class Draft:
 
     def _kept(self, spec: Spec) -> Spec:
         """`spec` with its live rows at hand for new queries of a cohort that is not new."""
-        edge = spec.edge
-        if edge.lineage is not Lineage.COHORT or edge.pattern is Pattern.MON or recalls(spec):
+        edge, recalls = spec.edge, spec.expiry.recalls
+        if edge.lineage is not Lineage.COHORT or edge.pattern is Pattern.MON or recalls:
             return spec
         return self.add(KeepSpec.of(spec))
 
@@ -135,25 +137,6 @@ class Draft:
         """How a match at `node` ties rows to queries."""
         return Lineage.SET if node in self._free else Lineage.QUERY
 
-    def emit(self, node: Node, source: Spec) -> Emit:
-        """How `node` emits: as chosen, where rows of `source` have an expiry to pass on."""
-        return self.setting.emits.get(node, "explicit") if source.edge.expiring else "explicit"
-
-
-def recalls(spec: Spec) -> bool:
-    """Whether the live output can be told from state.
-
-    An unbounded window of one stream forgets what it read, and received rows are not kept.
-    """
-    match spec:
-        case ScanSpec():
-            return spec.edge.expiring
-        case FlowSpec():
-            return spec.edge.expiring or len(spec.block.scans) > 1
-        case ReceiveSpec():
-            return False
-        case (
-            FilterSpec() | ProjectSpec() | MatchSpec() | ExplodeSpec() | UnionSpec() | NrrJoinSpec()
-        ):
-            return all(map(recalls, spec.inputs))
-    return True
+    def wish(self, node: Node) -> Emit:
+        """How `node` should emit if it can, as the optimiser chose."""
+        return self.setting.emits.get(node, "explicit")

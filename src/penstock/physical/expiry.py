@@ -1,78 +1,96 @@
-"""Expiry stores: what an operator keeps of each row until it expires (DESIGN §5.3).
+"""How rows leave an operator, as one frozen value per spec (docs/design/0014).
 
-An entry is its `exp`, a sequence number, and a row of int64 words of the operator's choice.
-`Fifo` serves edges with rows that expire in order, `Calendar` all other expiring edges
-(`state/calendar.py`); `choose` picks by edge.
+`physical/expiry_policy.py` decides it when a spec enters a plan. Operators and EXPLAIN read it and
+decide nothing themselves.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from enum import Enum, Flag, auto
 
-from penstock.arrays import I64
-from penstock.patterns.edge import Edge
-from penstock.state.arena import Scope
-from penstock.state.calendar import Calendar
-from penstock.state.fifo import Fifo
+from penstock.patterns.edge import Edge, Emit
 
 
-class ExpiryStore(Protocol):
-    """Entries that leave in order of (exp, insertion)."""
+class Signal(Flag):
+    """The sign that a row leaves: its own `exp`, a −1 row, or its place in a stream's log."""
 
-    def add(self, exp: I64, words: I64) -> None:
-        """Insert entries: `exp` (n), `words` (n × width). Entries with exp NEVER stay."""
+    NONE = 0
+    EXP = auto()
+    MINUS = auto()
+    LOG = auto()
 
-    def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
-        """Insert entries with words [lin, row…], the rows column-major."""
 
-    def take(self, until: int) -> tuple[I64, I64]:
-        """As expire, giving places in `words` that stay readable until something is added."""
+class Store(Enum):
+    """The structures that hold rows or results until they leave, in the words of EXPLAIN."""
 
-    def due(self, until: int) -> bool:
-        """Whether an entry may expire by `until`; false is certain."""
+    NONE = "–"
+    COUNTS = "counts"
+    FIFO = "FIFO"
+    QUEUES = "FIFO per partition"
+    CALENDAR = "calendar"
+    HASH = "hash"
+    ARRAY = "array"
+    GROUPS = "group array"
+    STEM = "SteM"
+    LOG = "log"
+
+
+def signal_of(edge: Edge) -> Signal:
+    """The signs by which rows of an edge leave."""
+    silent = Signal.EXP if edge.expiring else Signal.NONE
+    return silent | (Signal.MINUS if edge.negatives else Signal.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Of one input: how an operator learns that rows leave, and where it keeps them until then."""
+
+    learns: Signal = Signal.NONE
+    store: Store = Store.NONE
 
     @property
-    def words(self) -> I64:
-        """The words of all entries, by place."""
+    def retracted(self) -> bool:
+        """Whether −1 rows may come."""
+        return Signal.MINUS in self.learns
 
-    def expire(self, until: int) -> tuple[I64, I64]:
-        """Remove and return all entries with exp ≤ until: (exp ascending, words row-major)."""
-
-    def cancel(self, exp: I64, words: I64) -> I64:
-        """Remove, for each given entry, one stored entry equal to it; 1 where found, else 0."""
-
-    def entries(self) -> tuple[I64, I64]:
-        """All entries (exp, words), in insertion order where the structure knows it."""
-
-    def filter(self, keep: I64) -> None:
-        """Keep only the entries at these positions of `entries()`."""
-
-    def replace(self, exp: I64, words: I64) -> None:
-        """Keep these entries instead of all others; in order of expiry where `entries()` is."""
-
-    def __len__(self) -> int: ...
+    @property
+    def searched(self) -> bool:
+        """Whether −1 rows must find the entries that they end."""
+        return self.retracted and self.store is not Store.NONE
 
 
-def is_due(store: ExpiryStore | None, until: int) -> bool:
-    """Whether something may expire by `until`."""
-    return store is not None and store.due(until)
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """How an operator learns that rows leave, what it keeps, and how it says that results leave.
+
+    `emits` has EXP where results leave silently; premature ends are −1 rows in any case.
+    `results` is the structure of the results beside the stores of the inputs. An operator that
+    `recalls` can tell its live output, from state or from a log.
+    """
+
+    emits: Signal = Signal.NONE
+    inputs: tuple[Kept, ...] = ()
+    results: Store = Store.NONE
+    recalls: bool = True
+
+    @property
+    def tells(self) -> bool:
+        """Whether every result that leaves is a −1 row."""
+        return Signal.EXP not in self.emits
+
+    @property
+    def emit(self) -> Emit:
+        """The same in the words of the optimiser and of EXPLAIN."""
+        return "explicit" if self.tells else "expiring"
+
+    def structure(self, separator: str = " + ") -> str:
+        """All that is kept, for EXPLAIN."""
+        kept = [k.store.value for k in self.inputs if k.store is not Store.NONE]
+        if self.results is Store.NONE:
+            return kept[0] if kept else Store.NONE.value  # both inputs of a join have the same
+        return separator.join([self.results.value, *([" / ".join(kept)] if kept else [])])
 
 
-def choose(scope: Scope, edge: Edge, width: int, keep: bool = False) -> ExpiryStore | None:
-    """The store for rows of `edge`: None when they do not expire, unless they must be kept."""
-    kind = _kind(edge, keep)
-    if kind is Calendar:
-        return Calendar(scope, width, searched=edge.negatives)
-    return None if kind is None else Fifo(scope, width)
-
-
-def structure_of(edge: Edge, keep: bool = False) -> str | None:
-    """How EXPLAIN calls the store that `choose` takes, None when it takes none."""
-    kind = _kind(edge, keep)
-    return None if kind is None else kind.structure
-
-
-def _kind(edge: Edge, keep: bool) -> type[Fifo] | type[Calendar] | None:
-    if not edge.expiring and not keep:
-        return None
-    return Fifo if edge.fifo and not edge.negatives else Calendar
+UNDECIDED = Expiry()
+"""The expiry of a spec before it enters a plan."""

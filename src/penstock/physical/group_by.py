@@ -22,7 +22,7 @@ from penstock.kernels import group_by as k
 from penstock.kernels.rows import key_rows
 from penstock.physical.accumulators import Accumulators
 from penstock.physical.aggregates import plan_aggregates
-from penstock.physical.expiry import choose, is_due
+from penstock.physical.expiry_stores import is_due, make_store
 from penstock.physical.keyed_specs import GroupBySpec
 from penstock.physical.operator import Operator, StringColumns
 from penstock.state.arena import Scope
@@ -46,10 +46,11 @@ class GroupByOp(Operator):
         self._keys = np.array(spec.keys, np.int64)
         self._aggs = spec.aggs
         self._lineages = lineages
-        self._seeded: I64 | None = None  # the lineages that already have their rows
-        self._plan = plan_aggregates(spec.aggs, source.edge)
+        self._seeded: I64 | None = None  # the lineages that have their rows
+        (kept,) = spec.expiry.inputs
+        self._plan = plan_aggregates(spec.aggs, kept)
         self._groups = KeyTable(scope.scope("groups"), 2 + len(spec.keys))
-        self._store = choose(scope.scope("store"), source.edge, self._plan.entry_width)
+        self._store = make_store(scope.scope("store"), kept, self._plan.entry_width)
         self._accumulators = Accumulators(self._plan, scope, ctx, spec.edge.lineage)
         scope.array("stamp", 1)
 

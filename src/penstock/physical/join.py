@@ -53,7 +53,7 @@ class JoinOp(Operator):
         residual: Condition | None, since: Callable[[], I64],
     ) -> None:  # fmt: skip
         super().__init__(spec, (left, right), scope)
-        self._explicit = spec.tells
+        self._explicit = spec.expiry.tells
         self._columns = np.array(spec.columns, np.int64)
         self._residual, self._ctx, self._since = residual, ctx, since
         self._right_first = spec.tables == (False, True)

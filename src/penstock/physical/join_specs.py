@@ -8,9 +8,7 @@ from typing import Self
 from penstock.logical.expr import Expr
 from penstock.logical.nodes import Band, Join, JoinKind, Scan
 from penstock.patterns import edges
-from penstock.patterns.edge import Edge, Emit
 from penstock.physical.describe import describe_window
-from penstock.physical.keyed_specs import signed_structure
 from penstock.physical.specs import Spec
 from penstock.stems.window_join import Window
 
@@ -19,7 +17,7 @@ from penstock.stems.window_join import Window
 class JoinSpec(Spec):
     """Inner join that stores the rows of both inputs.
 
-    It yields `columns` of both. If it `tells`, it says by −1 rows which results leave.
+    It yields `columns` of both.
     """
 
     equi: tuple[tuple[int, int], ...]
@@ -27,26 +25,20 @@ class JoinSpec(Spec):
     residual: Expr | None
     columns: tuple[int, ...]
     tables: tuple[bool, bool]  # which sides read tables only
-    tells: bool
     name = "join"
 
     @classmethod
     def of(
         cls, left: Spec, right: Spec, equi: tuple[tuple[int, int], ...], band: Band | None,
         residual: Expr | None, tables: tuple[bool, bool],
-        columns: tuple[int, ...] | None = None, shown: bool = False,
+        columns: tuple[int, ...] | None = None,
     ) -> Self:  # fmt: skip
-        """With its edge; one that is `shown` tells departures if it can."""
+        """With its edge."""
         edge = edges.join_edge(left.edge, right.edge, any(tables))
-        tells = shown and residual is None and edges.tells_departures(left.edge, right.edge)
-        edge, columns = _finished(edge, tells, columns)
-        inputs = (left, right)
-        return cls(equi, band, residual, columns, tables, tells, edge=edge, inputs=inputs)
-
-    def structure(self) -> str:
-        """FIFO when both sides die in order of arrival, hash when rows are retracted by key."""
-        plain = all(s.edge.fifo and not s.edge.negatives for s in self.inputs)
-        return "FIFO" if plain else "hash"
+        if columns is None:
+            columns = tuple(range(len(edge.schema)))
+        edge = edges.narrowed(edge, columns)
+        return cls(equi, band, residual, columns, tables, edge=edge, inputs=(left, right))
 
     def detail(self) -> str:
         """The join condition."""
@@ -62,20 +54,19 @@ class WindowJoinSpec(Spec):
     windows: tuple[Window, Window]
     residual: Expr | None
     columns: tuple[int, ...]
-    tells: bool
     name = "join"
 
     @classmethod
     def of(
         cls, join: Join, windows: tuple[Window, Window], residual: Expr | None,
-        columns: tuple[int, ...] | None = None, shown: bool = False,
+        columns: tuple[int, ...] | None = None,
     ) -> Self:  # fmt: skip
-        """With its edge; one that is `shown` tells departures if rows leave at all."""
+        """With its edge."""
         left, right = (edges.scan_edge(scan) for scan in _scans(join))
         edge = edges.join_edge(left, right, with_table=False)
-        tells = shown and residual is None and edges.tells_departures(left, right)
-        edge, columns = _finished(edge, tells, columns)
-        return cls(join, windows, residual, columns, tells, edge=edge)
+        if columns is None:
+            columns = tuple(range(len(edge.schema)))
+        return cls(join, windows, residual, columns, edge=edges.narrowed(edge, columns))
 
     @property
     def scans(self) -> tuple[Scan, Scan]:
@@ -91,10 +82,6 @@ class WindowJoinSpec(Spec):
             left_column=left.columns[band.left_column],
             right_column=right.columns[band.right_column],
         )
-
-    def structure(self) -> str:
-        """Rows are found by SteMs, or all that are in the window are taken."""
-        return "SteM" if self.windows[0].columns else "log"
 
     def detail(self) -> str:
         """The windows and how they join."""
@@ -120,10 +107,6 @@ class NrrJoinSpec(Spec):
         edge = edges.nrr_edge(stream.edge, table.edge)
         return cls(equi, residual, edge=edge, inputs=(stream, table))
 
-    def structure(self) -> str:
-        """The table is hashed on the join key."""
-        return "hash"
-
     def detail(self) -> str:
         """The join condition."""
         left, right = (list(source.edge.schema.names) for source in self.inputs)
@@ -136,17 +119,17 @@ class SemiJoinSpec(Spec):
 
     kind: JoinKind
     keys: tuple[tuple[int, int], ...]
-    emit: Emit
     null_safe: bool
+    nets = True
 
     @classmethod
     def of(
         cls, left: Spec, right: Spec, kind: JoinKind, keys: tuple[tuple[int, int], ...],
-        emit: Emit, null_safe: bool = False,
+        null_safe: bool = False,
     ) -> Self:  # fmt: skip
         """With its edge."""
-        edge = edges.semi_edge(left.edge, right.edge, kind, emit)
-        return cls(kind, keys, emit, null_safe, edge=edge, inputs=(left, right))
+        edge = edges.semi_edge(left.edge, right.edge, kind)
+        return cls(kind, keys, null_safe, edge=edge, inputs=(left, right))
 
     @property
     def name(self) -> str:
@@ -158,24 +141,12 @@ class SemiJoinSpec(Spec):
         """The same with a hyphen."""
         return f"{self.kind.value}-join"
 
-    def structure(self) -> str:
-        """Hash of values and keys, and the store of each input."""
-        return "hash + " + " / ".join(signed_structure(s.edge) for s in self.inputs)
-
     def detail(self) -> str:
         """Key columns and how rows end."""
         left, right = (source.edge.schema.names for source in self.inputs)
         sign = "is not distinct from" if self.null_safe else "="
         on = " and ".join(f"{left[a]} {sign} {right[b]}" for a, b in self.keys)
-        return f"{on or 'any row'}, {self.emit}"
-
-
-def _finished(
-    edge: Edge, tells: bool, columns: tuple[int, ...] | None
-) -> tuple[Edge, tuple[int, ...]]:
-    """The edge of a join that perhaps tells departures, with the columns that it yields."""
-    chosen = tuple(range(len(edge.schema))) if columns is None else columns
-    return edges.narrowed(edges.told_edge(edge) if tells else edge, chosen), chosen
+        return f"{on or 'any row'}, {self.expiry.emit}"
 
 
 def _scans(join: Join) -> tuple[Scan, Scan]:

@@ -1,18 +1,20 @@
-"""Keep: stores the live rows of an input that has no state, for operators above that read them.
+"""Keep: the live rows of an input that does not remember them, for operators above that ask.
 
-A query with history that joins an existing cohort needs the rows that the cohort already has. Level
-2 can supply them only if it kept them (docs/design/0004-spark.md).
+A query with history that joins a cohort which is there already needs what that cohort holds, and
+level 2 has it only if it kept it (docs/design/0004-spark.md). One that tells what leaves by −1 rows
+is EXPIRE: above it no row leaves silently (Ghanem et al. 2005, §4).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.arrays import I64, Bool
-from penstock.delta import Clock, Delta
+from penstock.arrays import I64, NEVER, Bool
+from penstock.delta import Clock, Delta, merge
 from penstock.kernels.changes import view_words
-from penstock.physical.expiry import ExpiryStore, choose
+from penstock.physical.expiry_stores import ExpiryStore, make_store
 from penstock.physical.operator import Operator, StringColumns
+from penstock.physical.signed import alive
 from penstock.physical.specs import KeepSpec
 from penstock.state.arena import Scope
 
@@ -34,9 +36,16 @@ def kept_rows(store: ExpiryStore, now: int, lins: I64 | None = None) -> Delta:
     if lins is not None:
         mine = np.flatnonzero(_is_of(words, lins))
         exp, words = exp[mine], words[mine]
-    n = exp.shape[0]
+    return _to_rows(words, np.full(exp.shape[0], now), exp, 1)
+
+
+def _to_rows(words: I64, ts: I64, exp: I64, sign: int) -> Delta:
     rows = np.ascontiguousarray(words[:, 1:].T)
-    return Delta(rows, np.full(n, now), exp, np.ones(n, np.int8), words[:, 0].copy())
+    return Delta(rows, ts, exp, np.full(ts.shape[0], sign, np.int8), words[:, 0].copy())
+
+
+def _never(n: int) -> I64:
+    return np.full(n, NEVER, np.int64)
 
 
 def forget_rows(store: ExpiryStore, lins: I64) -> None:
@@ -52,21 +61,27 @@ def _is_of(words: I64, lins: I64) -> Bool:
 
 
 class KeepOp(Operator):
-    """Passes its input on and stores the rows that are alive."""
+    """Hands its input on and remembers what of it is alive; EXPIRE also says what leaves."""
 
     def __init__(self, spec: KeepSpec, source: Operator, scope: Scope) -> None:
         super().__init__(spec, (source,), scope)
-        store = choose(scope.scope("store"), source.edge, 2 + len(source.edge.schema), keep=True)
+        (self._kept,) = spec.expiry.inputs
+        self._tells = spec.expiry.tells
+        store = make_store(scope.scope("store"), self._kept, 2 + len(source.edge.schema))
         assert store is not None
         self._store: ExpiryStore = store
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Store the rows and pass them on unchanged."""
-        (delta,) = inputs
+        """The rows as they came; EXPIRE gives a −1 row for each that leaves, before arrivals."""
+        delta = alive(inputs[0]) if self._tells else inputs[0]
         if len(delta):
-            keep_rows(self._store, delta, self.edge.negatives)
-        self._store.take(clock.now)
-        return delta
+            keep_rows(self._store, delta, self._kept.retracted)
+        gone_at, gone = self._store.take(clock.now)
+        if not self._tells:
+            return delta
+        words, leaving = self._store.words[gone], clock.instants(gone_at)
+        left = _to_rows(words, leaving, _never(len(leaving)), -1)
+        return merge([left, delta.with_(exp=_never(len(delta)))], len(self.edge.schema))
 
     def idle(self, now: int) -> bool:
         """Whether nothing expires by `now`."""
@@ -74,7 +89,8 @@ class KeepOp(Operator):
 
     def contents(self, clock: Clock) -> Delta:
         """The stored rows."""
-        return kept_rows(self._store, clock.now)
+        rows = kept_rows(self._store, clock.now)
+        return rows.with_(exp=_never(len(rows))) if self._tells else rows
 
     def purge(self, lins: I64) -> None:
         """Forget the rows of these queries or cohorts."""

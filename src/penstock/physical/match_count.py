@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.arrays import I64, NEVER
 from penstock.delta import Clock, Delta, Lineage
-from penstock.physical.expiry import choose
+from penstock.physical.expiry_stores import make_store
 from penstock.physical.match import MatchOp
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.specs import MatchCountSpec
@@ -38,7 +38,8 @@ class MatchCountOp(Operator):
         self._queries = queries
         self._match = MatchOp(spec.match, source, scope, ctx, queries, counting=True)
         width = 2 + self._match.attributes
-        self._store = choose(scope.scope("store"), source.edge, width)
+        (kept,) = spec.expiry.inputs
+        self._store = make_store(scope.scope("store"), kept, width)
         scope.array("count", 8)
         scope.array("shown", 8, fill=_UNSEEN)
 

@@ -26,6 +26,7 @@ from penstock.kernels.join import (
 )
 from penstock.kernels.nrr_join import remember
 from penstock.kernels.rows import gather_rows
+from penstock.physical.expiry import Store
 from penstock.physical.join_keys import JoinKeys
 from penstock.physical.join_specs import NrrJoinSpec
 from penstock.physical.operator import Operator, StringColumns
@@ -55,8 +56,8 @@ class NrrJoinOp(Operator):
         self._keys = JoinKeys(scope.scope("keys"), spec.equi, self._test, False)
         self._table = JoinSide(scope.scope("table"), len(table.edge.schema))
         self._joined: JoinSide | None = None
-        if stream.edge.negatives:
-            # two columns after the result's: number of the arrival, and whether it matched
+        if spec.expiry.inputs[0].store is Store.HASH:
+            # beside the result's columns: number of the arrival, whether it matched
             self._joined = JoinSide(scope.scope("joined"), len(spec.edge.schema) + 2)
             self._arrivals = KeyTable(scope.scope("arrivals"), 3 + len(stream.edge.schema))
         scope.array("regs", 2)

@@ -36,9 +36,10 @@ from penstock.logical.nodes import (
 from penstock.logical.windows import window_length
 from penstock.optimizer.distribution import Send
 from penstock.optimizer.flow_block import Block, find_block
-from penstock.patterns.edge import Pattern
+from penstock.patterns.edge import Emit
 from penstock.patterns.rules import is_table
-from penstock.physical.draft import Draft, PlanSpec, Setting, recalls
+from penstock.physical.draft import Draft, PlanSpec, Setting
+from penstock.physical.expiry_policy import decide
 from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, WindowJoinSpec
 from penstock.physical.joined_windows import joined_windows
 from penstock.physical.keyed_specs import DistinctSpec, GroupBySpec, SetOpSpec
@@ -75,10 +76,10 @@ def plan(root: Node, setting: Setting) -> PlanSpec:
     if setting.per_row:
         draft.let_sets_reach(root)
     top = draft.tag(draft.build(root), Lineage.SET if setting.per_row else Lineage.QUERY)
-    keep = top.edge.pattern is not Pattern.MON and not recalls(top)
-    if top.edge.negatives and (top.edge.expiring or keep):
+    (kept,) = decide(ViewSpec.of(top), policy=setting.policy).expiry.inputs
+    if kept.searched:
         top = draft.one_query(top)  # a −1 row must find the entry that it ends
-    view = draft.add(ViewSpec.of(top, keep))
+    view = draft.add(ViewSpec.of(top))
     return PlanSpec(tuple(draft.specs), view)
 
 
@@ -101,7 +102,7 @@ def _flow(draft: Draft, node: Node, block: Block) -> Spec:
     asks = above is not None and bool(params_of(above))
     level = Lineage.QUERY if asks else draft.level(node)
     setting = draft.setting
-    source: Spec = draft.add(FlowSpec.of(block, setting.streams, level, setting.at_commit), node)
+    source = draft.add_window(FlowSpec.of(block, setting.streams, level, setting.at_commit), node)
     return source if above is None else draft.add(FilterSpec.of(source, above, asks), node)
 
 
@@ -114,7 +115,7 @@ def _scan(draft: Draft, node: Scan) -> Spec:
         return draft.add(RowsWindowSpec.of(draft.build(whole), window), node)
     if isinstance(window_length(node), Param):
         raise PlanError("a window with a parameter as its length cannot be scanned outside a flow")
-    return draft.add(ScanSpec.of(node, draft.setting.at_commit), node)
+    return draft.add_window(ScanSpec.of(node, draft.setting.at_commit), node)
 
 
 def _narrow(window: Rows, columns: tuple[int, ...]) -> Rows:
@@ -228,8 +229,7 @@ def _match_count(draft: Draft, node: GroupBy) -> Spec | None:
 @case(_PLANS, Distinct)
 def _distinct(draft: Draft, node: Distinct) -> Spec:
     source = draft.tag(draft.build(node.input), Lineage.COHORT)
-    emit = "explicit" if source.edge.negatives else draft.emit(node, source)
-    return draft.add(DistinctSpec.of(source, emit), node)
+    return draft.add(DistinctSpec.of(source), node, draft.wish(node))
 
 
 # ---- two inputs ----------------------------------------------------------------------
@@ -255,9 +255,8 @@ def _narrow_join(draft: Draft, node: Join, columns: tuple[int, ...] | None) -> S
         if Lineage.EPOCH not in (left.edge.lineage, right.edge.lineage):
             left, right = draft.same_level(left, right, Lineage.COHORT)
         tables = (is_table(node.left), is_table(node.right))
-        shown = node is draft.shown and not lifted
-        made = JoinSpec.of(left, right, node.equi, node.band, residual, tables, columns, shown)
-        join = draft.add(made, node)
+        made = JoinSpec.of(left, right, node.equi, node.band, residual, tables, columns)
+        join = draft.add(made, node, _join_wish(draft, node, lifted))
     return draft.tag(join, draft.level(node), lifted) if lifted else join
 
 
@@ -276,9 +275,14 @@ def _window_join(
 ) -> Spec:
     """A join of two windows; rows stay in the logs of their streams."""
     lifted, residual = _residual(node)
-    shown = node is draft.shown and not lifted
-    join = draft.add(WindowJoinSpec.of(node, windows, residual, columns, shown), node)
+    made = WindowJoinSpec.of(node, windows, residual, columns)
+    join = draft.add_window(made, node, _join_wish(draft, node, lifted))
     return draft.tag(join, draft.level(node), lifted) if lifted else join
+
+
+def _join_wish(draft: Draft, node: Join, lifted: tuple[Expr, ...]) -> Emit:
+    """A join tells what leaves just below a view; else it would be evaluated twice (0005)."""
+    return "explicit" if node is draft.shown and not lifted else "expiring"
 
 
 def _residual(node: Join) -> tuple[tuple[Expr, ...], Expr | None]:
@@ -292,9 +296,8 @@ def _semi_join(draft: Draft, node: Join, left: Spec, right: Spec) -> Spec:
     if node.residual is not None or node.band is not None:
         raise PlanError(f"a {node.kind.value} join with a residual was not lowered")
     left, right = draft.same_level(left, right, Lineage.COHORT)
-    emit = draft.emit(node, left)
-    made = SemiJoinSpec.of(left, right, node.kind, node.equi, emit, node.null_safe)
-    return draft.add(made, node)
+    made = SemiJoinSpec.of(left, right, node.kind, node.equi, node.null_safe)
+    return draft.add(made, node, draft.wish(node))
 
 
 @case(_PLANS, SetOp)
@@ -304,9 +307,7 @@ def _set_op(draft: Draft, node: SetOp) -> Spec:
     left, right = draft.same_level(left, right, least)
     if node.kind is SetKind.UNION:
         return draft.add(UnionSpec.of(left, right), node)
-    keeps_rows = node.kind is SetKind.EXCEPT and node.all
-    emit = draft.emit(node, left) if keeps_rows else "explicit"
-    return draft.add(SetOpSpec.of(left, right, node.kind, node.all, emit), node)
+    return draft.add(SetOpSpec.of(left, right, node.kind, node.all), node, draft.wish(node))
 
 
 complete(_PLANS, subclasses(nodes, Node), "spec")

@@ -48,14 +48,15 @@ class SemiJoinOp(Operator):
         right_is_table: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(spec, (left, right), scope)
-        keys, self._anti, self._emit = spec.keys, spec.kind is JoinKind.ANTI, spec.emit
+        keys, self._anti, self._tells = spec.keys, spec.kind is JoinKind.ANTI, spec.expiry.tells
         self._pairs, self._null_safe, self._global = keys, spec.null_safe, right_is_table
         self._columns = tuple(np.array([p[s] for p in keys], np.int64) for s in (0, 1))
         self._values = KeyTable(scope.scope("values"), 2 + len(left.edge.schema))
         self._keys = KeyTable(scope.scope("keys"), 2 + len(keys))
+        of_left, of_right = spec.expiry.inputs
         self._sides = (
-            SignedInput(scope.scope("left"), left.edge),
-            SignedInput(scope.scope("right"), right.edge),
+            SignedInput(scope.scope("left"), of_left),
+            SignedInput(scope.scope("right"), of_right),
         )
         scope.array("value_words", (32, kernels.VALUE_WORDS))
         scope.array("key_words", (32, kernels.KEY_WORDS))
@@ -74,11 +75,10 @@ class SemiJoinOp(Operator):
         self._adopt(left, values)
         arrivals = self._sides[0].apply(left, values, clock)
         e = streams(arrivals, self._sides[1].apply(right, keys, clock))
-        expiring = self._emit == "expiring"
-        if expiring:
+        if not self._tells:
             reserve_slots(self.scope, len(left))
         out = kernels.net_semi(
-            self._anti, expiring, e.ts, e.ids, e.step, e.exp, e.offsets,
+            self._anti, not self._tells, e.ts, e.ids, e.step, e.exp, e.offsets,
             self._arr("value_words"), self._arr("slots"), self._arr("key_words"), self._arr("regs"),
         )  # fmt: skip
         delta = emitted(self._values, out)
@@ -134,7 +134,7 @@ class SemiJoinOp(Operator):
     def contents(self, clock: Clock) -> Delta:
         """The live output rows."""
         live, words = self._values.live(), self._arr("value_words")
-        if self._emit == "explicit":
+        if self._tells:
             ids = np.repeat(live, words[live, prefix.SHOWN])
             return live_rows(self._values, ids, None, clock)
         ids, exp = prefix.shown_rows(live, words, self._arr("slots"))
@@ -153,7 +153,7 @@ class SemiJoinOp(Operator):
 
     def _drop_rows(self, values: I64) -> None:
         words = self._arr("value_words")
-        if self._emit == "expiring":
+        if not self._tells:
             chain = words[values, kernels.KEY :]
             prefix.drop_lists(values, words, self._arr("slots"), self._arr("regs"))
             words[values, kernels.KEY :] = chain

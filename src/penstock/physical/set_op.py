@@ -15,7 +15,6 @@ from penstock.delta import Clock, Delta
 from penstock.kernels import prefix
 from penstock.kernels import set_op as counts
 from penstock.logical.nodes import SetKind
-from penstock.patterns.edge import Edge
 from penstock.physical.keyed import KeyedOperator
 from penstock.physical.keyed_specs import SetOpSpec
 from penstock.physical.operator import Operator, StringColumns
@@ -31,6 +30,7 @@ from penstock.physical.signed import (
     row_ids,
     streams,
 )
+from penstock.physical.specs import Spec
 from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
 
@@ -48,12 +48,12 @@ class ValueState:
     value_words = counts.WORDS
     registers = counts.REGS
 
-    def __init__(self, scope: Scope, edges: Sequence[Edge]) -> None:
+    def __init__(self, scope: Scope, spec: Spec) -> None:
         self.scope = scope
-        self.keys = KeyTable(scope.scope("keys"), 2 + len(edges[0].schema))
-        self._schema = edges[0].schema
-        names = ("left", "right")
-        self.sides = [SignedInput(scope.scope(n), e) for n, e in zip(names, edges, strict=False)]
+        self._schema = spec.edge.schema
+        self.keys = KeyTable(scope.scope("keys"), 2 + len(self._schema))
+        sides = zip(("left", "right"), spec.expiry.inputs, strict=False)
+        self.sides = [SignedInput(scope.scope(name), kept) for name, kept in sides]
         scope.array("values", (32, self.value_words))
         scope.array("regs", self.registers)
 
@@ -110,8 +110,8 @@ class ValueState:
 class ValueCounts(ValueState):
     """Counts rows per value; every end is a −1 row."""
 
-    def __init__(self, scope: Scope, edges: Sequence[Edge], kind: int) -> None:
-        super().__init__(scope, edges)
+    def __init__(self, scope: Scope, spec: Spec, kind: int) -> None:
+        super().__init__(scope, spec)
         self._kind = kind
 
     def step(self, inputs: Sequence[Delta], clock: Clock) -> Delta:
@@ -134,8 +134,8 @@ class ValuePrefix(ValueState):
     value_words = prefix.VALUE_WORDS
     registers = prefix.REGS
 
-    def __init__(self, scope: Scope, edges: Sequence[Edge]) -> None:
-        super().__init__(scope, edges)
+    def __init__(self, scope: Scope, spec: Spec) -> None:
+        super().__init__(scope, spec)
         scope.array("slots", (32, prefix.SLOT_WORDS))
 
     def step(self, inputs: Sequence[Delta], clock: Clock) -> Delta:
@@ -170,12 +170,11 @@ class SetOpOp(KeyedOperator):
 
     def __init__(self, spec: SetOpSpec, left: Operator, right: Operator, scope: Scope) -> None:
         super().__init__(spec, (left, right), scope)
-        edges = (left.edge, right.edge)
         self._state: ValueCounts | ValuePrefix
-        if spec.emit == "expiring":
-            self._state = ValuePrefix(scope, edges)
+        if spec.expiry.tells:
+            self._state = ValueCounts(scope, spec, _KINDS[spec.kind, spec.all])
         else:
-            self._state = ValueCounts(scope, edges, _KINDS[spec.kind, spec.all])
+            self._state = ValuePrefix(scope, spec)
 
     def premature_share(self) -> float:
         """The share of ends of left rows that the right input has caused so far."""

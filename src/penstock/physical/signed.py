@@ -1,7 +1,7 @@
 """Turns the rows of counting operators into signed events of ids.
 
-A `SignedInput` stores the id of each row until the row expires, in the store that its edge needs. A
-kernel then reads four streams in time order: expirations and arrivals of both inputs.
+A `SignedInput` keeps of each row its id until it expires, in the store that its spec asks for,
+so that a kernel sees four streams in time order: expirations and arrivals of both inputs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from penstock.arrays import I64, NEVER
 from penstock.delta import Clock, Delta
 from penstock.kernels.rows import gather_rows, key_rows
-from penstock.patterns.edge import Edge
-from penstock.physical.expiry import choose, is_due
+from penstock.physical.expiry import Kept
+from penstock.physical.expiry_stores import is_due, make_store
 from penstock.physical.operator import StringColumns
 from penstock.schema import Schema
 from penstock.state.arena import Scope
@@ -71,9 +71,9 @@ def alive(delta: Delta) -> Delta:
 class SignedInput:
     """One input of a counting operator."""
 
-    def __init__(self, scope: Scope, edge: Edge) -> None:
-        self._edge = edge
-        self._store = choose(scope, edge, 1)
+    def __init__(self, scope: Scope, kept: Kept) -> None:
+        self._retracted = kept.retracted
+        self._store = make_store(scope, kept, 1)
 
     def __len__(self) -> int:
         return 0 if self._store is None else len(self._store)
@@ -84,7 +84,7 @@ class SignedInput:
 
     def apply(self, delta: Delta, ids: I64, clock: Clock) -> Arrivals:
         """Store the ids of arrivals; take out retracted and expired entries."""
-        if not self._edge.negatives:
+        if not self._retracted:
             step = np.ones(len(delta), np.int64)
             if self._store is not None:
                 self._store.add(delta.exp, ids.reshape(-1, 1))

@@ -19,19 +19,26 @@ from penstock.optimizer.flow_block import Block
 from penstock.patterns import edges
 from penstock.patterns.edge import Edge
 from penstock.physical.describe import describe_band, describe_window
-from penstock.physical.expiry import structure_of
+from penstock.physical.expiry import UNDECIDED, Expiry
 from penstock.physical.pair_shape import pair_shape
 from penstock.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """Base: the edge, the inputs, the place in the plan and the logical node it stands for."""
+    """Base: the edge, the inputs, the place in the plan and the logical node it stands for.
+
+    `physical/expiry_policy.py` decides its expiry when it enters a plan. If a kind `nets`, the
+    results that it tells are the net changes of each instant.
+    """
 
     edge: Edge
     inputs: tuple[Spec, ...] = ()
+    expiry: Expiry = UNDECIDED
     at: int = 0
     node: Node | None = None
+
+    nets = False
 
     @property
     def name(self) -> str:
@@ -54,7 +61,7 @@ class Spec:
 
     def structure(self) -> str:
         """The state structure, for EXPLAIN: FIFO, calendar, hash, group array or –."""
-        return "–"
+        return self.expiry.structure()
 
     def detail(self) -> str:
         """Configuration, for EXPLAIN."""
@@ -154,10 +161,6 @@ class FlowSpec(Spec):
         can_have_own = self.index is not None or self.pairs is not None
         return IndexPolicy(can_have_own, needs_own=self.block.band is not None)
 
-    def structure(self) -> str:
-        """Joins keep their rows in SteMs."""
-        return "SteM" if len(self.block.scans) > 1 else "–"
-
     def detail(self) -> str:
         """Streams, how they join, and what the queries ask."""
         block = self.block
@@ -183,10 +186,6 @@ class RowsWindowSpec(Spec):
     def of(cls, source: Spec, window: Rows) -> RowsWindowSpec:
         """With its edge."""
         return cls(window, edge=edges.rows_edge(source.edge), inputs=(source,))
-
-    def structure(self) -> str:
-        """Queues per partition."""
-        return "FIFO per partition" if self.window.partition else "FIFO"
 
     def detail(self) -> str:
         """The window."""
@@ -290,8 +289,7 @@ class MatchCountSpec(Spec):
 
     def structure(self) -> str:
         """A count per query, and the rows of the window."""
-        store = structure_of(self.inputs[0].edge)
-        return "array" if store is None else f"array, {store}"
+        return self.expiry.structure(", ")
 
     def detail(self) -> str:
         """The predicates with parameters."""
@@ -312,35 +310,34 @@ class ExplodeSpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class KeepSpec(Spec):
-    """The rows of the input, which are remembered while they are alive."""
+    """The rows of the input, which are remembered while they are alive.
 
-    name = "keep"
+    One that tells by −1 rows what leaves is EXPIRE (Ghanem et al. 2005, §4).
+    """
+
+    label = "keep"
 
     @classmethod
     def of(cls, source: Spec) -> KeepSpec:
         """With its edge, which is its input's."""
         return cls(edge=source.edge, inputs=(source,))
 
-    def structure(self) -> str:
-        """By pattern."""
-        return structure_of(self.edge, keep=True) or "–"
+    @property
+    def name(self) -> str:
+        """By what it does with rows that leave."""
+        return "expire" if self.expiry.tells else "keep"
 
 
 @dataclass(frozen=True, slots=True)
 class ViewSpec(Spec):
-    """The recipient at the root; with `keep` it remembers what operators below do not."""
+    """The recipient at the root; it remembers what operators below do not."""
 
-    keep: bool
     name = "view"
 
     @classmethod
-    def of(cls, source: Spec, keep: bool) -> ViewSpec:
+    def of(cls, source: Spec) -> ViewSpec:
         """With its edge, which is its input's."""
-        return cls(keep, edge=source.edge, inputs=(source,))
-
-    def structure(self) -> str:
-        """By pattern."""
-        return structure_of(self.edge, self.keep) or "–"
+        return cls(edge=source.edge, inputs=(source,))
 
 
 # ---- two inputs ----------------------------------------------------------------------

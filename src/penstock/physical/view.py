@@ -1,8 +1,8 @@
 """View: the root of a plan; it turns a delta into the changelog (Ghanem §5.7).
 
-Rows that expire silently below are stored here, in the structure that their pattern needs, so that
-their deletion is shown at its time. An explicit edge needs no state: its rows are the changelog,
-and the answer is read from the operators below, unless those do not `keep` it.
+Rows that expire silently below are kept here in the structure their pattern asks for, so that
+their deletion is shown when its time comes. An explicit edge needs no state: its rows are the
+changelog, and the answer is read from the operators below, if they recall it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.kernels.changes import (
 )
 from penstock.patterns.edge import Pattern
 from penstock.physical import row_sets
-from penstock.physical.expiry import choose
+from penstock.physical.expiry_stores import make_store
 from penstock.physical.keep import forget_rows, keep_rows, kept_rows
 from penstock.physical.operator import Operator, StringColumns
 from penstock.physical.specs import ViewSpec
@@ -42,7 +42,8 @@ class ViewOp(Operator):
         self._by_set = spec.edge.lineage is Lineage.SET
         scope.array("nulls_seen", 1)
         width = 2 + len(spec.edge.schema)
-        self._store = choose(scope.scope("store"), spec.edge, width, spec.keep)
+        (self._kept,) = spec.expiry.inputs
+        self._store = make_store(scope.scope("store"), self._kept, width)
 
     def changes(self, delta: Delta, clock: Clock) -> Changes:
         """The changelog of this step: every change, or at commit the net change."""
@@ -71,7 +72,7 @@ class ViewOp(Operator):
         if self._store is None or (len(delta) == 0 and not self._store.due(clock.now)):
             return Changes(delta.rows, delta.ts, kinds_of_signs(delta.sign), delta.lin)
         if len(delta):
-            keep_rows(self._store, delta, self.edge.negatives)
+            keep_rows(self._store, delta, self._kept.retracted)
             self.scope["nulls_seen"][0] |= delta.nulls.any()
         gone_at, gone = self._store.take(clock.now)
         one = -1 if self._by_set else self._queries.only()

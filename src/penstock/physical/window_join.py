@@ -69,7 +69,7 @@ class WindowJoinOp(Operator):
         logs: list[SourceLog], queries: QueryTable, flows: Flows,
     ) -> None:  # fmt: skip
         super().__init__(spec, (), scope)
-        self._explicit = spec.tells
+        self._explicit = spec.expiry.tells
         places = [(s, c) for s, scan in enumerate(spec.scans) for c in scan.columns]
         self._of_right = np.array([places[c][0] == 1 for c in spec.columns], np.bool_)
         self._columns = np.array([places[c][1] for c in spec.columns], np.int64)

@@ -36,8 +36,6 @@ _FINE, _COARSE = (4, 4), (4096, 32)  # entries per partition, slots per block
 class Calendar:
     """Entries (exp, words) partitioned by expiry."""
 
-    structure = "calendar"
-
     def __init__(self, scope: Scope, width: int, searched: bool = True) -> None:
         self._scope = scope
         self._per_partition, self._block = _FINE if searched else _COARSE

@@ -21,8 +21,6 @@ Parts = tuple[slice, slice]
 class Fifo:
     """Entries (exp, words) in order of expiry."""
 
-    structure = "FIFO"
-
     def __init__(self, scope: Scope, width: int) -> None:
         self._scope = scope
         scope.array("exp", 16)

@@ -179,9 +179,9 @@ class HashStem(Stem):
 class RunStem(Stem):
     """Entries of rows in sorted runs, each more than `_RATIO` times as large as the next.
 
-    The last column is the value that sorts rows within a key; the other columns, if any, are the
-    key. Rows arrive in order of position, so each run covers a consecutive span; the oldest is
-    first. After a build, at most a quarter of the entries belong to purged rows.
+    The last column is the value by which the rows with a key are in order; the others, if any,
+    are the key. Rows come in order of position, so runs hold consecutive spans of them, the
+    oldest first. After a build, at most a quarter of the entries belong to rows that are gone.
     """
 
     _RATIO: int
@@ -245,28 +245,26 @@ class RunStem(Stem):
 
     def _merge(self) -> None:
         """Merge runs until each is large enough compared with the next."""
-        offsets, born = self._arr("offsets"), self._arr("born")
+        offsets, born = self._ends("offsets").tolist(), self._ends("born").tolist()
         for run in range(self._runs - 2, -1, -1):
-            begin, middle, end = (int(offset) for offset in offsets[run : run + 3])
+            begin, middle, end = offsets[run : run + 3]
             if middle - begin <= self._RATIO * (end - middle):
                 merge_entries(*self._all_entries(), begin, middle, end)
-                runs = self._runs
-                for array in (offsets, born):
-                    array[run + 1 : runs] = array[run + 2 : runs + 1].copy()
-                self._runs = runs - 1
+                del offsets[run + 1], born[run + 1]
+        for name, ends in (("offsets", offsets), ("born", born)):
+            self._arr(name)[: len(ends)] = ends
+        self._runs = len(offsets) - 1
 
     def _drop_gone(self) -> None:
-        """Drop the entries of purged rows, and runs without other entries."""
-        offsets, born, first = self._arr("offsets"), self._arr("born"), self.first
-        drop_entries(*self._all_entries(), offsets[: self._runs + 1], first)
-        gone = int(np.searchsorted(born[1 : self._runs + 1], first, side="right"))
-        kept = self._runs - gone
-        for array in (offsets, born):
-            array[: kept + 1] = array[gone : self._runs + 1].copy()
+        """Drop the entries of rows that are gone; a run without any is merged into the next."""
+        born, first = self._arr("born"), self.first
+        drop_entries(*self._all_entries(), self._ends("offsets"), first)
         born[0] = max(int(born[0]), first)
-        self._runs = kept
         self._merge()
         self._shrink()
+
+    def _ends(self, name: str) -> I64:
+        return self._arr(name)[: self._runs + 1]
 
     def _shrink(self) -> None:
         room = max(_SMALLEST, 2 * self.rows())
@@ -278,9 +276,6 @@ class RunStem(Stem):
         """Keys (empty without a key), values and positions, run by run."""
         keys = self._arr("keys") if self._key.shape[0] else _NO_KEYS
         return keys, self._arr("values"), self._arr("positions")
-
-    def _ends(self, name: str) -> I64:
-        return self._arr(name)[: self._runs + 1]
 
     def rows(self) -> int:
         """The number of entries in all runs, including those of purged rows not dropped yet."""
@@ -294,7 +289,7 @@ class OrderedStem(RunStem):
     _RATIO, _NAN = 2, False
 
     def known(self, rows: I64) -> tuple[I64, I64]:
-        """The values of log rows as ordered integers, and the rows that have one."""
+        """Values of the rows that have one, in the form in which they are ordered, and which."""
         return self._taken(rows, 0)[1:]
 
     def probe(

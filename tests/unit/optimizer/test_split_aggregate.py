@@ -16,6 +16,7 @@ from penstock.logical.expr import Agg, Column
 from penstock.logical.nodes import GroupBy, Node, Project, Range, Received, Scan
 from penstock.optimizer.split_aggregate import split
 from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.expiry_policy import decide
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.keyed_specs import GroupBySpec
 from penstock.physical.operator import Operator
@@ -95,6 +96,7 @@ class Shard:
                 assert isinstance(node, GroupBy)
                 lineages = lambda: np.array([LINEAGE])  # noqa: E731
                 grouped_by = GroupBySpec.of(source.spec, node.keys, node.aggs, node.schema)
+                grouped_by = decide(grouped_by)
                 source = GroupByOp(grouped_by, source, scope, ctx, lineages)
             self.operators.append(source)
         self.top = source

@@ -16,6 +16,7 @@ from penstock.expressions.context import Context, Failures
 from penstock.kernels.sums import NAN_BITS
 from penstock.logical.expr import Agg, Call, Column
 from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.expiry_policy import decide
 from penstock.physical.group_by import GroupByOp
 from penstock.physical.keyed_specs import GroupBySpec
 from penstock.physical.operator import Operator
@@ -91,7 +92,7 @@ class World:
         source = Operator(given, (), self.arena.scope("in"))
         fields = tuple(schema[c] for c in keys) + tuple(Field(str(a), a.type) for a in aggs)
         self.schema = Schema(fields)
-        spec = GroupBySpec.of(given, keys, aggs, self.schema)
+        spec = decide(GroupBySpec.of(given, keys, aggs, self.schema))
         lineages = lambda: np.array(self.lins, np.int64)  # noqa: E731
         self.op = GroupByOp(spec, source, self.arena.scope("group"), ctx, lineages)
 

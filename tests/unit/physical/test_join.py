@@ -15,6 +15,7 @@ from penstock.expressions.evaluate import EvaluationError
 from penstock.logical.expr import Literal
 from penstock.logical.nodes import Band
 from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.expiry_policy import decide
 from penstock.physical.join import JoinOp
 from penstock.physical.join_specs import JoinSpec
 from penstock.physical.operator import Operator
@@ -214,8 +215,9 @@ class Run:
         asked = None if residual is None else Literal(BOOLEAN, True)  # a mock stands for it
         spec = JoinSpec.of(
             left.spec, right.spec, self.equi, self.band, asked,
-            (self.left.table, self.right.table), columns, shown,
+            (self.left.table, self.right.table), columns,
         )  # fmt: skip
+        spec = decide(spec, "explicit" if shown else "expiring")
         return JoinOp(spec, left, right, arena.scope("join"), ctx, residual, lambda: SINCE)
 
 

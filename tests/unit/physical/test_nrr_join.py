@@ -12,6 +12,7 @@ from penstock.delta import Clock, Delta, Lineage
 from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
 from penstock.patterns.edge import Edge, Pattern
+from penstock.physical.expiry_policy import decide
 from penstock.physical.join_specs import NrrJoinSpec
 from penstock.physical.nrr_join import NrrJoinOp
 from penstock.physical.operator import Operator
@@ -151,7 +152,7 @@ def build(arena: Arena, tagged: bool, negatives: bool, residual: bool) -> NrrJoi
     stream = Source(STREAM, level, True, negatives)
     table = Source(TABLE, Lineage.EPOCH, False, True)
     given = Residual() if residual else None
-    spec = NrrJoinSpec.of(stream.spec, table.spec, ((0, 0),), None)
+    spec = decide(NrrJoinSpec.of(stream.spec, table.spec, ((0, 0),), None))
     return NrrJoinOp(spec, stream, table, arena.scope("nrr"), ctx, given)
 
 

@@ -10,6 +10,7 @@ from penstock.arrays import NEVER
 from penstock.delta import Clock, Lineage
 from penstock.logical.nodes import JoinKind
 from penstock.patterns.edge import Pattern
+from penstock.physical.expiry_policy import decide
 from penstock.physical.join_specs import SemiJoinSpec
 from penstock.physical.semi_join import SemiJoinOp
 from penstock.state.arena import Arena
@@ -30,7 +31,8 @@ def make(
     left = Stub(edge(shapes[0], 2))
     right = Stub(edge(shapes[1], 2, Lineage.EPOCH if table else Lineage.COHORT))
     kind = JoinKind.ANTI if anti else JoinKind.SEMI
-    spec = SemiJoinSpec.of(left.spec, right.spec, kind, keys, emit, null_safe)  # type: ignore[arg-type]
+    spec = SemiJoinSpec.of(left.spec, right.spec, kind, keys, null_safe)
+    spec = decide(spec, emit)  # type: ignore[arg-type]
     return SemiJoinOp(spec, left, right, arena.scope("s"), table)
 
 

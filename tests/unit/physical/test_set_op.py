@@ -8,9 +8,9 @@ from signed_streams import SHAPES, Bag, Row, Stub, check, edge, from_delta, stre
 
 from penstock.arrays import NEVER
 from penstock.delta import Clock
-from penstock.errors import PlanError
 from penstock.logical.nodes import SetKind
 from penstock.patterns.edge import Pattern
+from penstock.physical.expiry_policy import decide
 from penstock.physical.keyed_specs import SetOpSpec
 from penstock.physical.set_op import SetOpOp
 from penstock.state.arena import Arena
@@ -22,7 +22,7 @@ def make(
     arena: Arena, shapes: tuple[str, str], columns: int, kind: SetKind, all_: bool, emit: str
 ) -> SetOpOp:
     left, right = (Stub(edge(s, columns)) for s in shapes)
-    spec = SetOpSpec.of(left.spec, right.spec, kind, all_, emit)  # type: ignore[arg-type]
+    spec = decide(SetOpSpec.of(left.spec, right.spec, kind, all_), emit)  # type: ignore[arg-type]
     return SetOpOp(spec, left, right, arena.scope("s"))
 
 
@@ -100,8 +100,9 @@ def test_a_row_taken_and_given_back_at_one_instant_is_not_shown() -> None:
 def test_only_except_all_can_expire() -> None:
     for kind, all_ in OPS:
         if (kind, all_) != (SetKind.EXCEPT, True):
-            with pytest.raises(PlanError):
-                make(Arena(), ("wks", "wks"), 1, kind, all_, "expiring")
+            made = make(Arena(), ("wks", "wks"), 1, kind, all_, "expiring")
+            assert made.spec.expiry.tells
+            assert not made.edge.expiring
 
 
 def test_edges() -> None:

@@ -16,6 +16,7 @@ from penstock.expressions.context import Context, Failures
 from penstock.expressions.evaluate import EvaluationError
 from penstock.logical.expr import Literal
 from penstock.logical.nodes import Band, Join, JoinKind, Now, Range, Rows, Scan, Unbounded
+from penstock.physical.expiry_policy import decide
 from penstock.physical.join import JoinOp
 from penstock.physical.join_specs import JoinSpec, WindowJoinSpec
 from penstock.physical.joined_windows import joined_windows
@@ -164,7 +165,8 @@ class World:
         assert windows is not None
         logs = [self.logs[w.stream] for w in windows]
         asked = None if residual is None else Literal(BOOLEAN, True)  # a mock stands for it
-        spec = WindowJoinSpec.of(node, windows, asked, columns, explicit)
+        wish = "explicit" if explicit else "expiring"
+        spec = decide(WindowJoinSpec.of(node, windows, asked, columns), wish)
         place = scope.scope("shared")
         shared = WindowJoinOp(spec, place, self.ctx, residual, logs, queries, self.flows)
         left, right = (
@@ -172,7 +174,8 @@ class World:
             for i, (scan, log) in enumerate(zip(scans, logs, strict=True))
         )
         sides = left.spec, right.spec
-        spec = JoinSpec.of(*sides, equi, band, asked, (False, False), columns, explicit)
+        twin_spec = JoinSpec.of(*sides, equi, band, asked, (False, False), columns)
+        spec = decide(twin_spec, wish)
         since = partial(queries.since, Lineage.EPOCH)
         twin = JoinOp(spec, left, right, scope.scope("twin"), self.twins, residual, since)
         self.joins.append(Both(shared, twin, queries, at_commit))

@@ -1,0 +1,185 @@
+"""How rows leave is decided in one place; another policy is another object there."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from signed_streams import SHAPES, Row, Stub, batches, edge, from_delta, live, stream, to_delta
+
+import penstock
+from oracle.check import check
+from penstock.arrays import NEVER
+from penstock.delta import Clock
+from penstock.engine import build
+from penstock.patterns.edge import Emit
+from penstock.physical.draft import Setting
+from penstock.physical.expiry import Store
+from penstock.physical.expiry_policy import PatternAware, decide
+from penstock.physical.keep import KeepOp
+from penstock.physical.specs import KeepSpec
+from penstock.state.arena import Arena
+from property.data import session
+
+ROOT = Path(penstock.__file__).parent
+
+
+# ---- one place -----------------------------------------------------------------------
+FACTS = {"expiring", "negatives", "fifo"}
+"""What an edge knows of rows that leave; the choices follow from it."""
+EDGES = {"patterns/edges.py"}
+DECIDES = {"physical/expiry.py", "physical/expiry_policy.py"}
+PLANS = {"physical/draft.py", "physical/planner.py"}
+PRINTS = {"session/plan_tree.py"}
+KEEPS_ITS_ORDER = {"physical/union.py"}  # the order of `exp` that its own edge promises
+
+
+def facts_read(text: str) -> Iterator[int]:
+    """The lines that read such a fact of an edge."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and node.attr in FACTS:
+            yield node.lineno
+
+
+def stores_made(text: str) -> Iterator[int]:
+    """The lines that make a store of rows that leave."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Call(func=ast.Name(id="Fifo" | "Calendar")):
+                yield node.lineno
+
+
+def modules_with(found: Callable[[str], Iterator[int]]) -> set[str]:
+    files = ROOT.rglob("*.py")
+    return {str(path.relative_to(ROOT)) for path in files if any(found(path.read_text()))}
+
+
+def test_only_the_planner_asks_an_edge_how_rows_leave() -> None:
+    readers = modules_with(facts_read)
+    assert readers == EDGES | DECIDES | PLANS | PRINTS | KEEPS_ITS_ORDER
+
+
+def test_only_one_module_makes_the_stores() -> None:
+    assert modules_with(stores_made) == {"physical/expiry_stores.py"}
+
+
+def test_a_decision_in_an_operator_would_be_found() -> None:
+    text = "def f(self, source):\n    return Fifo(s, 1) if source.edge.fifo else Calendar(s, 1)\n"
+    assert list(facts_read(text)) == [2]
+    assert list(stores_made(text)) == [2, 2]
+
+
+# ---- EXPIRE --------------------------------------------------------------------------
+def make_expire(arena: Arena, shape: str) -> KeepOp:
+    source = Stub(edge(shape, 1))
+    return KeepOp(decide(KeepSpec.of(source.spec), "explicit"), source, arena.scope("e"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_expire_says_by_rows_what_leaves(shape: str) -> None:
+    for seed in range(10):
+        rng = random.Random(seed)
+        rows = stream(rng, shape, 1, 60, rng.choice((3, 10, 30)), rng.choice((1, 3)))
+        end = max(t for r in rows for t in r[:2] if t < NEVER) + 1
+        operator, out, seen = make_expire(Arena(), shape), list[Row](), list[Row]()
+        for (part,), clock in batches(rng, [rows], end):
+            out += from_delta(operator.step([to_delta(part, 1)], clock))
+            seen += part
+            assert all(exp == NEVER for _, exp, _, _, _ in out)
+            assert [r[0] for r in out] == sorted(r[0] for r in out)
+            for t in range(clock.before, clock.now + 1):
+                assert live(out, t) == live(seen, t)
+            held = from_delta(operator.contents(clock))
+            assert live(held, clock.now) == live(seen, clock.now)
+        if all(r[1] < NEVER for r in rows):
+            assert operator.rows() == 0
+
+
+def test_what_leaves_goes_before_what_comes() -> None:
+    rows = [(0, 5, 1, 0, (7,)), (5, 5, 1, 0, (9,)), (5, 10, 1, 0, (8,))]
+    out = from_delta(make_expire(Arena(), "wks").step([to_delta(rows, 1)], Clock(0, 6)))
+    assert out == [(0, NEVER, 1, 0, (7,)), (5, NEVER, -1, 0, (7,)), (5, NEVER, 1, 0, (8,))]
+
+
+def test_expire_is_a_keep_that_tells() -> None:
+    source = Stub(edge("wks", 1)).spec
+    keep, expire = decide(KeepSpec.of(source)), decide(KeepSpec.of(source), "explicit")
+    assert (keep.name, keep.edge) == ("keep", source.edge)
+    assert (expire.name, expire.edge.expiring, expire.edge.negatives) == ("expire", False, True)
+    assert keep.expiry.inputs == expire.expiry.inputs
+    assert keep.expiry.inputs[0].store is Store.FIFO
+
+
+# ---- another policy ------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class TellAll(PatternAware):
+    """A −1 row for every row that leaves a window (Ghanem et al. 2005, §4)."""
+
+    windows_tell: bool = True
+
+    def tells(self, wish: Emit) -> bool:
+        """Every operator does that can."""
+        return True
+
+
+PLANS_OF_ALL_KINDS = (
+    "SELECT k, a FROM r [RANGE 4] WHERE a > 1",
+    "SELECT k, a FROM r [RANGE 4 SLIDE 2]",
+    "SELECT k, a FROM r [UNBOUNDED]",
+    "SELECT k, count(*) AS n, sum(a) AS total, min(a) AS low FROM r [RANGE 6] GROUP BY k",
+    "SELECT count(*) AS n, max(a) AS high FROM r [RANGE 5]",
+    "SELECT DISTINCT a FROM r [RANGE 5]",
+    "SELECT r.a, s.b FROM r [RANGE 5] JOIN s [RANGE 3] ON r.k = s.k",
+    "SELECT r.a, s.b FROM r [RANGE 5] JOIN s [RANGE 3] ON r.k = s.k WHERE r.a < s.b",
+    "SELECT r.k, count(*) AS n FROM r [RANGE 5] JOIN s [RANGE 3] ON r.k = s.k GROUP BY r.k",
+    "SELECT d.a, s.b FROM (SELECT DISTINCT k, a FROM r [RANGE 6]) d JOIN s [RANGE 3] ON d.k = s.k",
+    "SELECT k, a FROM r [RANGE 4] UNION ALL SELECT k, b FROM s [RANGE 7]",
+    "SELECT k FROM r [RANGE 4] EXCEPT ALL SELECT k FROM s [RANGE 7]",
+    "SELECT k FROM r [RANGE 4] INTERSECT SELECT k FROM s [RANGE 7]",
+    "SELECT k, a FROM r [RANGE 6] WHERE NOT EXISTS "
+    "(SELECT 1 AS one FROM s [RANGE 3] WHERE s.k = r.k)",
+    "SELECT r.a, t.name FROM r [RANGE 5] JOIN t ON r.k = t.k",
+    "SELECT r.a, n.w FROM r [RANGE 5] JOIN n ON r.k = n.k",
+    "SELECT k, a FROM r [PARTITION BY k ROWS 2]",
+)
+
+
+def made_under(policy: PatternAware, monkeypatch: pytest.MonkeyPatch) -> list[build.PlanSpec]:
+    """The plans that are made from now on, under a policy."""
+    made: list[build.PlanSpec] = []
+    plain = build.plan
+
+    def plan(root: object, setting: Setting) -> build.PlanSpec:
+        made.append(plain(root, setting))  # type: ignore[arg-type]
+        return made[-1]
+
+    monkeypatch.setattr(build, "Setting", partial(Setting, policy=policy))
+    monkeypatch.setattr(build, "plan", plan)
+    return made
+
+
+def test_all_expirations_can_be_told_with_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every operator copes: it reads what it keeps from its spec and knows no strategy."""
+    made = made_under(TellAll(), monkeypatch)
+    for seed in range(3):
+        scenario = session(random.Random(seed), {"r", "s"}, {"t", "n"}, 25)
+        for emission in ("", " EMIT ON COMMIT"):
+            check([sql + emission for sql in PLANS_OF_ALL_KINDS], scenario)
+    seen: Counter[str] = Counter(spec.name for plan in made for spec in plan.specs)
+    assert seen["expire"] >= len(PLANS_OF_ALL_KINDS)
+    for spec in (spec for plan in made for spec in plan.specs if spec.name != "expire"):
+        assert not any(source.edge.expiring for source in spec.inputs), spec
+        if spec.name != "rows-window":
+            assert not {kept.store for kept in spec.expiry.inputs} & {Store.FIFO, Store.CALENDAR}
+
+
+def test_the_default_policy_needs_no_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_under(PatternAware(), monkeypatch)
+    check(list(PLANS_OF_ALL_KINDS), session(random.Random(1), {"r", "s"}, {"t", "n"}, 5))
+    assert "expire" not in {spec.name for plan in made for spec in plan.specs}
