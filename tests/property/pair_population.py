@@ -111,7 +111,11 @@ class Population:
         rng = self.rng
         params = template.params(rng, rng.choice((1, 3, 8)))
         history = rng.random() < 0.3
-        alone = not template.per_row and all(None not in p.values() for p in params) and rng.random() < 0.3
+        alone = (
+            not template.per_row
+            and all(None not in p.values() for p in params)
+            and rng.random() < 0.3
+        )
         for some in [[p] for p in params[:3]] if alone else [params]:
             try:
                 handle, names = self._register(template, some, history, alone)

@@ -1,4 +1,4 @@
-"""The ways in which a SteM looks up rows of a stream by some of its columns."""
+"""How a SteM finds the rows of a stream by some of its columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class StemKind(enum.Enum):
-    """The values occur in the names of arrays and in reports of a session."""
+    """The values are in the names of arrays and in what a session reports."""
 
     HASH = "hash"
     """Finds rows by equality of all columns."""
@@ -17,4 +17,4 @@ class StemKind(enum.Enum):
 
 
 StemKey = tuple[tuple[int, ...], StemKind]
-"""The columns of a stream that look rows up, and the way."""
+"""The columns of a stream by which rows are found, and how."""

@@ -1,7 +1,8 @@
 """Plans the aggregates of a GROUP BY: which state and which kernel each one gets.
 
-How minima and maxima are kept follows how rows leave (DESIGN §5.3): one value if they never do,
-a monotonic deque if they leave a FIFO, an ordered multiset otherwise.
+The kernels are in `kernels/aggregates_*.py`. How rows leave decides how minima and maxima are kept
+(DESIGN §5.3): as one value if rows never leave, as a monotonic deque if they leave a FIFO, as an
+ordered multiset otherwise.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class GroupPlan:
 
 
 def plan_aggregates(aggs: tuple[Agg, ...], kept: Kept) -> GroupPlan:
-    """The plan of `aggs` over rows that leave as `kept` says."""
+    """Choose the state of each aggregate for rows that leave as `kept` says."""
     columns = [_column(a.arg) for a in aggs]
     filters = [_column(a.filter) for a in aggs]
     plain = {c for a, c in zip(aggs, columns, strict=True) if c >= 0 and not _is_distinct(a)}

@@ -46,7 +46,7 @@ class GroupByOp(Operator):
         self._keys = np.array(spec.keys, np.int64)
         self._aggs = spec.aggs
         self._lineages = lineages
-        self._seeded: I64 | None = None  # the lineages that have their rows
+        self._seeded: I64 | None = None  # the lineages that already have their rows
         (kept,) = spec.expiry.inputs
         self._plan = plan_aggregates(spec.aggs, kept)
         self._groups = KeyTable(scope.scope("groups"), 2 + len(spec.keys))

@@ -57,7 +57,7 @@ class NrrJoinOp(Operator):
         self._table = JoinSide(scope.scope("table"), len(table.edge.schema))
         self._joined: JoinSide | None = None
         if spec.expiry.inputs[0].store is Store.HASH:
-            # beside the result's columns: number of the arrival, whether it matched
+            # two columns after the result's: number of the arrival, and whether it matched
             self._joined = JoinSide(scope.scope("joined"), len(spec.edge.schema) + 2)
             self._arrivals = KeyTable(scope.scope("arrivals"), 3 + len(stream.edge.schema))
         scope.array("regs", 2)

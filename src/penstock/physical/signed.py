@@ -1,7 +1,7 @@
 """Turns the rows of counting operators into signed events of ids.
 
-A `SignedInput` keeps of each row its id until it expires, in the store that its spec asks for,
-so that a kernel sees four streams in time order: expirations and arrivals of both inputs.
+A `SignedInput` stores the id of each row until the row expires, in the store that its spec names. A
+kernel then reads four streams in time order: expirations and arrivals of both inputs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """View: the root of a plan; it turns a delta into the changelog (Ghanem §5.7).
 
-Rows that expire silently below are kept here in the structure their pattern asks for, so that
-their deletion is shown when its time comes. An explicit edge needs no state: its rows are the
-changelog, and the answer is read from the operators below, if they recall it.
+Rows that expire silently below are stored here, in the structure that their pattern needs, so that
+their deletion is shown at its time. An explicit edge needs no state: its rows are the changelog,
+and the answer is read from the operators below, if they can tell it.
 """
 
 from __future__ import annotations

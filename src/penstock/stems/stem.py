@@ -256,7 +256,7 @@ class RunStem(Stem):
         self._runs = len(offsets) - 1
 
     def _drop_gone(self) -> None:
-        """Drop the entries of rows that are gone; a run without any is merged into the next."""
+        """Drop the entries of purged rows, and runs without other entries."""
         born, first = self._arr("born"), self.first
         drop_entries(*self._all_entries(), self._ends("offsets"), first)
         born[0] = max(int(born[0]), first)
@@ -289,7 +289,7 @@ class OrderedStem(RunStem):
     _RATIO, _NAN = 2, False
 
     def known(self, rows: I64) -> tuple[I64, I64]:
-        """Values of the rows that have one, in the form in which they are ordered, and which."""
+        """The values of log rows as ordered integers, and the rows that have one."""
         return self._taken(rows, 0)[1:]
 
     def probe(

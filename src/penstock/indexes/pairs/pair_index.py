@@ -20,8 +20,8 @@ from penstock.indexes.pairs.shape import PairShape
 from penstock.logical.lifetime import Lifetime
 from penstock.queries.query_table import QueryTable
 
-_GROWTH = 8  # a part is at least this many times larger than the next
-_MOST_DEAD = 0.5  # a part with a larger share of gone queries is rebuilt
+_GROWTH = 8  # a part is at least so many times as large as the next
+_MOST_DEAD = 0.5  # share of queries that are gone, in a part that is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class PairIndex:
         live, since = table.live(Lineage.QUERY), self._version
         self._alive = np.zeros(int(live.max(initial=-1)) + 1, np.bool_)
         self._alive[live] = True
-        again = live[table.born()[live] > since]  # a new query, or a reused number
+        again = live[table.born()[live] > since]  # new, or a number that is used once more
         self._drop_gone(again)
         if again.shape[0]:
             self._add(again)

@@ -15,7 +15,8 @@ from penstock.expressions.context import Context
 from penstock.indexes.pairs.boxes import Boxes
 from penstock.indexes.pairs.rows import ProbingRows, Takers
 from penstock.indexes.pairs.shape import PairShape
-from penstock.indexes.pairs.strategies import STRATEGIES, Strategy
+from penstock.indexes.pairs.strategies import STRATEGIES
+from penstock.indexes.pairs.strategy import Strategy
 from penstock.kernels.pairs.data import NAN, Grouping, Probes, Queries
 from penstock.logical.lifetime import Lifetime
 from penstock.predicates.terms import LEAST, MOST, ordered

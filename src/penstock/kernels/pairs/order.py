@@ -8,8 +8,8 @@ from penstock.arrays import I64
 from penstock.kernels.jit import kernel
 from penstock.kernels.pairs.data import Found, Triples
 
-_FEW = 24  # up to this many words, insertion sort is used
-_MANY = 800  # from this many words on, digits are large
+_FEW = 24  # words that are sorted by insertion
+_MANY = 800  # words that are sorted by large digits
 _DIGIT, _LARGE_DIGIT = 8, 11  # bits
 
 
