@@ -34,9 +34,9 @@ class FlowTemplate:
     lifetimes: tuple[Lifetime, ...]  # by alias
     policy: IndexPolicy
     place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid
-    version: int = 0  # of Q, that the places follow
-    identity: I64 | None = None  # of Q, likewise
-    _spread: tuple[I64, int, list[int], list[int]] | None = None  # of which Q
+    version: int = 0  # the version of Q that the places follow
+    identity: I64 | None = None  # of that Q
+    _spread: tuple[I64, int, list[int], list[int]] | None = None  # with the identity of Q
 
     @property
     def uses_own_index(self) -> bool:

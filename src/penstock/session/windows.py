@@ -1,6 +1,6 @@
 """Window lengths: which of them become parameters, and how much history they need (DESIGN §2).
 
-The bounds of bands (`session/bands.py`) are lifted with the windows of their join.
+The bounds of bands (`session/bands.py`) are lifted together with the windows of their join.
 
 In a join that runs in a flow, windows may differ by query at no cost: a SteM keeps what the longest
 window needs, and each query tests the partner's age against its own length. These lengths are
@@ -169,7 +169,7 @@ class Lengths:
         return tuple(literals[at].value for at in own.places) in own.values
 
     def lift(self, template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
-        """Like `lift_windows`, for a single-window plan that already has many lengths."""
+        """Like `lift_windows`, for such a plan if enough others have templates of their own."""
         lifted = _lift_shared(template, first)
         if lifted is None:
             return template, ()
@@ -197,7 +197,7 @@ class Lengths:
 
 
 def _lift_shared(template: Node, first: int) -> _Lifted | None:
-    """Lift the length of a single-window plan; None for any other plan."""
+    """Lift the length of a single-window plan or the band of a join; None for any other plan."""
     leaves = [node for node in walk(template) if not node.inputs]
     lifter = _Lifter(template, first, plain_bands=True)
     if len(leaves) == 1 and isinstance(leaves[0], Scan):
