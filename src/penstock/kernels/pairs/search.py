@@ -1,8 +1,8 @@
-"""Searching sorted runs of partners, and testing partners that were found.
+"""Searches sorted runs of partners, and tests partners that were found.
 
-The gap never decreases along a run's part of one key, with one exception: −∞ less −∞ and +∞ less
-+∞ are NaN. So parts of float bands are cut beside infinities and NaNs, and searches take place in
-these *stretches*.
+Along the entries of one key in a run, the gap never decreases, with one exception: −∞ minus −∞ and
++∞ minus +∞ are NaN. So for float bands these entries are cut at infinities and NaNs into
+*stretches*, and each search is within one stretch.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from penstock.kernels.pairs.data import LEAST, MOST, Entries, Partner, Probes, Q
 INFINITE = int(np.float64(np.inf).view(np.int64))
 _MINUS_INFINITE = int(np.float64(-np.inf).view(np.int64)) ^ MOST
 STRETCHES = 4
-"""The most stretches of a run: −∞, finite values, +∞, NaN."""
+"""The largest number of stretches of a run: −∞, finite values, +∞, NaN."""
 
 
 # ---- gaps ----------------------------------------------------------------------------
 @inlined
 def as_float(word: int) -> float:
-    """The float that has this ordered word."""
+    """The float with this ordered word."""
     return float(np.int64(word ^ MOST if word < 0 else word).view(np.float64))
 
 
 @inlined
 def ordered_word(value: float, undefined: int) -> int:
-    """The ordered word of a float, `undefined` for NaN."""
+    """The ordered word of a float; `undefined` for NaN."""
     if np.isnan(value):
         return undefined
     word = int(np.float64(value + 0.0).view(np.int64))
@@ -37,7 +37,7 @@ def ordered_word(value: float, undefined: int) -> int:
 
 @inlined
 def gap_of(value: int, shift: int, is_float: bool, undefined: int) -> int:
-    """The word of value − shift, rounded for floats, and limited to int64 for integers."""
+    """The word of value − shift: rounded for floats, limited to int64 for integers."""
     if is_float:
         return ordered_word(as_float(value) - as_float(shift), undefined)
     gap = value - shift
@@ -48,7 +48,7 @@ def gap_of(value: int, shift: int, is_float: bool, undefined: int) -> int:
 
 @inlined
 def first_above(values: I64, begin: int, end: int, bound: int) -> int:
-    """The first of the sorted values at [begin, end) that is greater."""
+    """The first index in [begin, end) with a greater value; the values are sorted."""
     while begin < end:
         middle = (begin + end) >> 1
         if values[middle] <= bound:
@@ -62,7 +62,7 @@ def first_above(values: I64, begin: int, end: int, bound: int) -> int:
 def first_gap_above(
     values: I64, begin: int, end: int, bound: int, shift: int, is_float: bool, undefined: int
 ) -> int:
-    """The first place of a stretch at [begin, end) whose gap is greater than `bound`."""
+    """The first place of a stretch at [begin, end) with a gap greater than `bound`."""
     if is_float:
         while begin < end:
             middle = (begin + end) >> 1
@@ -81,7 +81,7 @@ def first_gap_above(
 def first_gap_from(
     values: I64, begin: int, end: int, bound: int, shift: int, is_float: bool, undefined: int
 ) -> int:
-    """The first place of a stretch at [begin, end) whose gap is `bound` or greater."""
+    """The first place of a stretch at [begin, end) with a gap of `bound` or more."""
     if bound == LEAST:
         return begin
     return first_gap_above(values, begin, end, bound - 1, shift, is_float, undefined)
@@ -98,7 +98,7 @@ def _append(stretches: I64, n: int, begin: int, end: int) -> int:
 
 @kernel
 def _cut(values: I64, begin: int, end: int, stretches: I64, n: int) -> int:
-    """Append [begin, end) as stretches, cut beside infinities and NaNs."""
+    """Append [begin, end) as stretches, cut at infinities and NaNs."""
     for most in (_MINUS_INFINITE, INFINITE - 1, INFINITE, MOST):
         until = first_above(values, begin, end, most)
         n = _append(stretches, n, begin, until)
@@ -108,9 +108,9 @@ def _cut(values: I64, begin: int, end: int, stretches: I64, n: int) -> int:
 
 @kernel
 def find_stretches(entries: Entries, key: int, is_float: bool, stretches: I64) -> int:
-    """Write the stretches of the runs' parts with a key (without keys: of the runs); their number.
+    """Write the stretches of the entries with a key in all runs; return their number.
 
-    `stretches` has room for `STRETCHES` of each run.
+    Without keys, all entries of the runs count. `stretches` has room for `STRETCHES` of each run.
     """
     keys, values, offsets, n = entries.keys, entries.values, entries.offsets, 0
     for r in range(offsets.shape[0] - 1):
@@ -130,13 +130,13 @@ def find_stretches(entries: Entries, key: int, is_float: bool, stretches: I64) -
 # ---- tests ---------------------------------------------------------------------------
 @inlined
 def is_skipped(probes: Probes, row: int) -> bool:
-    """Whether a probing row has no partners."""
+    """Whether a probing row is marked as having no partners."""
     return bool(probes.skip.shape[0] and probes.skip[row])
 
 
 @inlined
 def shift_of(probes: Probes, row: int) -> int:
-    """What is subtracted from the values of partners."""
+    """The number that is subtracted from the values of partners."""
     return probes.shifts[row] if probes.shifts.shape[0] else 0
 
 
@@ -164,7 +164,7 @@ def own_holds(probes: Probes, queries: Queries, row: int, slot: int) -> bool:
 
 @inlined
 def are_tested(queries: Queries) -> bool:
-    """Whether a partner within a query's interval may still be none."""
+    """Whether partners within a query's interval need further tests."""
     rest, lengths, since = queries.rest_columns, queries.lengths, queries.since
     return bool(rest.shape[0] + lengths.shape[0] + since.shape[0])
 
@@ -208,7 +208,7 @@ def append_between(
     probes: Probes, entries: Entries, partner: Partner, queries: Queries, row: int, slot: int,
     stretches: I64, count: int, bits: int, words: I64, n: int,
 ) -> tuple[I64, int]:  # fmt: skip
-    """Append a query's partners of a row: search its interval in each stretch."""
+    """Search a query's interval in each stretch, and append its partners of a row."""
     values, positions, floor = entries.values, entries.positions, probes.floor
     limit, shift, undefined = probes.limits[row], shift_of(probes, row), probes.undefined
     is_float, tested = is_band_of_floats(probes), are_tested(queries)

@@ -1,4 +1,4 @@
-"""Queries outside, data inside: the interval of each query is searched (BJ-QOuter, SJ-Vanilla)."""
+"""Searches the interval of each query separately (BJ-QOuter, SJ-Vanilla)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def probe_vanilla(
     slots: I64, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Find the partners of each row for the queries at `slots`: O(n log m + k) a row."""
+    """Find the partners of each row for the queries at `slots`: O(n log m + k) per row."""
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
     n = starts[0]
     stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
