@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.unit.indexes.pairs.cases import make_groups
 
 import penstock
 from oracle.driver import Observation, Trace
@@ -18,7 +19,6 @@ from penstock.errors import HistoryError, PenstockError
 from penstock.indexes.pairs import part
 from penstock.indexes.pairs.strategies import STRATEGIES
 from property.pair_texts import Params, Template
-from tests.unit.indexes.pairs.cases import make_groups
 
 
 def use_strategy(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -111,7 +111,11 @@ class Population:
         rng = self.rng
         params = template.params(rng, rng.choice((1, 3, 8)))
         history = rng.random() < 0.3
-        alone = not template.per_row and all(None not in p.values() for p in params) and rng.random() < 0.3
+        alone = (
+            not template.per_row
+            and all(None not in p.values() for p in params)
+            and rng.random() < 0.3
+        )
         for some in [[p] for p in params[:3]] if alone else [params]:
             try:
                 handle, names = self._register(template, some, history, alone)

@@ -197,9 +197,7 @@ class Texts:
         emit = rng.choice(("", "", " EMIT CHANGES", " EMIT ON COMMIT"))
         per_row = bool(emit) and rng.random() < 0.5
         suffix = " PER ROW" if per_row else ""
-        return Template(
-            text + emit + suffix, oracle + emit, tuple(self._places), mode, per_row
-        )
+        return Template(text + emit + suffix, oracle + emit, tuple(self._places), mode, per_row)
 
     def _pieces(self, band: bool) -> list[tuple[str, str]]:
         """The conditions, as the engine and as DuckDB read them."""
@@ -261,7 +259,14 @@ class Texts:
         rng = self._rng
         length = rng.randint(1, 6)
         window = rng.choice(
-            (*(f"RANGE {length}",) * 8, "NOW", "UNBOUNDED", "$w", "$w", f"RANGE {length + 1} SLIDE 2")
+            (
+                *(f"RANGE {length}",) * 8,
+                "NOW",
+                "UNBOUNDED",
+                "$w",
+                "$w",
+                f"RANGE {length + 1} SLIDE 2",
+            )
         )
         if window == "$w":
             self._places.append(Place(f"p{len(self._places)}", "w", 0))
@@ -278,8 +283,7 @@ WRAPS = (
     "SELECT count(*) AS n, min(x.d) AS d FROM {join}",
     "SELECT x.k AS c FROM {join} EXCEPT ALL SELECT k AS c FROM u [RANGE 4]",
     "SELECT x.k AS c FROM {join} EXCEPT SELECT k AS c FROM u [RANGE 4]",
-    "SELECT x.a, y.a AS b FROM {join} AND NOT EXISTS "
-    "(SELECT 1 FROM u [RANGE 3] v WHERE v.k = x.k)",
+    "SELECT x.a, y.a AS b FROM {join} AND NOT EXISTS (SELECT 1 FROM u [RANGE 3] v WHERE v.k = x.k)",
     "SELECT y.k AS c FROM {join} UNION ALL SELECT k AS c FROM u [RANGE 2]",
 )
 
