@@ -1,4 +1,4 @@
-"""From a block over two streams to what its queries ask of pairs: a pure function of the block."""
+"""Derives the conditions on pairs from a block over two streams; a pure function of the block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.predicates.clauses import Conjunct
 
 
 def pair_shape(block: Block) -> PairShape | None:
-    """What queries of the block ask of a pair; None if there is nothing to look up."""
+    """The conditions of the block's queries on a pair; None if the index could look nothing up."""
     if len(block.scans) != 2 or (block.span.bands and block.band is None):
         return None
     ranges, others = _ranges(block.conditions)
@@ -39,7 +39,7 @@ def _place(number: int) -> SideColumn:
 
 
 def _ranges(conditions: tuple[Conjunct, ...]) -> tuple[tuple[PairRange, ...], list[Conjunct]]:
-    """Comparisons by column, and the conditions that are none."""
+    """Comparisons grouped by column, and the other conditions."""
     found: dict[SideColumn, PairRange] = {}
     others = []
     for conjunct in conditions:
@@ -55,7 +55,7 @@ def _ranges(conditions: tuple[Conjunct, ...]) -> tuple[tuple[PairRange, ...], li
 
 
 def _compared_column(conjunct: Conjunct) -> Column | None:
-    """The column that a conjunct compares with constants of the query, so as to take one range."""
+    """The column that a conjunct restricts to one range of constants; None if there is none."""
     terms, predicate = conjunct.terms, conjunct.predicate
     if terms is None or len(terms) != 1 or terms[0].attribute.by_text or is_risky(predicate):
         return None

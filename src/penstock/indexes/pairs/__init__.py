@@ -1,1 +1,1 @@
-"""The index over pairs of streams: strategies that find the partners of each row for each query."""
+"""The index over pairs of rows of two streams: finds the partners of each row for each query."""

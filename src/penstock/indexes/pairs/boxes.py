@@ -1,7 +1,7 @@
-"""Boxes: per query an interval of the band and of each range, as ordered words (Agarwal §3.2).
+"""Boxes: per query one interval of the band and of each range, as ordered words (Agarwal §3.2).
 
-A query whose constants contradict each other or are NULL has an empty box and takes no pair. A
-query that is not `exact` has a box that is too large: what its box takes has to be checked.
+If the constants of a query contradict each other or are NULL, its box is empty and it takes no
+pair. If a query is not `exact`, its box is too large, and its pairs have to be checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOOSE = {"gt": "ge", "lt": "le"}
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """The intervals of queries: of the band, and by range (a row each)."""
+    """The intervals of queries: of the band, and of each range (one array row per range)."""
 
     band_low: I64
     band_high: I64
@@ -34,7 +34,7 @@ class Boxes:
 
     @staticmethod
     def of(shape: PairShape, params: I64, ctx: Context) -> Boxes:
-        """The boxes of queries, by their parameters (a row each, NULL word first)."""
+        """The boxes of queries, given their parameters (a row each, NULL word first)."""
         n, exact = params.shape[0], np.ones(params.shape[0], np.bool_)
         band_low, band_high = np.full(n, LEAST), np.full(n, MOST)
         if shape.band is not None:
@@ -47,7 +47,7 @@ class Boxes:
         return Boxes(band_low, band_high, lows, highs, exact)
 
     def turned(self, is_float: bool) -> tuple[I64, I64]:
-        """The intervals of the band's negation: of the other column minus this one."""
+        """The intervals of the negated band: of the other column minus this one."""
         if is_float:
             return _negated(self.band_high), _negated(self.band_low)
         high, low = self.band_high, self.band_low
@@ -58,7 +58,7 @@ class Boxes:
 def _interval(
     asked: PairBand | PairRange, params: I64, ctx: Context, exact: Bool
 ) -> tuple[I64, I64]:
-    """The intersection of what the conditions take; it clears `exact` where that is too much."""
+    """The intersection of the conditions' intervals; clears `exact` where it is too large."""
     n = params.shape[0]
     low, high = np.full(n, LEAST), np.full(n, MOST)
     hull = _gaps if isinstance(asked, PairBand) and not asked.is_float else _hull
@@ -86,7 +86,7 @@ def _gaps(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) 
 
 
 def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) -> tuple[I64, I64]:
-    """The least interval around all that a condition takes."""
+    """The least interval that contains all values accepted by a condition."""
     sets = interval_sets_of(condition, value, False, params, ctx)
     counts = np.diff(sets.offsets)
     some = counts > 0

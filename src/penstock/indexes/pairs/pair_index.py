@@ -26,7 +26,7 @@ _MOST_DEAD = 0.5  # share of queries that are gone, in a part that is kept
 
 @dataclass(frozen=True, slots=True)
 class PairQueries:
-    """What is wanted: the queries of a template, what they ask, and by side how long rows live."""
+    """The input of an index: a template's queries, their conditions, and lifetimes by side."""
 
     queries: QueryTable
     shape: PairShape

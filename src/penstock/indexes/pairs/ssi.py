@@ -1,7 +1,7 @@
-"""Strategies that look from the points of stabbing groups (§3.1.2, §3.2.2) and hotspots (§3.1.3).
+"""Strategies that search from the points of stabbing groups (§3.1.2, §3.2.2) and hotspots (§3.1.3).
 
-A pure template, with no condition but the interval, also has coded answers: a partner that a row
-found is taken by prefixes of sorted lists of queries, which need not be listed.
+A pure template has no condition but the interval. It can also be answered in codes: the queries
+that take a partner of a row are prefixes of sorted lists, and need not be listed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.kernels.pairs.ssi_own import AffectedSlots, Trees, affected_slots,
 
 
 def _members(queries: Queries, grouping: Grouping) -> tuple[I64, I64]:
-    """Slots that have a group, group by group, and where each group begins."""
+    """The slots that have a group, group by group, and the start of each group."""
     slots = possible_slots(queries)
     slots = slots[grouping.groups[slots] >= 0]
     slots = slots[np.argsort(grouping.groups[slots], kind="stable")]
@@ -39,7 +39,7 @@ def _members(queries: Queries, grouping: Grouping) -> tuple[I64, I64]:
 
 
 def lists_of(queries: Queries, grouping: Grouping) -> Lists:
-    """Sort the queries of each group by low, and by high, descending."""
+    """Sort the queries of each group by low, and by high descending."""
     slots, starts = _members(queries, grouping)
     groups = grouping.groups[slots]
     bounds = np.vstack([queries.low[slots], ~queries.high[slots]])
@@ -50,7 +50,7 @@ def lists_of(queries: Queries, grouping: Grouping) -> Lists:
 
 
 def trees_of(queries: Queries, grouping: Grouping) -> Trees:
-    """Make an R-tree over own conditions and intervals of each group."""
+    """Build an R-tree over own conditions and intervals for each group."""
     slots, starts = _members(queries, grouping)
     groups, points = grouping.groups[slots], grouping.points
     lows, highs = points.copy(), points.copy()
@@ -61,7 +61,7 @@ def trees_of(queries: Queries, grouping: Grouping) -> Trees:
 
 @dataclass(frozen=True, slots=True)
 class Ssi(Probing):
-    """BJ-SSI and SJ-SSI: looks from the point of each stabbing group for affected queries.
+    """BJ-SSI and SJ-SSI: finds affected queries from the point of each stabbing group.
 
     The queries of a group are in two sorted lists, or in an R-tree if they have own conditions.
     Queries without a group are left out.
@@ -72,7 +72,7 @@ class Ssi(Probing):
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
-        """Put the queries of each group into its structure."""
+        """Build the structure of each group."""
         has_own = queries.own_low.shape[0] > 0
         return cls(trees_of(queries, grouping) if has_own else lists_of(queries, grouping))
 
@@ -85,16 +85,16 @@ class Ssi(Probing):
         return bytes_of((points, lows, highs, *forest))
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
-        """Look from the point of each group."""
+        """Search from the point of each group."""
         if isinstance(self.groups, Lists):
             return probe_ssi(self.groups, order, bits, *data)
         return probe_ssi_own(self.groups, order, bits, *data)
 
     def affected(self, probes: Probes, entries: Entries) -> Prefixes | AffectedSlots:
-        """Find queries that have a partner in their interval, without listing the partners.
+        """Find the queries that have a partner in their interval, without listing the partners.
 
-        That is step 1 of the paper. It does not look at rest conditions, lengths and epochs.
-        Rows come in order of (key, shift).
+        This is step 1 of the paper. It ignores rest conditions, window lengths and epochs. Rows
+        come in order of (key, shift).
         """
         order = probing_order(probes)
         if isinstance(self.groups, Lists):
@@ -102,16 +102,16 @@ class Ssi(Probing):
         return affected_slots(self.groups, order, probes, entries)
 
     def probe_coded(self, probes: Probes, entries: Entries) -> Coded:
-        """Give every pair of a pure template, with the prefixes of `groups` that take it."""
+        """All pairs of a pure template, each with the prefixes of `groups` that take it."""
         assert isinstance(self.groups, Lists), "queries with own conditions are not in lists"
         return probe_coded(self.groups, probing_order(probes), probes, entries)
 
 
 @dataclass(frozen=True, slots=True)
 class Hotspot(Probing):
-    """Groups by ssi, and queries without a group one by one.
+    """Searches groups by ssi, and queries without a group one by one.
 
-    Those are found by their own conditions (select_first), or by a merge if they have none.
+    The latter are found by their own conditions (select_first), or by a merge if they have none.
     """
 
     name: ClassVar[str] = "hotspot"
@@ -132,7 +132,7 @@ class Hotspot(Probing):
         return self.ssi.nbytes + (self.scattered.nbytes if self.scattered else 0)
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
-        """Look from the points of groups, then for the scattered queries."""
+        """Search from the points of groups, then search for the scattered queries."""
         found = self.ssi.find(order, bits, *data)
         if self.scattered is None:
             return found

@@ -1,7 +1,7 @@
-"""Pairs of a pure template with the queries that take them as prefixes of sorted lists.
+"""Pairs of a pure template, with the queries that take them as prefixes of sorted lists.
 
-A pair is taken by one prefix per stabbing group at most: a partner is on one side of a point. A
-reader that wants to know which queries hold expands a code; one that writes pairs need not.
+At most one prefix per stabbing group takes a pair, because a partner is on one side of a point. A
+reader that needs the queries expands a code; a reader that needs the pairs only does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.kernels.pairs.search import (
 from penstock.kernels.pairs.ssi import Lists, prefix_of
 
 _INDEX_BITS = 24
-"""Of a word that is sorted: the number of a code within those of its row."""
+"""Bits of a sorted word that number a code within the codes of its row."""
 
 
 class Coded(NamedTuple):

@@ -1,4 +1,4 @@
-"""Data outside, queries inside: partners stab an R-tree of queries (BJ-DOuter, SJ-JoinFirst)."""
+"""Stabs an R-tree of queries with each partner (BJ-DOuter, SJ-JoinFirst)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def probe_data_outer(
     forest: Forest, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Stab the tree over (own conditions, interval) with each partner: O(m log n + k) a row."""
+    """Stab the tree of (own conditions, interval) with each partner: O(m log n + k) per row."""
     values, positions, floor = entries.values, entries.positions, probes.floor
     is_float, tested = is_band_of_floats(probes), are_tested(queries)
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)

@@ -1,4 +1,4 @@
-"""Queries in order of their lows, swept against sorted partners (BJ-MJ)."""
+"""Sweeps queries in order of their lows along the sorted partners (BJ-MJ)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _sweep(
     asked: Sorted, row: int, begin: int, end: int, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries, words: I64, n: int,
 ) -> tuple[I64, int]:  # fmt: skip
-    """Append what the queries take of a stretch: no query begins before one of those before it."""
+    """Append what the queries take of a stretch; the first partner only moves forward."""
     values, positions, floor = entries.values, entries.positions, probes.floor
     limit, shift, undefined = probes.limits[row], shift_of(probes, row), probes.undefined
     is_float, tested = is_band_of_floats(probes), are_tested(queries)
@@ -69,7 +69,7 @@ def probe_merge(
     asked: Sorted, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Sweep the queries along the partners: O(m + n + k) a row."""
+    """Sweep the queries along the partners: O(m + n + k) per row."""
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
     n = starts[0]
     stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)

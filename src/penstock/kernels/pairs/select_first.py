@@ -1,4 +1,4 @@
-"""Own conditions first, by an index of them; then like vanilla (SJ-SelectFirst)."""
+"""Selects queries by an index of own conditions, then searches each (SJ-SelectFirst)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def probe_select_first(
     forest: Forest, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Stab the tree over own conditions with each row, and search for the queries that it gives.
+    """Stab the tree of own conditions with each row, and search the intervals of the queries found.
 
-    The part of the row's key is found once for all of them (§4.1): O(log n + n' log m + k) a row,
-    where n' queries accept the row. Without own conditions, all queries do.
+    The entries with the row's key are found once for all of them (§4.1): O(log n + n' log m + k)
+    per row, where n' queries accept the row. Without own conditions, all queries do.
     """
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
     n = starts[0]

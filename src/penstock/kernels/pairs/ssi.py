@@ -1,10 +1,10 @@
 """Stabbing groups of queries without own conditions (BJ-SSI, §3.1.2).
 
-The partners nearest to a group's point decide which of its queries are affected. The interval of
-a query is two parts: up to the point, and above it. Of the left parts, those that hold a gap are a
-prefix of the group's queries in order of low; of the right parts, a prefix in order of high,
-descending. So walking from the point, each partner is taken by a shorter prefix than the one
-before it, and the walk ends when none takes it. Entries that a row does not see are passed over;
+The partners nearest to a group's point decide which of its queries are affected. A query's interval
+has two parts: up to the point, and above it. The left parts that hold a gap are a prefix of the
+group's queries in order of low; the right parts that hold it are a prefix in order of high,
+descending. So on the way outward from the point, each partner is taken by a shorter prefix than the
+one before, and the search ends when no query takes it. Entries that a row does not see are skipped;
 at worst these are all entries within the widest interval of the group.
 """
 
@@ -50,7 +50,7 @@ class Lists(NamedTuple):
 
 @inlined
 def prefix_of(bounds: I64, side: int, begin: int, end: int, gap: int) -> int:
-    """How many queries at [begin, end) hold a gap of this side of their point."""
+    """The number of queries at [begin, end) that hold a gap on this side of their point."""
     word = gap if side == LEFT else ~gap
     if begin == end or bounds[side, begin] > word:
         return 0
@@ -86,7 +86,7 @@ def probe_ssi(
     lists: Lists, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Walk from the point of each group in both directions: O(τ log m + k) a row."""
+    """Search from the point of each group in both directions: O(τ log m + k) per row."""
     values, positions, bounds = entries.values, entries.positions, lists.bounds
     floor, undefined, is_float = probes.floor, probes.undefined, is_band_of_floats(probes)
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
@@ -125,7 +125,7 @@ class Prefixes(NamedTuple):
 
     rows: I64
     groups: I64
-    left: I64  # how many of side 0
+    left: I64  # number of queries of side 0
     right: I64
 
 
@@ -134,9 +134,10 @@ def nearest_prefix(
     lists: Lists, group: int, side: int, k: int, begin: int, end: int, row: int,
     probes: Probes, entries: Entries,
 ) -> int:  # fmt: skip
-    """How many queries of a group the partner nearest to the point takes, on one side of it.
+    """The number of queries of a group that take the partner nearest to the point on one side.
 
-    The partner is the first that the row sees of the entries at k and beyond in [begin, end).
+    The partner is the first one that the row sees among the entries at k and beyond in [begin,
+    end).
     """
     first, after = lists.starts[group], lists.starts[group + 1]
     shift, is_float = shift_of(probes, row), is_band_of_floats(probes)
@@ -153,7 +154,7 @@ def nearest_prefix(
 
 @kernel
 def affected_prefixes(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Prefixes:
-    """Find queries that have a partner in their interval (step 1 alone)."""
+    """Find the queries that have a partner in their interval (step 1 only)."""
     n, is_float = 0, is_band_of_floats(probes)
     out = np.empty((256, 4), np.int64)
     stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)

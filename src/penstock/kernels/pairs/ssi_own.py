@@ -1,12 +1,12 @@
 """Stabbing groups of queries with own conditions (SJ-SSI, §3.2.2).
 
-Each group has a packed R-tree over own conditions and interval. As the group's point is in all
-its intervals, a query that accepts the row is affected if its low reaches down to the nearest
-partner at or below the point, or its high up to the nearest partner above it: one search with
-both. Each affected query then takes its partners outward from the point.
+Each group has a packed R-tree over own conditions and interval. The group's point is in all its
+intervals. So a query that accepts the row is affected if its low is at most the nearest partner at
+or below the point, or its high is at least the nearest partner above it; one search tests both.
+Each affected query then takes its partners outward from the point.
 
-Entries that a row does not see are passed over; at worst, to find the nearest partner, these are
-all entries within the widest interval of the group.
+Entries that a row does not see are skipped; at worst, the search for the nearest partner visits all
+entries within the widest interval of the group.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from penstock.kernels.pairs.search import (
 
 
 class Trees(NamedTuple):
-    """A tree per group over (own conditions, interval), and the ends of its widest intervals."""
+    """A tree per group over (own conditions, interval), and the ends of its widest interval."""
 
     points: I64  # by group, ascending
     lows: I64
@@ -44,7 +44,7 @@ class Trees(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Gaps of the nearest partners at or below a point and above it, and whether there are any."""
+    """Gaps of the nearest partners at or below a point and above it, and whether they exist."""
 
     has_left: bool
     left: int
@@ -53,7 +53,7 @@ class Near(NamedTuple):
 
 
 class AffectedSlots(NamedTuple):
-    """Affected queries, each once for a row."""
+    """Affected queries, each one once per row."""
 
     rows: I64
     slots: I64
@@ -61,7 +61,7 @@ class AffectedSlots(NamedTuple):
 
 @inlined
 def _reaches(low: int, high: int, near: Near) -> bool:
-    """Whether an interval that holds the point holds one of the nearest partners."""
+    """Whether an interval around the point contains one of the nearest partners."""
     return (near.has_left and low <= near.left) or (near.has_right and high >= near.right)
 
 
@@ -70,7 +70,7 @@ def find_near(
     trees: Trees, group: int, row: int, stretches: I64, count: int, places: I64,
     probes: Probes, entries: Entries,
 ) -> Near:  # fmt: skip
-    """The partners nearest to a group's point; `places` get where each stretch passes it."""
+    """The partners nearest to a group's point; writes to `places` where each stretch passes it."""
     values, positions, undefined = entries.values, entries.positions, probes.undefined
     shift, limit, is_float = shift_of(probes, row), probes.limits[row], is_band_of_floats(probes)
     has_left, left, has_right, right = False, LEAST, False, MOST
@@ -155,7 +155,7 @@ def probe_ssi_own(
     trees: Trees, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Search the tree of each group with its nearest partners: O(τ (log m + g(n)) + k) a row."""
+    """Search each group's tree with its nearest partners: O(τ (log m + g(n)) + k) per row."""
     forest = trees.forest
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
     n, axis = starts[0], probes.own.shape[0]
@@ -184,7 +184,7 @@ def probe_ssi_own(
 
 @kernel
 def affected_slots(trees: Trees, order: I64, probes: Probes, entries: Entries) -> AffectedSlots:
-    """Find queries that have a partner in their interval (step 1 alone)."""
+    """Find the queries that have a partner in their interval (step 1 only)."""
     rows, slots, n = np.empty(256, np.int64), np.empty(256, np.int64), 0
     stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
     places, stack = np.empty(stretches.shape[0], np.int64), room_for_search()
