@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.unit.indexes.pairs.cases import make_groups
 
 import penstock
 from oracle.driver import Observation, Trace
@@ -18,7 +19,6 @@ from penstock.errors import HistoryError, PenstockError
 from penstock.indexes.pairs import part
 from penstock.indexes.pairs.strategies import STRATEGIES
 from property.pair_texts import Params, Template
-from tests.unit.indexes.pairs.cases import make_groups
 
 
 def use_strategy(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -209,7 +209,9 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
     ]  # fmt: skip
     band = part.query_band
     if band is not None:
-        band = replace(band, minuend=number(band.minuend), subtrahend=number(band.subtrahend))
+        words = tuple(remap(p, number) for p in band.asked)
+        minuend, subtrahend = number(band.minuend), number(band.subtrahend)
+        band = replace(band, minuend=minuend, subtrahend=subtrahend, asked=words)
         if not classes:
             bands.append(_open_band(band))
     scans = tuple(part.scans[old] for old in order)

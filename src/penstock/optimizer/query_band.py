@@ -18,13 +18,15 @@ from penstock.types import BIGINT, BOOLEAN, DOUBLE
 class QueryBand:
     """Conditions on `minuend` − `subtrahend`, two columns given by number.
 
-    Each condition compares `value` with an expression of parameters.
+    Each condition compares `value` with an expression of parameters. `asked` says the same in the
+    words of the query: what fails there has a bound that cannot be computed.
     """
 
     minuend: int
     subtrahend: int
     is_float: bool
     conditions: tuple[Expr, ...]
+    asked: tuple[Expr, ...]
 
     @property
     def value(self) -> Expr:
@@ -51,14 +53,16 @@ def find_band(
         return None, predicates
     plus, minus = first[0].minuend, first[0].subtrahend
     is_float = plus.type.is_float or minus.type.is_float
-    conditions, rest = list[Expr](), list[Expr]()
+    conditions, asked, rest = list[Expr](), list[Expr](), list[Expr]()
     for predicate, found in zip(predicates, bounds, strict=True):
         turned = [_turned(d, plus.index, minus.index, is_float) for d in found or ()]
         if turned and None not in turned:
             conditions += [c for c in turned if c is not None]
+            asked.append(predicate)
         else:
             rest.append(predicate)
-    return QueryBand(plus.index, minus.index, is_float, tuple(conditions)), rest
+    found_band = QueryBand(plus.index, minus.index, is_float, tuple(conditions), tuple(asked))
+    return found_band, rest
 
 
 def _across(predicate: Expr, alias: Callable[[int], int]) -> list[Difference] | None:

@@ -19,7 +19,7 @@ def pair_shape(block: Block) -> PairShape | None:
         return None
     key = tuple((left[1], right[1]) for left, right in block.span.classes)
     band = _band(block)
-    asked = [] if band is None else [_placed(c, _band_places(block)) for c in band.conditions]
+    asked = [] if block.band is None else list(block.band.asked)
     asked += [_of_alias(c) for c in block.conditions if c not in others]
     rest = [_of_alias(c) for c in others]
     return PairShape(key, band, ranges, _checked(rest), _checked(asked))
@@ -36,11 +36,6 @@ def _band(block: Block) -> PairBand | None:
 
 def _place(number: int) -> SideColumn:
     return divmod(number, PLACES)
-
-
-def _band_places(block: Block) -> list[int]:
-    assert block.band is not None
-    return [block.band.minuend, block.band.subtrahend]
 
 
 def _ranges(conditions: tuple[Conjunct, ...]) -> tuple[tuple[PairRange, ...], list[Conjunct]]:
@@ -72,10 +67,6 @@ def _compared_column(conjunct: Conjunct) -> Column | None:
 def _of_alias(conjunct: Conjunct) -> Expr:
     """The condition with columns numbered as places of its alias."""
     return remap(conjunct.predicate, lambda c: conjunct.alias * PLACES + c)
-
-
-def _placed(condition: Expr, places: list[int]) -> Expr:
-    return remap(condition, places.__getitem__)
 
 
 def _checked(conditions: list[Expr]) -> Checked | None:

@@ -13,11 +13,13 @@ import numpy as np
 from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context
 from penstock.indexes.pairs.shape import PairBand, PairRange, PairShape
-from penstock.logical.expr import Expr
+from penstock.logical.expr import Call, Expr
 from penstock.predicates.interval_sets import interval_sets_of
 from penstock.predicates.terms import LEAST, MOST
+from penstock.types import BOOLEAN
 
 NOTHING = MOST, LEAST
+_LOOSE = {"gt": "ge", "lt": "le"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,11 @@ class Boxes:
 
     def turned(self, is_float: bool) -> tuple[I64, I64]:
         """The intervals of the negated band: of the other column minus this one."""
-        return _negated(self.band_high, is_float), _negated(self.band_low, is_float)
+        if is_float:
+            return _negated(self.band_high), _negated(self.band_low)
+        high, low = self.band_high, self.band_low
+        open_ = (high == MOST) | (high == LEAST)  # beyond an end is at the end
+        return np.where(open_, ~high, -high), np.where(low == LEAST, MOST, -low)
 
 
 def _interval(
@@ -55,11 +61,28 @@ def _interval(
     """The intersection of the conditions' intervals; clears `exact` where it is too large."""
     n = params.shape[0]
     low, high = np.full(n, LEAST), np.full(n, MOST)
+    hull = _gaps if isinstance(asked, PairBand) and not asked.is_float else _hull
     for condition in asked.conditions:
-        first, last = _hull(condition, asked.value, params, ctx, exact)
+        first, last = hull(condition, asked.value, params, ctx, exact)
         np.maximum(low, first, out=low)
         np.minimum(high, last, out=high)
     return low, high
+
+
+def _gaps(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) -> tuple[I64, I64]:
+    """The interval of a bound on a difference of integers.
+
+    A difference beyond the integers is taken for the last one, from either side. So a bound there
+    is not exact.
+    """
+    assert isinstance(condition, Call)
+    fn = condition.fn
+    loose = Call(BOOLEAN, _LOOSE.get(fn, fn), condition.args)
+    low, high = _hull(loose, value, params, ctx, exact)
+    bound = high if fn in ("lt", "le") else low
+    inside = (bound > LEAST + 1) & (bound < MOST)
+    exact &= inside | (low > high)
+    return low + (inside & (fn == "gt")), high - (inside & (fn == "lt"))
 
 
 def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) -> tuple[I64, I64]:
@@ -76,9 +99,6 @@ def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) 
     return low, high
 
 
-def _negated(words: I64, is_float: bool) -> I64:
-    """Ordered words of the negated values; the least and greatest integers change places."""
-    if is_float:
-        return np.where(words == 0, 0, ~words)
-    ends = (words == LEAST) | (words == MOST)
-    return np.where(ends, ~words, -words)
+def _negated(words: I64) -> I64:
+    """Of ordered words of floats, the words of the negated values."""
+    return np.where(words == 0, 0, ~words)

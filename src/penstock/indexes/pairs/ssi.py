@@ -1,13 +1,13 @@
-"""Strategies that search from the points of stabbing groups (§3.1.2, §3.2.2) and hotspots (§3.1.3).
+"""Strategies that look from the points of stabbing groups (§3.1.2, §3.2.2) and hotspots (§3.1.3).
 
-A pure template has no condition but the interval. It can also be answered in codes: the queries
-that take a partner of a row are prefixes of sorted lists, and need not be listed.
+A pure template, with no condition but the interval, also has coded answers: a partner that a row
+found is taken by prefixes of sorted lists of queries, which need not be listed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -29,30 +29,38 @@ from penstock.kernels.pairs.ssi import Lists, Prefixes, affected_prefixes, probe
 from penstock.kernels.pairs.ssi_own import AffectedSlots, Trees, affected_slots, probe_ssi_own
 
 
-def _members(queries: Queries, grouping: Grouping) -> tuple[I64, I64]:
-    """The slots that have a group, group by group, and the start of each group."""
+class _Members(NamedTuple):
+    """Slots that have a group, group by group, with the groups in order of their points."""
+
+    points: I64
+    starts: I64
+    slots: I64
+    groups: I64  # of each of the slots
+
+
+def _members(queries: Queries, grouping: Grouping) -> _Members:
+    by_point = np.argsort(grouping.points, kind="stable")
+    rank = np.empty(by_point.shape[0], np.int64)
+    rank[by_point] = np.arange(by_point.shape[0])
     slots = possible_slots(queries)
     slots = slots[grouping.groups[slots] >= 0]
-    slots = slots[np.argsort(grouping.groups[slots], kind="stable")]
-    groups = np.arange(grouping.points.shape[0] + 1)
-    return slots, np.searchsorted(grouping.groups[slots], groups)
+    groups = rank[grouping.groups[slots]]
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], np.arange(by_point.shape[0] + 1))
+    return _Members(grouping.points[by_point], starts, slots[order], groups[order])
 
 
 def lists_of(queries: Queries, grouping: Grouping) -> Lists:
-    """Sort the queries of each group by low, and by high descending."""
-    slots, starts = _members(queries, grouping)
-    groups = grouping.groups[slots]
+    """Sort the queries of each group by low, and by high, descending."""
+    points, starts, slots, groups = _members(queries, grouping)
     bounds = np.vstack([queries.low[slots], ~queries.high[slots]])
-    orders = [np.lexsort((bound, groups)) for bound in bounds]
-    places = np.vstack([slots[order] for order in orders])
-    ordered = [bound[order] for bound, order in zip(bounds, orders, strict=True)]
-    return Lists(grouping.points, starts, np.vstack(ordered), places)
+    orders = np.vstack([np.lexsort((bound, groups)) for bound in bounds])
+    return Lists(points, starts, np.take_along_axis(bounds, orders, 1), slots[orders])
 
 
 def trees_of(queries: Queries, grouping: Grouping) -> Trees:
-    """Build an R-tree over own conditions and intervals for each group."""
-    slots, starts = _members(queries, grouping)
-    groups, points = grouping.groups[slots], grouping.points
+    """Make an R-tree over own conditions and intervals of each group."""
+    points, starts, slots, groups = _members(queries, grouping)
     lows, highs = points.copy(), points.copy()
     np.minimum.at(lows, groups, queries.low[slots])
     np.maximum.at(highs, groups, queries.high[slots])
@@ -61,7 +69,7 @@ def trees_of(queries: Queries, grouping: Grouping) -> Trees:
 
 @dataclass(frozen=True, slots=True)
 class Ssi(Probing):
-    """BJ-SSI and SJ-SSI: finds affected queries from the point of each stabbing group.
+    """BJ-SSI and SJ-SSI: looks from the point of each stabbing group for affected queries.
 
     The queries of a group are in two sorted lists, or in an R-tree if they have own conditions.
     Queries without a group are left out.
@@ -72,7 +80,7 @@ class Ssi(Probing):
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
-        """Build the structure of each group."""
+        """Put the queries of each group into its structure."""
         has_own = queries.own_low.shape[0] > 0
         return cls(trees_of(queries, grouping) if has_own else lists_of(queries, grouping))
 
@@ -85,16 +93,16 @@ class Ssi(Probing):
         return bytes_of((points, lows, highs, *forest))
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
-        """Search from the point of each group."""
+        """Look from the point of each group."""
         if isinstance(self.groups, Lists):
             return probe_ssi(self.groups, order, bits, *data)
         return probe_ssi_own(self.groups, order, bits, *data)
 
     def affected(self, probes: Probes, entries: Entries) -> Prefixes | AffectedSlots:
-        """Find the queries that have a partner in their interval, without listing the partners.
+        """Find queries that have a partner in their interval, without listing the partners.
 
-        This is step 1 of the paper. It ignores rest conditions, window lengths and epochs. Rows
-        come in order of (key, shift).
+        That is step 1 of the paper. It does not look at rest conditions, lengths and epochs.
+        Rows come in order of (key, shift).
         """
         order = probing_order(probes)
         if isinstance(self.groups, Lists):
@@ -102,16 +110,16 @@ class Ssi(Probing):
         return affected_slots(self.groups, order, probes, entries)
 
     def probe_coded(self, probes: Probes, entries: Entries) -> Coded:
-        """All pairs of a pure template, each with the prefixes of `groups` that take it."""
+        """Give every pair of a pure template, with the prefixes of `groups` that take it."""
         assert isinstance(self.groups, Lists), "queries with own conditions are not in lists"
         return probe_coded(self.groups, probing_order(probes), probes, entries)
 
 
 @dataclass(frozen=True, slots=True)
 class Hotspot(Probing):
-    """Searches groups by ssi, and queries without a group one by one.
+    """Groups by ssi, and queries without a group one by one.
 
-    The latter are found by their own conditions (select_first), or by a merge if they have none.
+    Those are found by their own conditions (select_first), or by a merge if they have none.
     """
 
     name: ClassVar[str] = "hotspot"
@@ -132,7 +140,7 @@ class Hotspot(Probing):
         return self.ssi.nbytes + (self.scattered.nbytes if self.scattered else 0)
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
-        """Search from the points of groups, then search for the scattered queries."""
+        """Look from the points of groups, then for the scattered queries."""
         found = self.ssi.find(order, bits, *data)
         if self.scattered is None:
             return found

@@ -17,10 +17,10 @@ from penstock.kernels.pairs.order import sort_words
 from penstock.kernels.pairs.search import (
     View,
     find_parts,
-    first_gap_above,
     gap_of,
     grown,
-    room_for_stretches,
+    new_parts,
+    pass_points,
     sees,
     view_of,
 )
@@ -104,26 +104,21 @@ def _order_codes(heads: I64, codes: I64, ends: I64, order: I64, floor: int) -> C
 @kernel
 def probe_coded(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Coded:
     """Walk from the point of each group in both directions, without listing queries."""
-    values, positions, points, firsts = (
-        entries.values,
-        entries.positions,
-        lists.points,
-        lists.starts,
-    )
-    ends, bounds, stretches = (
-        np.zeros(order.shape[0] + 1, np.int64),
-        lists.bounds,
-        room_for_stretches(entries),
-    )
+    values, positions = entries.values, entries.positions
+    points, firsts, bounds = lists.points, lists.starts, lists.bounds
+    ends, parts = np.zeros(order.shape[0] + 1, np.int64), new_parts(entries)
+    stretches = parts.stretches
+    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
     heads, codes, n = np.empty(256, np.int64), np.empty(512, np.int64), ends[0]
     for i in range(order.shape[0]):
         view = view_of(probes, order[i])
-        for s in range(find_parts(probes, entries, view, stretches)):
+        count = find_parts(entries, view, parts)
+        if count:
+            pass_points(points, values, view, parts, places)
+        for s in range(count):
             begin, end = stretches[s, 0], stretches[s, 1]
-            at = begin
             for g in range(points.shape[0]):
-                first, after = firsts[g], firsts[g + 1]
-                at = first_gap_above(values, at, end, points[g], view)
+                at, first, after = places[s, g], firsts[g], firsts[g + 1]
                 for side in range(2):
                     heads, codes, n = _append_codes(
                         g, side, bounds, first, after, values, positions,

@@ -1,4 +1,4 @@
-"""Stabs an R-tree of queries with each partner (BJ-DOuter, SJ-JoinFirst)."""
+"""Data outside, queries inside: partners stab an R-tree of queries (BJ-DOuter, SJ-JoinFirst)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.kernels.pairs.search import (
     gap_of,
     grown,
     keep_partners,
-    room_for_stretches,
+    new_parts,
     sees,
     view_of,
 )
@@ -24,18 +24,19 @@ def probe_data_outer(
     forest: Forest, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Stab the tree over (own conditions, interval) with each partner: O(m log n + k) per row."""
+    """Stab the tree over (own conditions, interval) with each partner: O(m log n + k) a row."""
     values, positions, own, slots = entries.values, entries.positions, probes.own, forest.slots
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n, stretches, axis = starts[0], room_for_stretches(entries), own.shape[0]
+    n, parts, axis = starts[0], new_parts(entries), own.shape[0]
     point, stack = np.empty(axis + 1, np.int64), room_for_search()
     items = np.empty(slots.shape[0], np.int64)
+    stretches = parts.stretches
     for i in range(order.shape[0]):
         row = order[i]
         view = view_of(probes, row)
         for c in range(axis):
             point[c] = own[c, row]
-        for s in range(find_parts(probes, entries, view, stretches)):
+        for s in range(find_parts(entries, view, parts)):
             for k in range(stretches[s, 0], stretches[s, 1]):
                 if not sees(view, positions[k]):
                     continue

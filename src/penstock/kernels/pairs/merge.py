@@ -1,4 +1,4 @@
-"""Sweeps queries in order of their lows along the sorted partners (BJ-MJ)."""
+"""Queries in order of their lows, swept against sorted partners (BJ-MJ)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from penstock.kernels.pairs.search import (
     gap_of,
     grown,
     keep_partners,
+    new_parts,
     own_holds,
-    room_for_stretches,
     sees,
     view_of,
 )
@@ -52,16 +52,17 @@ def probe_merge(
     asked: Sorted, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Sweep the queries along the partners: O(m + n + k) per row."""
+    """Sweep the queries along the partners: O(m + n + k) a row."""
     values, positions, own = entries.values, entries.positions, probes.own
     slots, lows, highs = asked.slots, asked.lows, asked.highs
     own_lows, own_highs = queries.own_low, queries.own_high
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n, stretches = starts[0], room_for_stretches(entries)
+    n, parts = starts[0], new_parts(entries)
+    stretches = parts.stretches
     for i in range(order.shape[0]):
         row = order[i]
         view = view_of(probes, row)
-        for s in range(find_parts(probes, entries, view, stretches)):
+        for s in range(find_parts(entries, view, parts)):
             begin, end = stretches[s, 0], stretches[s, 1]
             for j in range(slots.shape[0]):
                 while begin < end and gap_of(values[begin], view) < lows[j]:

@@ -44,6 +44,7 @@ class View(NamedTuple):
     """
 
     row: int
+    key: int
     floor: int
     limit: int
     shift: int
@@ -59,7 +60,8 @@ def view_of(probes: Probes, row: int) -> View:
         limit = LEAST
     shift = probes.shifts[row] if probes.shifts.shape[0] else 0
     is_float = probes.is_float and probes.shifts.shape[0] > 0
-    return View(row, probes.floor, limit, shift, is_float, probes.undefined)
+    key = probes.keys[row] if probes.keys.shape[0] else 0
+    return View(row, key, probes.floor, limit, shift, is_float, probes.undefined)
 
 
 @inlined
@@ -116,6 +118,18 @@ def first_gap_from(values: I64, begin: int, end: int, bound: int, view: View) ->
     return begin if bound == LEAST else first_gap_above(values, begin, end, bound - 1, view)
 
 
+@inlined
+def _bracket(values: I64, begin: int, end: int, at: int, bound: int, view: View) -> tuple[int, int]:
+    """Between which places a stretch passes a bound, looked for from `at` on, or before it."""
+    if at > begin and gap_of(values[at - 1], view) > bound:
+        return begin, at - 1
+    step = 1
+    while at + step <= end and gap_of(values[at + step - 1], view) <= bound:
+        at += step
+        step *= 2
+    return at, min(at + step - 1, end)
+
+
 # ---- stretches -----------------------------------------------------------------------
 @inlined
 def _append(stretches: I64, n: int, begin: int, end: int) -> int:
@@ -156,13 +170,49 @@ def find_stretches(entries: Entries, key: int, is_float: bool, stretches: I64) -
     return n
 
 
+class Parts(NamedTuple):
+    """The stretches of the key that was looked up last."""
+
+    stretches: I64  # [stretch, begin and end]
+    books: I64  # the key, how many stretches it has, and whether the row before had the same
+
+
+@kernel
+def new_parts(entries: Entries) -> Parts:
+    """Room for the stretches of any key."""
+    stretches = np.empty((STRETCHES * (entries.offsets.shape[0] - 1), 2), np.int64)
+    return Parts(stretches, np.array([0, -1, 0]))
+
+
 @inlined
-def find_parts(probes: Probes, entries: Entries, view: View, stretches: I64) -> int:
-    """Write the stretches in which a row's partners are; their number."""
+def find_parts(entries: Entries, view: View, parts: Parts) -> int:
+    """Find the stretches in which a row's partners are; their number."""
     if view.limit <= view.floor:
         return 0
-    key = probes.keys[view.row] if probes.keys.shape[0] else 0
-    return find_stretches(entries, key, view.is_float, stretches)
+    books = parts.books
+    books[2] = books[0] == view.key and books[1] >= 0
+    if not books[2]:
+        books[0] = view.key
+        books[1] = find_stretches(entries, view.key, view.is_float, parts.stretches)
+    return books[1]
+
+
+@inlined
+def pass_points(points: I64, values: I64, view: View, parts: Parts, places: I64) -> None:
+    """Write where each stretch passes each of the ascending points: [stretch, point].
+
+    Rows of one key follow one another in order of shift, so a place is near that of the row
+    before; it is looked for from there, in steps that double.
+    """
+    stretches, books = parts.stretches, parts.books
+    for s in range(books[1]):
+        begin, end = stretches[s, 0], stretches[s, 1]
+        at = begin
+        for g in range(points.shape[0]):
+            upto = end
+            if books[2]:
+                at, upto = _bracket(values, begin, end, places[s, g], points[g], view)
+            at = places[s, g] = first_gap_above(values, at, upto, points[g], view)
 
 
 # ---- tests ---------------------------------------------------------------------------
@@ -220,12 +270,6 @@ def keep_partners(
 
 
 # ---- output --------------------------------------------------------------------------
-@inlined
-def room_for_stretches(entries: Entries) -> I64:
-    """Where `find_parts` writes."""
-    return np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
-
-
 @kernel
 def grown(words: I64, n: int) -> I64:
     """A copy with room for n words, and for twice as many as before."""

@@ -12,7 +12,7 @@ from penstock.kernels.pairs.search import (
     append_between,
     find_parts,
     keep_partners,
-    room_for_stretches,
+    new_parts,
     view_of,
 )
 
@@ -30,12 +30,13 @@ def probe_select_first(
     values, positions, lows, highs = entries.values, entries.positions, queries.low, queries.high
     slots, point = forest.slots, np.empty(probes.own.shape[0], np.int64)
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n, stretches = starts[0], room_for_stretches(entries)
+    n, parts = starts[0], new_parts(entries)
     stack, items = room_for_search(), np.empty(slots.shape[0], np.int64)
+    stretches = parts.stretches
     for i in range(order.shape[0]):
         row, accepted = order[i], 0
         view = view_of(probes, row)
-        count = find_parts(probes, entries, view, stretches)
+        count = find_parts(entries, view, parts)
         if count:
             for c in range(point.shape[0]):
                 point[c] = probes.own[c, row]

@@ -1,10 +1,10 @@
 """Stabbing groups of queries without own conditions (BJ-SSI, §3.1.2).
 
-The partners nearest to a group's point decide which of its queries are affected. A query's interval
-has two parts: up to the point, and above it. The left parts that hold a gap are a prefix of the
-group's queries in order of low; the right parts that hold it are a prefix in order of high,
-descending. So on the way outward from the point, each partner is taken by a shorter prefix than the
-one before, and the search ends when no query takes it. Entries that a row does not see are skipped;
+The partners nearest to a group's point decide which of its queries are affected. The interval of
+a query is two parts: up to the point, and above it. Of the left parts, those that hold a gap are a
+prefix of the group's queries in order of low; of the right parts, a prefix in order of high,
+descending. So walking from the point, each partner is taken by a shorter prefix than the one
+before it, and the walk ends when none takes it. Entries that a row does not see are passed over;
 at worst these are all entries within the widest interval of the group.
 """
 
@@ -21,11 +21,11 @@ from penstock.kernels.pairs.search import (
     View,
     find_parts,
     first_above,
-    first_gap_above,
     gap_of,
     grown,
     keep_partners,
-    room_for_stretches,
+    new_parts,
+    pass_points,
     sees,
     view_of,
 )
@@ -84,26 +84,24 @@ def probe_ssi(
     lists: Lists, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Walk from the point of each group in both directions: O(τ log m + k) per row."""
-    values, positions, points, firsts = (
-        entries.values,
-        entries.positions,
-        lists.points,
-        lists.starts,
-    )
+    """Walk from the point of each group in both directions: O(τ log m + k) a row."""
+    values, positions = entries.values, entries.positions
+    points, firsts = lists.points, lists.starts
     left_bounds, right_bounds = lists.bounds[LEFT], lists.bounds[RIGHT]
     left_slots, right_slots = lists.slots[LEFT], lists.slots[RIGHT]
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n, stretches = starts[0], room_for_stretches(entries)
+    n, parts = starts[0], new_parts(entries)
+    stretches = parts.stretches
+    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
     for i in range(order.shape[0]):
-        row = order[i]
-        view = view_of(probes, row)
-        for s in range(find_parts(probes, entries, view, stretches)):
+        view = view_of(probes, order[i])
+        count = find_parts(entries, view, parts)
+        if count:
+            pass_points(points, values, view, parts, places)
+        for s in range(count):
             begin, end = stretches[s, 0], stretches[s, 1]
-            at = begin
             for g in range(points.shape[0]):
-                first, after = firsts[g], firsts[g + 1]
-                at = first_gap_above(values, at, end, points[g], view)
+                at, first, after = places[s, g], firsts[g], firsts[g + 1]
                 words, n = _append_outward(
                     LEFT, left_bounds, left_slots, first, after, values, positions,
                     at - 1, begin, end, view, bits, words, n,
@@ -112,7 +110,7 @@ def probe_ssi(
                     RIGHT, right_bounds, right_slots, first, after, values, positions,
                     at, begin, end, view, bits, words, n,
                 )  # fmt: skip
-        n = keep_partners(words, starts[i], n, row, bits, probes, partner, queries)
+        n = keep_partners(words, starts[i], n, order[i], bits, probes, partner, queries)
         starts[i + 1] = n
     return Found(words, starts)
 
@@ -123,7 +121,7 @@ class Prefixes(NamedTuple):
 
     rows: I64
     groups: I64
-    left: I64  # number of queries of side 0
+    left: I64  # how many of side 0
     right: I64
 
 
@@ -147,23 +145,21 @@ def _nearest_prefix(
 @kernel
 def affected_prefixes(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Prefixes:
     """Find queries that have a partner in their interval (step 1 alone)."""
-    values, positions, points, firsts = (
-        entries.values,
-        entries.positions,
-        lists.points,
-        lists.starts,
-    )
+    values, positions = entries.values, entries.positions
+    points, firsts = lists.points, lists.starts
     left_bounds, right_bounds = lists.bounds[LEFT], lists.bounds[RIGHT]
-    out, n, stretches = np.empty(1024, np.int64), 0, room_for_stretches(entries)
+    out, n, parts = np.empty(1024, np.int64), 0, new_parts(entries)
+    stretches = parts.stretches
+    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
     for i in range(order.shape[0]):
-        row = order[i]
-        view = view_of(probes, row)
-        count = find_parts(probes, entries, view, stretches)
+        view = view_of(probes, order[i])
+        count = find_parts(entries, view, parts)
+        if count:
+            pass_points(points, values, view, parts, places)
         for g in range(points.shape[0] if count else 0):
             left, right, first, after = 0, 0, firsts[g], firsts[g + 1]
             for s in range(count):
-                begin, end = stretches[s, 0], stretches[s, 1]
-                at = first_gap_above(values, begin, end, points[g], view)
+                begin, end, at = stretches[s, 0], stretches[s, 1], places[s, g]
                 near = _nearest_prefix(
                     LEFT, left_bounds, first, after, values, positions, at - 1, begin, end, view
                 )
@@ -175,7 +171,7 @@ def affected_prefixes(lists: Lists, order: I64, probes: Probes, entries: Entries
             if left + right:
                 if n == out.shape[0]:
                     out = grown(out, n + 4)
-                out[n], out[n + 1], out[n + 2], out[n + 3] = row, g, left, right
+                out[n], out[n + 1], out[n + 2], out[n + 3] = order[i], g, left, right
                 n += 4
     table = out[:n].reshape(-1, 4)
     return Prefixes(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy(), table[:, 3].copy())

@@ -1,12 +1,12 @@
 """Stabbing groups of queries with own conditions (SJ-SSI, §3.2.2).
 
-Each group has a packed R-tree over own conditions and interval. The group's point is in all its
-intervals. So a query that accepts the row is affected if its low is at most the nearest partner at
-or below the point, or its high is at least the nearest partner above it; one search tests both.
-Each affected query then takes its partners outward from the point.
+Each group has a packed R-tree over own conditions and interval. As the group's point is in all
+its intervals, a query that accepts the row is affected if its low reaches down to the nearest
+partner at or below the point, or its high up to the nearest partner above it: one search with
+both. Each affected query then takes its partners outward from the point.
 
-Entries that a row does not see are skipped; at worst, the search for the nearest partner visits all
-entries within the widest interval of the group.
+Entries that a row does not see are passed over; at worst, to find the nearest partner, these are
+all entries within the widest interval of the group.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from penstock.kernels.pairs.rtree import Forest, push_children, push_root, room_
 from penstock.kernels.pairs.search import (
     View,
     find_parts,
-    first_gap_above,
     gap_of,
     grown,
     keep_partners,
-    room_for_stretches,
+    new_parts,
+    pass_points,
     sees,
     view_of,
 )
 
 
 class Trees(NamedTuple):
-    """A tree per group over (own conditions, interval), and the ends of its widest interval."""
+    """A tree per group over (own conditions, interval), and the ends of its widest intervals."""
 
     points: I64  # by group, ascending
     lows: I64
@@ -42,7 +42,7 @@ class Trees(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Gaps of the nearest partners at or below a point and above it, and whether they exist."""
+    """Gaps of the nearest partners at or below a point and above it, and whether there are any."""
 
     has_left: bool
     left: int
@@ -51,7 +51,7 @@ class Near(NamedTuple):
 
 
 class AffectedSlots(NamedTuple):
-    """Affected queries, each one once per row."""
+    """Affected queries, each once for a row."""
 
     rows: I64
     slots: I64
@@ -59,23 +59,19 @@ class AffectedSlots(NamedTuple):
 
 @inlined
 def _reaches(low: int, high: int, near: Near) -> bool:
-    """Whether an interval around the point contains one of the nearest partners."""
+    """Whether an interval that holds the point holds one of the nearest partners."""
     return (near.has_left and low <= near.left) or (near.has_right and high >= near.right)
 
 
 @inlined
 def _find_near(
-    point: int, low: int, high: int, view: View, values: I64, positions: I64, stretches: I64,
+    group: int, low: int, high: int, view: View, values: I64, positions: I64, stretches: I64,
     count: int, places: I64,
 ) -> Near:  # fmt: skip
-    """The partners in [low, high] nearest to a point; `places` get where each stretch passes it.
-
-    They hold where the last point was passed, which must not be greater than this one.
-    """
+    """The partners in [low, high] nearest to the point of a group."""
     has_left, left, has_right, right = False, LEAST, False, MOST
     for s in range(count):
-        begin, end = stretches[s, 0], stretches[s, 1]
-        places[s] = at = first_gap_above(values, places[s], end, point, view)
+        begin, end, at = stretches[s, 0], stretches[s, 1], places[s, group]
         for k in range(at - 1, begin - 1, -1):
             gap = gap_of(values[k], view)
             if gap < low or (has_left and gap <= left):
@@ -119,13 +115,13 @@ def _find_affected(
 
 @inlined
 def _append_outward(
-    low: int, high: int, slot: int, view: View, values: I64, positions: I64, stretches: I64,
-    count: int, places: I64, bits: int, words: I64, n: int,
+    group: int, low: int, high: int, slot: int, view: View, values: I64, positions: I64,
+    stretches: I64, count: int, places: I64, bits: int, words: I64, n: int,
 ) -> tuple[I64, int]:  # fmt: skip
     """Append a query's partners of a row, outward from where stretches pass the point."""
     for s in range(2 * count):
         begin, end, step = stretches[s >> 1, 0], stretches[s >> 1, 1], 2 * (s & 1) - 1
-        k = places[s >> 1] - 1 + (s & 1)
+        k = places[s >> 1, group] - 1 + (s & 1)
         while begin <= k < end and low <= gap_of(values[k], view) <= high:
             if sees(view, positions[k]):
                 if n == words.shape[0]:
@@ -141,30 +137,31 @@ def probe_ssi_own(
     trees: Trees, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Search the tree of each group with its nearest partners: O(τ (log m + g(n)) + k) per row."""
+    """Search the tree of each group with its nearest partners: O(τ (log m + g(n)) + k) a row."""
     values, positions, own = entries.values, entries.positions, probes.own
     forest, points, lows, highs = trees.forest, trees.points, trees.lows, trees.highs
     boxes, slots, axis = forest.boxes, forest.slots, own.shape[0]
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n, stretches, stack = starts[0], room_for_stretches(entries), room_for_search()
-    places, items = np.empty(stretches.shape[0], np.int64), np.empty(slots.shape[0], np.int64)
+    n, parts, stack = starts[0], new_parts(entries), room_for_search()
+    stretches, items = parts.stretches, np.empty(slots.shape[0], np.int64)
+    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
     for i in range(order.shape[0]):
         row = order[i]
         view = view_of(probes, row)
-        count = find_parts(probes, entries, view, stretches)
-        for s in range(count):
-            places[s] = stretches[s, 0]
+        count = find_parts(entries, view, parts)
+        if count:
+            pass_points(points, values, view, parts, places)
         for g in range(points.shape[0] if count else 0):
             near = _find_near(
-                points[g], lows[g], highs[g], view, values, positions, stretches, count, places
+                g, lows[g], highs[g], view, values, positions, stretches, count, places
             )
             if not (near.has_left or near.has_right):
                 continue
             for j in range(_find_affected(forest, g, own, row, near, stack, items)):
                 at = items[j]
                 words, n = _append_outward(
-                    boxes[at, axis], boxes[at, 2 * axis + 1], slots[at], view, values, positions,
-                    stretches, count, places, bits, words, n,
+                    g, boxes[at, axis], boxes[at, 2 * axis + 1], slots[at], view, values,
+                    positions, stretches, count, places, bits, words, n,
                 )  # fmt: skip
         n = keep_partners(words, starts[i], n, row, bits, probes, partner, queries)
         starts[i + 1] = n
@@ -177,18 +174,18 @@ def affected_slots(trees: Trees, order: I64, probes: Probes, entries: Entries) -
     values, positions, own = entries.values, entries.positions, probes.own
     forest, points, lows, highs = trees.forest, trees.points, trees.lows, trees.highs
     rows, slots, n = np.empty(256, np.int64), np.empty(256, np.int64), 0
-    stretches, stack = room_for_stretches(entries), room_for_search()
-    places = np.empty(stretches.shape[0], np.int64)
-    items = np.empty(forest.slots.shape[0], np.int64)
+    parts, stack = new_parts(entries), room_for_search()
+    stretches, items = parts.stretches, np.empty(forest.slots.shape[0], np.int64)
+    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
     for i in range(order.shape[0]):
         row = order[i]
         view = view_of(probes, row)
-        count = find_parts(probes, entries, view, stretches)
-        for s in range(count):
-            places[s] = stretches[s, 0]
+        count = find_parts(entries, view, parts)
+        if count:
+            pass_points(points, values, view, parts, places)
         for g in range(points.shape[0] if count else 0):
             near = _find_near(
-                points[g], lows[g], highs[g], view, values, positions, stretches, count, places
+                g, lows[g], highs[g], view, values, positions, stretches, count, places
             )
             if not (near.has_left or near.has_right):
                 continue

@@ -11,8 +11,8 @@ from penstock.kernels.pairs.search import (
     append_between,
     find_parts,
     keep_partners,
+    new_parts,
     own_holds,
-    room_for_stretches,
     view_of,
 )
 
@@ -26,11 +26,12 @@ def probe_vanilla(
     values, positions, own = entries.values, entries.positions, probes.own
     lows, highs, own_lows, own_highs = queries.low, queries.high, queries.own_low, queries.own_high
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n, stretches = starts[0], room_for_stretches(entries)
+    n, parts = starts[0], new_parts(entries)
+    stretches = parts.stretches
     for i in range(order.shape[0]):
         row = order[i]
         view = view_of(probes, row)
-        count = find_parts(probes, entries, view, stretches)
+        count = find_parts(entries, view, parts)
         for j in range(slots.shape[0] if count else 0):
             slot = slots[j]
             if own_holds(own, own_lows, own_highs, row, slot):
