@@ -25,7 +25,7 @@ from penstock.state.directory_lock import DirectoryLock
 from penstock.state.private import make_private
 from penstock.state.sealed import damaged
 
-FORMAT = 6
+FORMAT = 7
 """Format number of the directory; a checkpoint of another format is refused."""
 
 
