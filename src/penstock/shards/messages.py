@@ -75,6 +75,3 @@ class CrossMessage:
     origin: int
     steps: tuple[StepMessage, ...]
     through: tuple[Result, ...]
-
-
-Message = LogMessage | SourceMessage | CrossMessage
