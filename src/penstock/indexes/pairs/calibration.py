@@ -80,8 +80,6 @@ def made_rows(entries: Entries, population: Population, rng: np.random.Generator
             own = rng.integers(value - 20_000, value + 20_000, (int(population.has_own), n))
             key = rng.integers(first, first + keys, n)
             limits = np.full(n, len(entries.keys))
-            made.append(
-                Probes(np.sort(key), _NONE, own, _NONE, _NONE, limits, _NONE != 0, 0)
-            )
+            made.append(Probes(np.sort(key), _NONE, own, _NONE, _NONE, limits, _NONE != 0, 0))
         first += keys
     return made

@@ -44,5 +44,16 @@ class Constants:
 
 def of_this_machine() -> Constants:
     return DEFAULTS
-_V = {'SJ-Vanilla':'αβγκ','SJ-JoinFirst':'αδεκ','SJ-SelectFirst':'αβγκ','SJ-Hotspot':'αβγδεκ','BJ-QOuter':'αγκ','BJ-DOuter':'αδεκ','BJ-MJ':'αβγκ','BJ-Hotspot':'αβγεκ'}
-DEFAULTS=Constants({n:{l:Constant(1,1,1) for l in ls} for n,ls in _V.items()})
+
+
+_V = {
+    "SJ-Vanilla": "αβγκ",
+    "SJ-JoinFirst": "αδεκ",
+    "SJ-SelectFirst": "αβγκ",
+    "SJ-Hotspot": "αβγδεκ",
+    "BJ-QOuter": "αγκ",
+    "BJ-DOuter": "αδεκ",
+    "BJ-MJ": "αβγκ",
+    "BJ-Hotspot": "αβγεκ",
+}
+DEFAULTS = Constants({n: {l: Constant(1, 1, 1) for l in ls} for n, ls in _V.items()})

@@ -41,7 +41,9 @@ def fit(amounts: F64, times: F64) -> Fit:
     reach = dict(zip(used, _NORMAL * np.sqrt(np.diag(spread)), strict=True))
     value = dict(zip(used, found, strict=True))
     constants = tuple(
-        Constant(v := float(value.get(at, 0.0)), max(v - (e := float(reach.get(at, 0.0))), 0.0), v + e)
+        Constant(
+            v := float(value.get(at, 0.0)), max(v - (e := float(reach.get(at, 0.0))), 0.0), v + e
+        )
         for at in range(amounts.shape[1])
     )
     ratio = np.abs(np.log(np.maximum(1 - left, 1e-3)))
