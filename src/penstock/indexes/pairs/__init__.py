@@ -1,1 +1,1 @@
-"""The index over pairs of rows of two streams: finds the partners of each row for each query."""
+"""Indexes over pairs of streams: which queries take which pairs of rows (Agarwal et al. 2009)."""

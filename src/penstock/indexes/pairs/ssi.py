@@ -1,13 +1,13 @@
-"""Strategies that search from the points of stabbing groups (§3.1.2, §3.2.2) and hotspots (§3.1.3).
+"""Strategies that look from the points of stabbing groups (§3.1.2, §3.2.2) and hotspots (§3.1.3).
 
-A pure template has no condition but the interval. It can also be answered in codes: the queries
-that take a partner of a row are prefixes of sorted lists, and need not be listed.
+A pure template, with no condition but the interval, also has coded answers: a partner that a row
+found is taken by prefixes of sorted lists of queries, which need not be listed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -23,95 +23,101 @@ from penstock.indexes.pairs.strategy import (
 )
 from penstock.kernels.pairs.coded import Coded, probe_coded
 from penstock.kernels.pairs.data import Entries, Found, Grouping, Probes, Queries
+from penstock.kernels.pairs.near import Groups
 from penstock.kernels.pairs.order import join_found
 from penstock.kernels.pairs.rtree import build_forest
 from penstock.kernels.pairs.ssi import Lists, Prefixes, affected_prefixes, probe_ssi
 from penstock.kernels.pairs.ssi_own import AffectedSlots, Trees, affected_slots, probe_ssi_own
 
 
-def _members(queries: Queries, grouping: Grouping) -> tuple[I64, I64]:
-    """The slots that have a group, group by group, and the start of each group."""
+class _Members(NamedTuple):
+    """Groups that have members, and the slots of these, group by group."""
+
+    groups: Groups
+    starts: I64
+    slots: I64
+    numbers: I64  # the group of each of the slots
+
+
+def _members(queries: Queries, grouping: Grouping) -> _Members:
     slots = possible_slots(queries)
     slots = slots[grouping.groups[slots] >= 0]
-    slots = slots[np.argsort(grouping.groups[slots], kind="stable")]
-    groups = np.arange(grouping.points.shape[0] + 1)
-    return slots, np.searchsorted(grouping.groups[slots], groups)
+    points, numbers = np.unique(grouping.points[grouping.groups[slots]], return_inverse=True)
+    order = np.argsort(numbers, kind="stable")
+    slots, numbers = slots[order], numbers[order]
+    starts = np.searchsorted(numbers, np.arange(points.shape[0] + 1))
+    lows, highs = points.copy(), points.copy()
+    np.minimum.at(lows, numbers, queries.low[slots])
+    np.maximum.at(highs, numbers, queries.high[slots])
+    return _Members(Groups(points, lows, highs), starts, slots, numbers)
 
 
 def lists_of(queries: Queries, grouping: Grouping) -> Lists:
-    """Sort the queries of each group by low, and by high descending."""
-    slots, starts = _members(queries, grouping)
-    groups = grouping.groups[slots]
+    """Sort the queries of each group by low, and by high, descending."""
+    groups, starts, slots, numbers = _members(queries, grouping)
     bounds = np.vstack([queries.low[slots], ~queries.high[slots]])
-    orders = [np.lexsort((bound, groups)) for bound in bounds]
-    places = np.vstack([slots[order] for order in orders])
-    ordered = [bound[order] for bound, order in zip(bounds, orders, strict=True)]
-    return Lists(grouping.points, starts, np.vstack(ordered), places)
+    orders = np.vstack([np.lexsort((bound, numbers)) for bound in bounds])
+    return Lists(groups, starts, np.take_along_axis(bounds, orders, 1), slots[orders])
 
 
 def trees_of(queries: Queries, grouping: Grouping) -> Trees:
-    """Build an R-tree over own conditions and intervals for each group."""
-    slots, starts = _members(queries, grouping)
-    groups, points = grouping.groups[slots], grouping.points
-    lows, highs = points.copy(), points.copy()
-    np.minimum.at(lows, groups, queries.low[slots])
-    np.maximum.at(highs, groups, queries.high[slots])
-    return Trees(points, lows, highs, build_forest(*boxes_of(queries), slots, starts))
+    """Make an R-tree over own conditions and intervals of each group."""
+    groups, starts, slots, _ = _members(queries, grouping)
+    return Trees(groups, build_forest(*boxes_of(queries), slots, starts))
 
 
 @dataclass(frozen=True, slots=True)
 class Ssi(Probing):
-    """BJ-SSI and SJ-SSI: finds affected queries from the point of each stabbing group.
+    """BJ-SSI and SJ-SSI: looks from the point of each stabbing group for affected queries.
 
     The queries of a group are in two sorted lists, or in an R-tree if they have own conditions.
     Queries without a group are left out.
     """
 
     name: ClassVar[str] = "ssi"
-    groups: Lists | Trees
+    members: Lists | Trees
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
-        """Build the structure of each group."""
+        """Put the queries of each group into its structure."""
         has_own = queries.own_low.shape[0] > 0
         return cls(trees_of(queries, grouping) if has_own else lists_of(queries, grouping))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the structure."""
-        if isinstance(self.groups, Lists):
-            return bytes_of(self.groups)
-        points, lows, highs, forest = self.groups
-        return bytes_of((points, lows, highs, *forest))
+        if isinstance(self.members, Lists):
+            return bytes_of((*self.members.groups, *self.members[1:]))
+        return bytes_of((*self.members.groups, *self.members.forest))
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
-        """Search from the point of each group."""
-        if isinstance(self.groups, Lists):
-            return probe_ssi(self.groups, order, bits, *data)
-        return probe_ssi_own(self.groups, order, bits, *data)
+        """Look from the point of each group."""
+        if isinstance(self.members, Lists):
+            return probe_ssi(self.members, order, bits, *data)
+        return probe_ssi_own(self.members, order, bits, *data)
 
     def affected(self, probes: Probes, entries: Entries) -> Prefixes | AffectedSlots:
-        """Find the queries that have a partner in their interval, without listing the partners.
+        """Find queries that have a partner in their interval, without listing the partners.
 
-        This is step 1 of the paper. It ignores rest conditions, window lengths and epochs. Rows
-        come in order of (key, shift).
+        That is step 1 of the paper. It does not look at rest conditions, lengths and epochs.
+        Rows come in order of (key, shift).
         """
         order = probing_order(probes)
-        if isinstance(self.groups, Lists):
-            return affected_prefixes(self.groups, order, probes, entries)
-        return affected_slots(self.groups, order, probes, entries)
+        if isinstance(self.members, Lists):
+            return affected_prefixes(self.members, order, probes, entries)
+        return affected_slots(self.members, order, probes, entries)
 
     def probe_coded(self, probes: Probes, entries: Entries) -> Coded:
-        """All pairs of a pure template, each with the prefixes of `groups` that take it."""
-        assert isinstance(self.groups, Lists), "queries with own conditions are not in lists"
-        return probe_coded(self.groups, probing_order(probes), probes, entries)
+        """Give every pair of a pure template, with the prefixes of `groups` that take it."""
+        assert isinstance(self.members, Lists), "queries with own conditions are not in lists"
+        return probe_coded(self.members, probing_order(probes), probes, entries)
 
 
 @dataclass(frozen=True, slots=True)
 class Hotspot(Probing):
-    """Searches groups by ssi, and queries without a group one by one.
+    """Groups by ssi, and queries without a group one by one.
 
-    The latter are found by their own conditions (select_first), or by a merge if they have none.
+    Those are found by their own conditions (select_first), or by a merge if they have none.
     """
 
     name: ClassVar[str] = "hotspot"
@@ -132,7 +138,7 @@ class Hotspot(Probing):
         return self.ssi.nbytes + (self.scattered.nbytes if self.scattered else 0)
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
-        """Search from the points of groups, then search for the scattered queries."""
+        """Look from the points of groups, then for the scattered queries."""
         found = self.ssi.find(order, bits, *data)
         if self.scattered is None:
             return found

@@ -13,18 +13,9 @@ import numpy as np
 from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.data import Entries, Probes
+from penstock.kernels.pairs.near import find_near, new_near
 from penstock.kernels.pairs.order import sort_words
-from penstock.kernels.pairs.search import (
-    STRETCHES,
-    find_stretches,
-    first_gap_above,
-    gap_of,
-    grown,
-    is_band_of_floats,
-    is_skipped,
-    key_of,
-    shift_of,
-)
+from penstock.kernels.pairs.search import View, find_parts, gap_of, grown, sees, view_of
 from penstock.kernels.pairs.ssi import Lists, prefix_of
 
 _INDEX_BITS = 24
@@ -47,29 +38,23 @@ class Coded(NamedTuple):
 
 @inlined
 def _append_codes(
-    lists: Lists, group: int, row: int, stretch: I64, probes: Probes, entries: Entries,
-    heads: I64, codes: I64, n: int, begun: int,
+    side: int, lists: Lists, group: int, values: I64, positions: I64, k: int, begin: int,
+    end: int, view: View, heads: I64, codes: I64, n: int, begun: int,
 ) -> tuple[I64, I64, int]:  # fmt: skip
-    """Append the prefixes of a group that take partners of a stretch."""
-    values, positions, floor = entries.values, entries.positions, probes.floor
-    shift, limit, is_float = shift_of(probes, row), probes.limits[row], is_band_of_floats(probes)
-    first, after, begin, end = lists.starts[group], lists.starts[group + 1], stretch[0], stretch[1]
-    undefined = probes.undefined
-    at = first_gap_above(values, begin, end, lists.points[group], shift, is_float, undefined)
-    for side in range(2):
-        k, length = at - 1 + side, after - first
-        while begin <= k < end:
-            gap = gap_of(values[k], shift, is_float, undefined)
-            length = prefix_of(lists.bounds, side, first, first + length, gap)
-            if length == 0:
-                break
-            if floor <= positions[k] < limit:
-                if n == heads.shape[0]:
-                    heads, codes = grown(heads, n + 1), grown(codes, 2 * (n + 1))
-                heads[n] = (positions[k] - floor) << _INDEX_BITS | (n - begun)
-                codes[2 * n], codes[2 * n + 1] = 2 * group + side, length
-                n += 1
-            k += 2 * side - 1
+    """Append the prefixes of one side of a group that take the entries from k on."""
+    first, after = lists.starts[group], lists.starts[group + 1]
+    while begin <= k < end:
+        length = prefix_of(lists.bounds, side, first, after, gap_of(values[k], view))
+        if length == 0:
+            break
+        after = first + length
+        if sees(view, positions[k]):
+            if n == heads.shape[0]:
+                heads, codes = grown(heads, n + 1), grown(codes, 2 * (n + 1))
+            heads[n] = (positions[k] - view.floor) << _INDEX_BITS | (n - begun)
+            codes[2 * n], codes[2 * n + 1] = 2 * group + side, length
+            n += 1
+        k += 2 * side - 1
     return heads, codes, n
 
 
@@ -111,17 +96,22 @@ def _order_codes(heads: I64, codes: I64, ends: I64, order: I64, floor: int) -> C
 @kernel
 def probe_coded(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Coded:
     """Walk from the point of each group in both directions, without listing queries."""
-    ends, is_float = np.zeros(order.shape[0] + 1, np.int64), is_band_of_floats(probes)
+    values, positions = entries.values, entries.positions
+    ends, (parts, near) = np.zeros(order.shape[0] + 1, np.int64), new_near(entries, lists.groups)
     heads, codes, n = np.empty(256, np.int64), np.empty(512, np.int64), ends[0]
-    stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
     for i in range(order.shape[0]):
-        row, count = order[i], 0
-        if not is_skipped(probes, row):
-            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
-        for g in range(lists.points.shape[0] if count else 0):
+        view, reached = view_of(probes, order[i]), 0
+        count = find_parts(entries, view, parts)
+        if count:
+            reached = find_near(lists.groups, values, positions, view, parts, near)
+        for j in range(reached):
+            g = near.groups[j]
             for s in range(count):
-                heads, codes, n = _append_codes(
-                    lists, g, row, stretches[s], probes, entries, heads, codes, n, ends[i]
-                )
+                begin, end = parts.stretches[s, 0], parts.stretches[s, 1]
+                for side in range(2):
+                    heads, codes, n = _append_codes(
+                        side, lists, g, values, positions, near.places[s, g] - 1 + side, begin,
+                        end, view, heads, codes, n, ends[i],
+                    )  # fmt: skip
         ends[i + 1] = n
     return _order_codes(heads, codes, ends, order, probes.floor)

@@ -86,7 +86,7 @@ class Grouping(NamedTuple):
     """
 
     groups: I64  # by slot
-    points: I64  # by group, ascending
+    points: I64  # by group
 
 
 class Found(NamedTuple):

@@ -1,7 +1,7 @@
-"""Packed R-trees: boxes in sort-tile-recursive order, many trees in flat arrays.
+"""Packed R-trees: boxes in the order of sort-tile-recursive packing, many trees in flat arrays.
 
-Every tree of a forest has its own items. A node covers `FANOUT` consecutive nodes of the level
-below, so no pointers are needed. Items with an empty side must be left out.
+Every tree of a forest has its own items. A node is `FANOUT` neighbours of the level below, so
+there are no pointers. Items with an empty side must be left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.kernels.jit import inlined, kernel
 
 FANOUT = 8
 _LEVELS = 12
-"""The largest number of levels of a tree; the rows of `firsts` also store the actual number."""
+"""Room for levels of a tree; the rows of `firsts` also hold how many there are."""
 
 
 class Forest(NamedTuple):
@@ -35,7 +35,7 @@ class Forest(NamedTuple):
 # ---- build ---------------------------------------------------------------------------
 @kernel
 def _slices(leaves: int, dimensions: int) -> int:
-    """The least number of slices per dimension that gives room for all leaves."""
+    """The least number of which the power is enough for the leaves."""
     n = 1
     while n**dimensions < leaves:
         n += 1
@@ -52,10 +52,10 @@ def _sort_slab(centers: I64, order: I64, begin: int, end: int) -> None:
 
 @kernel
 def tile_boxes(lows: I64, highs: I64, order: I64, starts: I64) -> None:
-    """Order the boxes of each tree, `order[starts[t]:starts[t + 1]]`, into tiles.
+    """Put the boxes of each tree, `order[starts[t]:starts[t + 1]]`, into tiles.
 
     Bounds are [dimension, item]. Boxes are sorted by their centers in one dimension and cut into
-    slabs; each slab is sorted and cut in the next dimension, until a slab is a row of leaves.
+    slabs, which are sorted and cut by the next, until a slab is a row of leaves.
     """
     dimensions, n = lows.shape
     slabs, ends = starts[:-1].copy(), starts[1:].copy()
@@ -80,7 +80,7 @@ def tile_boxes(lows: I64, highs: I64, order: I64, starts: I64) -> None:
 
 @kernel
 def _measure_trees(starts: I64) -> tuple[I64, I64, I64, int]:
-    """The starts of each tree's levels, their nodes, the heights, and the number of all nodes."""
+    """Where the levels of each tree begin, their nodes, the heights, and all nodes."""
     trees = starts.shape[0] - 1
     firsts, counts = np.zeros((trees, _LEVELS), np.int64), np.zeros((trees, _LEVELS), np.int64)
     heights, node = np.zeros(trees, np.int64), starts[trees]
@@ -98,7 +98,7 @@ def _measure_trees(starts: I64) -> tuple[I64, I64, I64, int]:
 
 @kernel
 def _cover(boxes: I64, node: int, begin: int, end: int) -> None:
-    """Set the box of a node to the bounding box of the nodes at [begin, end)."""
+    """Make the box of a node that of the nodes at [begin, end)."""
     dimensions = boxes.shape[1] // 2
     for d in range(dimensions):
         low, high = boxes[begin, d], boxes[begin, dimensions + d]
@@ -110,9 +110,9 @@ def _cover(boxes: I64, node: int, begin: int, end: int) -> None:
 
 @kernel
 def build_forest(lows: I64, highs: I64, slots: I64, starts: I64) -> Forest:
-    """Build a tree over each of the pieces [starts[t], starts[t + 1]) of `slots`.
+    """A tree over each of the pieces [starts[t], starts[t + 1]) of `slots`.
 
-    Bounds are [dimension, slot]; a slot may be in only one tree.
+    Bounds are [dimension, slot]; a slot may be in one tree.
     """
     dimensions, m = lows.shape[0], slots.shape[0]
     own_lows, own_highs = np.empty((dimensions, m), np.int64), np.empty((dimensions, m), np.int64)
@@ -140,46 +140,43 @@ def build_forest(lows: I64, highs: I64, slots: I64, starts: I64) -> Forest:
 # ---- search --------------------------------------------------------------------------
 @inlined
 def room_for_search() -> I64:
-    """The stack of a search: (level, first node, end) of nodes that are not visited yet."""
+    """The stack of a search: (level, first node, its end) of nodes still to be looked at."""
     return np.empty((_LEVELS * FANOUT, 3), np.int64)
 
 
 @inlined
-def push_root(forest: Forest, tree: int, stack: I64) -> int:
-    """Push the top level of a tree; return the number of entries on the stack."""
-    level = forest.heights[tree] - 1
-    stack[0, 0], stack[0, 1], stack[0, 2] = level, 0, forest.counts[tree, level]
+def push_root(heights: I64, counts: I64, tree: int, stack: I64) -> int:
+    """Put the top level of a tree on the stack; how many entries it has."""
+    level = heights[tree] - 1
+    stack[0, 0], stack[0, 1], stack[0, 2] = level, 0, counts[tree, level]
     return 1
 
 
 @inlined
-def push_children(forest: Forest, tree: int, level: int, node: int, stack: I64, top: int) -> int:
-    """Push the children of a node of `level`; return the number of entries on the stack."""
+def push_children(counts: I64, tree: int, level: int, node: int, stack: I64, top: int) -> int:
+    """Put the children of a node of `level` on the stack; how many entries it has."""
     stack[top, 0], stack[top, 1] = level - 1, node * FANOUT
-    stack[top, 2] = min((node + 1) * FANOUT, forest.counts[tree, level - 1])
+    stack[top, 2] = min((node + 1) * FANOUT, counts[tree, level - 1])
     return top + 1
 
 
-@kernel
+@inlined
 def stab_tree(forest: Forest, tree: int, point: I64, stack: I64, items: I64) -> int:
-    """Write the items with boxes that contain a point; return their number."""
-    boxes, firsts, found = forest.boxes, forest.firsts, 0
+    """Write the items whose boxes contain a point; how many they are."""
+    boxes, firsts, counts, found = forest.boxes, forest.firsts, forest.counts, 0
     dimensions = point.shape[0]
-    top = push_root(forest, tree, stack)
+    top = push_root(forest.heights, counts, tree, stack)
     while top:
         top -= 1
         level, begin, end = stack[top, 0], stack[top, 1], stack[top, 2]
         first = firsts[tree, level]
         for node in range(begin, end):
-            inside = True
+            at, inside = first + node, True
             for d in range(dimensions):
-                low, high = boxes[first + node, d], boxes[first + node, dimensions + d]
-                inside = inside and low <= point[d] <= high
-            if not inside:
-                continue
-            if level:
-                top = push_children(forest, tree, level, node, stack, top)
-            else:
-                items[found] = first + node
+                inside = inside and boxes[at, d] <= point[d] <= boxes[at, dimensions + d]
+            if inside and level == 0:
+                items[found] = at
                 found += 1
+            elif inside:
+                top = push_children(counts, tree, level, node, stack, top)
     return found

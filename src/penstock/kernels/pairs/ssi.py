@@ -1,10 +1,10 @@
 """Stabbing groups of queries without own conditions (BJ-SSI, §3.1.2).
 
-The partners nearest to a group's point decide which of its queries are affected. A query's interval
-has two parts: up to the point, and above it. The left parts that hold a gap are a prefix of the
-group's queries in order of low; the right parts that hold it are a prefix in order of high,
-descending. So on the way outward from the point, each partner is taken by a shorter prefix than the
-one before, and the search ends when no query takes it. Entries that a row does not see are skipped;
+The partners nearest to a group's point decide which of its queries are affected. The interval of
+a query is two parts: up to the point, and above it. Of the left parts, those that hold a gap are a
+prefix of the group's queries in order of low; of the right parts, a prefix in order of high,
+descending. So walking from the point, each partner is taken by a shorter prefix than the one
+before it, and the walk ends when none takes it. Entries that a row does not see are passed over;
 at worst these are all entries within the widest interval of the group.
 """
 
@@ -17,22 +17,17 @@ import numpy as np
 from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.data import Entries, Found, Partner, Probes, Queries
+from penstock.kernels.pairs.near import LEFT, RIGHT, Groups, find_near, new_near
 from penstock.kernels.pairs.search import (
-    STRETCHES,
-    are_tested,
-    find_stretches,
+    View,
+    find_parts,
     first_above,
-    first_gap_above,
     gap_of,
     grown,
-    is_band_of_floats,
-    is_partner,
-    is_skipped,
-    key_of,
-    shift_of,
+    keep_partners,
+    sees,
+    view_of,
 )
-
-LEFT, RIGHT = 0, 1
 
 
 class Lists(NamedTuple):
@@ -42,7 +37,7 @@ class Lists(NamedTuple):
     part is ~high. A code (group, side, length) stands for `slots[side, starts[g]:][:length]`.
     """
 
-    points: I64  # by group, ascending
+    groups: Groups
     starts: I64
     bounds: I64  # [side, place]
     slots: I64  # [side, place]
@@ -50,9 +45,9 @@ class Lists(NamedTuple):
 
 @inlined
 def prefix_of(bounds: I64, side: int, begin: int, end: int, gap: int) -> int:
-    """The number of queries at [begin, end) that hold a gap on this side of their point."""
+    """How many queries at [begin, end) hold a gap of this side, looked for from the front."""
     word = gap if side == LEFT else ~gap
-    if begin == end or bounds[side, begin] > word:
+    if bounds[side, begin] > word:
         return 0
     step = 1
     while begin + step < end and bounds[side, begin + step] <= word:
@@ -61,23 +56,29 @@ def prefix_of(bounds: I64, side: int, begin: int, end: int, gap: int) -> int:
 
 
 @inlined
-def _append_prefix(
-    slots: I64, length: int, row: int, position: int, bits: int,
-    probes: Probes, partner: Partner, queries: Queries, words: I64, n: int,
+def _append_outward(
+    side: int, lists: Lists, group: int, values: I64, positions: I64, k: int, begin: int,
+    end: int, view: View, bits: int, words: I64, n: int,
 ) -> tuple[I64, int]:  # fmt: skip
-    """Append a partner for the queries of a prefix."""
-    if n + length > words.shape[0]:
-        words = grown(words, n + length)
-    head = (position - probes.floor) << bits
-    if are_tested(queries):
-        for j in range(length):
-            if is_partner(probes, partner, queries, row, position, slots[j]):
-                words[n] = head | slots[j]
-                n += 1
-    else:
-        for j in range(length):
-            words[n + j] = head | slots[j]
-        n += length
+    """Append a group's partners of one side: the entries from k on, until no query takes one."""
+    bounds, slots, first, after = (
+        lists.bounds,
+        lists.slots,
+        lists.starts[group],
+        lists.starts[group + 1],
+    )
+    while begin <= k < end:
+        length = prefix_of(bounds, side, first, after, gap_of(values[k], view))
+        if length == 0:
+            break
+        after = first + length
+        if sees(view, positions[k]):
+            if n + length > words.shape[0]:
+                words = grown(words, n + length)
+            for j in range(length):
+                words[n + j] = (positions[k] - view.floor) << bits | slots[side, first + j]
+            n += length
+        k += 2 * side - 1
     return words, n
 
 
@@ -86,35 +87,26 @@ def probe_ssi(
     lists: Lists, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Search from the point of each group in both directions: O(τ log m + k) per row."""
-    values, positions, bounds = entries.values, entries.positions, lists.bounds
-    floor, undefined, is_float = probes.floor, probes.undefined, is_band_of_floats(probes)
+    """Walk from the point of each group in both directions: O(τ log m + k) a row."""
+    values, positions, groups = entries.values, entries.positions, lists.groups
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n = starts[0]
-    stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
+    n, (parts, near) = starts[0], new_near(entries, groups)
+    stretches, places = parts.stretches, near.places
     for i in range(order.shape[0]):
-        row, count = order[i], 0
-        if not is_skipped(probes, row):
-            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
-        shift, limit = shift_of(probes, row), probes.limits[row]
-        for g in range(lists.points.shape[0] if count else 0):
-            point, first, after = lists.points[g], lists.starts[g], lists.starts[g + 1]
+        view, reached = view_of(probes, order[i]), 0
+        count = find_parts(entries, view, parts)
+        if count:
+            reached = find_near(groups, values, positions, view, parts, near)
+        for j in range(reached):
+            g = near.groups[j]
             for s in range(count):
                 begin, end = stretches[s, 0], stretches[s, 1]
-                at = first_gap_above(values, begin, end, point, shift, is_float, undefined)
                 for side in range(2):
-                    k, length = at - 1 + side, after - first
-                    while begin <= k < end:
-                        gap = gap_of(values[k], shift, is_float, undefined)
-                        length = prefix_of(bounds, side, first, first + length, gap)
-                        if length == 0:
-                            break
-                        if floor <= positions[k] < limit:
-                            words, n = _append_prefix(
-                                lists.slots[side, first:after], length, row, positions[k], bits,
-                                probes, partner, queries, words, n,
-                            )  # fmt: skip
-                        k += 2 * side - 1
+                    words, n = _append_outward(
+                        side, lists, g, values, positions, places[s, g] - 1 + side, begin, end,
+                        view, bits, words, n,
+                    )  # fmt: skip
+        n = keep_partners(words, starts[i], n, order[i], bits, probes, partner, queries)
         starts[i + 1] = n
     return Found(words, starts)
 
@@ -125,58 +117,38 @@ class Prefixes(NamedTuple):
 
     rows: I64
     groups: I64
-    left: I64  # number of queries of side 0
+    left: I64  # how many of side 0
     right: I64
 
 
-@inlined
-def nearest_prefix(
-    lists: Lists, group: int, side: int, k: int, begin: int, end: int, row: int,
-    probes: Probes, entries: Entries,
-) -> int:  # fmt: skip
-    """The number of queries of a group that take the partner nearest to the point on one side.
-
-    The partner is the first one that the row sees among the entries at k and beyond in [begin,
-    end).
-    """
-    first, after = lists.starts[group], lists.starts[group + 1]
-    shift, is_float = shift_of(probes, row), is_band_of_floats(probes)
-    while begin <= k < end:
-        gap = gap_of(entries.values[k], shift, is_float, probes.undefined)
-        word = gap if side == LEFT else ~gap
-        if first == after or lists.bounds[side, first] > word:
-            break
-        if probes.floor <= entries.positions[k] < probes.limits[row]:
-            return prefix_of(lists.bounds, side, first, after, gap)
-        k += 2 * side - 1
-    return 0
+@kernel
+def _wider(table: I64, n: int) -> I64:
+    """A copy with room for n columns, and for twice as many as before."""
+    new = np.empty((table.shape[0], max(n, 2 * table.shape[1])), np.int64)
+    for i in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            new[i, j] = table[i, j]
+    return new
 
 
 @kernel
 def affected_prefixes(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Prefixes:
-    """Find the queries that have a partner in their interval (step 1 only)."""
-    n, is_float = 0, is_band_of_floats(probes)
-    out = np.empty((256, 4), np.int64)
-    stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
+    """Find queries that have a partner in their interval (step 1 alone)."""
+    values, positions, bounds = entries.values, entries.positions, lists.bounds
+    out, n, (parts, near) = np.empty((4, 256), np.int64), 0, new_near(entries, lists.groups)
     for i in range(order.shape[0]):
-        row, count = order[i], 0
-        if not is_skipped(probes, row):
-            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
-        shift = shift_of(probes, row)
-        for g in range(lists.points.shape[0] if count else 0):
-            left, right = 0, 0
-            for s in range(count):
-                begin, end = stretches[s, 0], stretches[s, 1]
-                at = first_gap_above(
-                    entries.values, begin, end, lists.points[g], shift, is_float, probes.undefined
-                )
-                near = nearest_prefix(lists, g, LEFT, at - 1, begin, end, row, probes, entries)
-                left = max(left, near)
-                near = nearest_prefix(lists, g, RIGHT, at, begin, end, row, probes, entries)
-                right = max(right, near)
-            if left + right:
-                if n == out.shape[0]:
-                    out = grown(out.reshape(-1), 4 * n + 4).reshape(-1, 4)
-                out[n, 0], out[n, 1], out[n, 2], out[n, 3] = row, g, left, right
-                n += 1
-    return Prefixes(out[:n, 0].copy(), out[:n, 1].copy(), out[:n, 2].copy(), out[:n, 3].copy())
+        view, reached = view_of(probes, order[i]), 0
+        if find_parts(entries, view, parts):
+            reached = find_near(lists.groups, values, positions, view, parts, near)
+        if n + reached > out.shape[1]:
+            out = _wider(out, n + reached)
+        for j in range(reached):
+            g = near.groups[j]
+            first, after, left, right = lists.starts[g], lists.starts[g + 1], 0, 0
+            if near.sides[g] & 1:
+                left = prefix_of(bounds, LEFT, first, after, near.left[g])
+            if near.sides[g] & 2:
+                right = prefix_of(bounds, RIGHT, first, after, near.right[g])
+            out[0, n], out[1, n], out[2, n], out[3, n] = order[i], g, left, right
+            n += 1
+    return Prefixes(out[0, :n].copy(), out[1, :n].copy(), out[2, :n].copy(), out[3, :n].copy())
