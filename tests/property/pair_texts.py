@@ -213,7 +213,7 @@ class Texts:
         pieces = [self._band()] if band else []
         if not band or rng.random() < 0.4:
             pieces.append(self._same("x.k = y.k"))
-        if rng.random() < 0.1:
+        if rng.random() < 0.2:
             pieces.append(self._same("x.i = y.i"))
         if band and rng.random() < 0.1:
             pieces.append(self._band())

@@ -10,13 +10,11 @@ import pytest
 from oracle.check import compare
 from oracle.driver import Trace
 from oracle.scenario import Scenario
-from penstock.indexes.pairs.strategies import STRATEGIES
+from penstock.indexes.pairs.router import PAIR_STRATEGIES
 from property.cases import CHUNKS, seeds, tally
 from property.pair_population import Population, use_index, use_strategy
 from property.pair_texts import Texts, scenario
 from property.test_invariance import equal_histories, split
-
-NAMES = sorted(STRATEGIES)
 
 
 def trace_of(seed: int, rows: int = 32, **options: object) -> Trace:
@@ -30,7 +28,7 @@ def trace_of(seed: int, rows: int = 32, **options: object) -> Trace:
 def use(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """The strategy of a seed, and from how many queries on ranges alone use an index."""
     use_index(monkeypatch, most_in_groups=(0, 0, 4)[seed % 3])
-    use_strategy(monkeypatch, NAMES[seed % len(NAMES)])
+    use_strategy(monkeypatch, (*PAIR_STRATEGIES, "auto")[seed % 8], seed)
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -86,8 +84,8 @@ def test_strategies_tell_the_same(chunk: int, monkeypatch: pytest.MonkeyPatch) -
         use_index(monkeypatch)
         fixed = _Fixed(seed)
         traces = []
-        for name in NAMES:
-            use_strategy(monkeypatch, name)
+        for name in PAIR_STRATEGIES:
+            use_strategy(monkeypatch, name, seed)
             traces.append(fixed.run())
         assert all(trace.seen == traces[0].seen for trace in traces)
         compare(traces[0])
