@@ -1,4 +1,4 @@
-"""The arrays that hold rows, and the instants before and after all others."""
+"""Array types of rows, and the times before and after all others."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from penstock.delta import Sets, concat_sets
 class Changes:
     """Changelog rows of one step: payload (column-major), event time, kind and query.
 
-    With `sets` (EMIT … PER ROW), `qid` tells which of them a row belongs to.
+    With `sets` (EMIT … PER ROW), `qid` is the index of a row's set of queries.
     """
 
     rows: I64

@@ -1,18 +1,18 @@
 """Delta: the columnar batch of changes that flows along every plan edge (DESIGN §5.1).
 
-`rows` is an int64 matrix of shape (1 + columns, n), one matrix row per column so that each
-column is contiguous; row 0 holds the NULL bits (bit j set: column j is NULL, and its value
-slot holds 0). Rows are ordered by `ts`. A row with sign > 0 is in the answer on [ts, exp)
-unless a row with sign < 0, the same values, `exp` and `lin`, retracts it earlier.
+`rows` is an int64 matrix of shape (1 + columns, n), one matrix row per column so that each column
+is contiguous. Row 0 holds the NULL bits: if bit j is set, column j is NULL and its value is 0. Rows
+are ordered by `ts`. A row with sign > 0 is in the answer on [ts, exp), unless a row with sign < 0
+and the same values, `exp` and `lin` retracts it earlier.
 
-Signs: +1/−1 plain; an adjacent pair (−2, +2) with equal ts and lin is the replacement of
-one keyed row by another (shown as update_preimage/update_postimage). An operator that
-breaks such a pair turns what is left of it into ±1.
+Signs: +1/−1 are plain rows. An adjacent pair (−2, +2) with equal ts and lin replaces one keyed row
+by another (shown as update_preimage/update_postimage). An operator that drops one half of such a
+pair turns the other half into ±1.
 
-`lin` is lineage; what it counts is fixed per edge (`Lineage`): EPOCH, the step that admitted
-the row (visible to queries registered before it); COHORT, queries registered at one point;
-QUERY, one query; SET, a set of queries by its code in the template's set table, so that a
-row is stored once for all its queries (CACQ §2.2).
+`lin` is lineage; its meaning is fixed per edge (`Lineage`): EPOCH, the step that admitted the row
+(visible to queries registered before it); COHORT, queries registered at one point; QUERY, one
+query; SET, the code of a set of queries in the template's set table, so that a row is stored once
+for all its queries (CACQ §2.2).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.frozen import record
 
 
 class Lineage(enum.IntEnum):
-    """What the `lin` of the rows of an edge means."""
+    """The meaning of `lin` on an edge."""
 
     EPOCH = 0
     COHORT = 1
@@ -38,9 +38,9 @@ class Lineage(enum.IntEnum):
 
 @record
 class Emission:
-    """How queries show their changes: every one or (`at_commit`) the net change of a batch.
+    """How queries show their changes: every one, or (`at_commit`) the net change of a batch.
 
-    With `per_row` a result row is shown once with the set of its queries.
+    With `per_row`, a result row is shown once with the set of its queries.
     """
 
     at_commit: bool = False
@@ -156,7 +156,7 @@ class Sets:
 
 
 def start_offsets(sizes: I64) -> I64:
-    """Where parts of these sizes begin when they follow each other, and where the last ends."""
+    """The starts of consecutive parts with these sizes, and the end of the last."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 

@@ -91,7 +91,7 @@ class QueryFailed(PenstockError):
 
 
 class HeldUp(PenstockError):
-    """A subscriber does not return, and what waits for it has given up."""
+    """A subscriber has not returned in time, so stop() or close() gives up."""
 
     default_code = "PS-RUN-007"
 
@@ -99,7 +99,7 @@ class HeldUp(PenstockError):
         super().__init__(
             f"a subscriber has not returned for {seconds:.0f} s, and cannot be stopped",
             remedy="let the function given to subscribe() or on_progress() return, or end the "
-            "process: a checkpoint stays good",
+            "process: the checkpoint stays intact",
         )
 
 

@@ -39,9 +39,9 @@ def record(cls: C) -> C:
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
 def shared(cls: C) -> C:
-    """A record pickled as separate bytes, which a process decodes once.
+    """A record that is pickled as separate bytes, decoded once per process.
 
-    Readers that get the same bytes one after another share the value and its cached properties.
+    Readers that get the same bytes consecutively share the value and its cached properties.
     """
     made: Any = record(cls)
     plain = made.__reduce__

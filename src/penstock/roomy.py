@@ -22,7 +22,7 @@ _SHALLOW = 120
 
 
 def roomy(function: Callable[P, T]) -> Callable[P, T]:
-    """Give a recursive function enough stack space in every call."""
+    """Run a recursive function with enough stack space, whatever the caller has used."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.unit.indexes.pairs.cases import make_groups
 
 import penstock
 from oracle.driver import Observation, Trace
@@ -21,8 +22,10 @@ from property.pair_texts import Params, Template
 
 
 def use_strategy(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Find all pairs by one strategy."""
+    """Find all pairs by one strategy; a hotspot has two queries, and SSI has all in groups."""
+    least = 2 if name == "hotspot" else 1
     monkeypatch.setattr(part, "STRATEGIES", {"vanilla": STRATEGIES[name]})
+    monkeypatch.setattr(part, "_ungrouped", lambda queries: make_groups(queries, least))
 
 
 def use_index(monkeypatch: pytest.MonkeyPatch, most_in_groups: int = 0) -> None:
@@ -108,7 +111,11 @@ class Population:
         rng = self.rng
         params = template.params(rng, rng.choice((1, 3, 8)))
         history = rng.random() < 0.3
-        alone = not template.per_row and all(None not in p.values() for p in params) and rng.random() < 0.3
+        alone = (
+            not template.per_row
+            and all(None not in p.values() for p in params)
+            and rng.random() < 0.3
+        )
         for some in [[p] for p in params[:3]] if alone else [params]:
             try:
                 handle, names = self._register(template, some, history, alone)

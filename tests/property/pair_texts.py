@@ -192,12 +192,12 @@ class Texts:
             wrap.format(join=f"{sources} WHERE {' AND '.join(p[at] for p in pieces)}")
             for at in (0, 1)
         )
+        if not self._places:
+            return self.template(band)
         emit = rng.choice(("", "", " EMIT CHANGES", " EMIT ON COMMIT"))
         per_row = bool(emit) and rng.random() < 0.5
         suffix = " PER ROW" if per_row else ""
-        return Template(
-            text + emit + suffix, oracle + emit, tuple(self._places), mode, per_row
-        )
+        return Template(text + emit + suffix, oracle + emit, tuple(self._places), mode, per_row)
 
     def _pieces(self, band: bool) -> list[tuple[str, str]]:
         """The conditions, as the engine and as DuckDB read them."""
@@ -232,7 +232,8 @@ class Texts:
             if column == "d":
                 return text, text
             return text, text.replace("x.t", "epoch_us(x.t)").replace("y.t", "epoch_us(y.t)")
-        spelling = rng.choice((*SPELLINGS, *MOVED) if column != "f" or rng.random() < 0.2 else SPELLINGS)
+        moved = column != "f" or rng.random() < 0.2
+        spelling = rng.choice((*SPELLINGS, *MOVED) if moved else SPELLINGS)
         other = rng.choice("ia") if column in "ia" else column
         text = self._filled(spelling, column, x=f"x.{column}", y=f"y.{other}")
         return text, text
@@ -258,7 +259,14 @@ class Texts:
         rng = self._rng
         length = rng.randint(1, 6)
         window = rng.choice(
-            (f"RANGE {length}",) * 5 + ("NOW", "UNBOUNDED", "$w", "$w", f"RANGE {length} SLIDE 2")
+            (
+                *(f"RANGE {length}",) * 8,
+                "NOW",
+                "UNBOUNDED",
+                "$w",
+                "$w",
+                f"RANGE {length + 1} SLIDE 2",
+            )
         )
         if window == "$w":
             self._places.append(Place(f"p{len(self._places)}", "w", 0))
@@ -275,8 +283,7 @@ WRAPS = (
     "SELECT count(*) AS n, min(x.d) AS d FROM {join}",
     "SELECT x.k AS c FROM {join} EXCEPT ALL SELECT k AS c FROM u [RANGE 4]",
     "SELECT x.k AS c FROM {join} EXCEPT SELECT k AS c FROM u [RANGE 4]",
-    "SELECT x.a, y.a AS b FROM {join} AND NOT EXISTS "
-    "(SELECT 1 FROM u [RANGE 3] v WHERE v.k = x.k)",
+    "SELECT x.a, y.a AS b FROM {join} AND NOT EXISTS (SELECT 1 FROM u [RANGE 3] v WHERE v.k = x.k)",
     "SELECT y.k AS c FROM {join} UNION ALL SELECT k AS c FROM u [RANGE 2]",
 )
 

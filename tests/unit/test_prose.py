@@ -1,4 +1,4 @@
-"""The form of our prose: lines of documents are short, and code is not described as a person."""
+"""The form of our prose: short lines, no code described as a person, summaries with a subject."""
 
 from __future__ import annotations
 
@@ -13,43 +13,39 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
+MODULES = sorted(SOURCE.rglob("*.py"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PERSONS = re.compile(r"\b(who|whose|whom|nobody|somebody|anyone)\b", re.IGNORECASE)
+VAGUE = re.compile(r"(what|it|they|that|those|this)\b", re.IGNORECASE)
 IMPORTS = re.compile(r"^```text imports\n.*?^```", re.MULTILINE | re.DOTALL)
-LATER = frozenset(
-    [
-        "kernels",
-        "optimizer",
-        "patterns",
-        "physical",
-        "session",
-        "stems",
-    ]
-)
-"""Packages that still describe objects as persons. Remove a package when it is done."""
 
 
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Docstrings and comments of a module with their lines."""
-    source = path.read_text()
+def comments(source: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    for node in ast.walk(ast.parse(source)):
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Docstrings of modules, classes, functions, attributes and constants with their lines."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.lineno, str(node.value.value)
 
 
-def personified(path: Path) -> list[str]:
-    return [f"{name(path)}:{line}" for line, text in texts(path) if PERSONS.search(text)]
+def sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """String constants of several words, such as messages and remedies, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
 
 
-def package(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0]
+def found(path: Path, texts: Iterator[tuple[int, str]], words: re.Pattern[str]) -> list[str]:
+    return [f"{name(path)}:{line}: {text[:60]}" for line, text in texts if words.search(text)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -60,10 +56,26 @@ def test_lines_of_documents_are_short(page: Path) -> None:
 
 
 def test_objects_are_not_described_as_persons() -> None:
-    done = (path for path in SOURCE.rglob("*.py") if package(path) not in LATER)
-    assert not [place for path in done for place in personified(path)]
+    """Neither in comments and docstrings nor in messages."""
+    places: list[str] = []
+    for path in MODULES:
+        source = path.read_text()
+        places += found(path, comments(source), PERSONS)
+        places += found(path, sentences(ast.parse(source)), PERSONS)
+    assert not places
 
 
-@pytest.mark.parametrize("later", sorted(LATER))
-def test_exceptions_are_packages(later: str) -> None:
-    assert (SOURCE / later).is_dir()
+def test_summaries_name_their_subject() -> None:
+    """A docstring does not begin with a pronoun ("What is kept", "Those of a query")."""
+    places: list[str] = []
+    for path in MODULES:
+        texts = ((line, text.lstrip()) for line, text in docstrings(ast.parse(path.read_text())))
+        first = ((line, text) for line, text in texts if VAGUE.match(text))
+        places += [f"{name(path)}:{line}: {text[:60]}" for line, text in first]
+    assert not places
+
+
+def test_pages_do_not_describe_code_as_a_person() -> None:
+    """A page may say "who" of users, and "whose" of anything."""
+    persons = re.compile(r"\b(nobody|somebody|whoever)\b", re.IGNORECASE)
+    assert not [name(page) for page in PAGES if persons.search(page.read_text())]

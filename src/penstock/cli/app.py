@@ -1,4 +1,4 @@
-"""What a script declares: its streams, its queries, and where rows come from.
+"""The contents of a script: its streams, its queries, and where rows come from.
 
 A stream with an --input is declared without its FROM, so that every runner pushes its rows.
 """
@@ -97,7 +97,7 @@ class App:
                     console.print(result, markup=False, highlight=False, soft_wrap=True)
 
     def pushed(self) -> list[Input]:
-        """What --input gives."""
+        """The inputs given by --input."""
         return list(self.plan.inputs.values())
 
     def read_here(self) -> list[Input]:
@@ -112,7 +112,7 @@ class App:
 
     @property
     def reads_sources(self) -> bool:
-        """Whether some stream has a source."""
+        """Whether a stream has a source."""
         return any(
             s.format is not None and name not in self.plan.inputs
             for name, s in self.streams.items()

@@ -32,7 +32,7 @@ def _checkout() -> Path:
 def bench(names: tuple[str, ...], every: bool, as_json: bool, out: str | None) -> None:
     """Run benchmarks of a source checkout; without NAME, list them.
 
-    Each prints what it measured and a ratio against something run beside it, on one core.
+    Each prints its measurements and their ratio to a reference measured with it, on one core.
 
     \b
     Examples:

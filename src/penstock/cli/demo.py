@@ -54,7 +54,7 @@ class Demo:
             tally.read()
 
     def shown(self) -> Group:
-        """Counts of all queries, and the story of an alert."""
+        """The display: counts of all queries, and the life of an alert."""
         told = [line for tally in self.tallies if tally.story for line in tally.story.lines()]
         return Group(board(self.tallies), *(f"  {line}" for line in told))
 
@@ -94,7 +94,7 @@ def demo(rows: int, alerts: int, runner: str, master: str | None, shards: int | 
 
 
 def _introduce(shows: Demo, alerts: int, runner: str) -> None:
-    """What runs where, on what, and some of the SQL."""
+    """Print where the demo runs, what it reads, and some of its SQL."""
     traffic, each = shows.traffic, batch_rows(shows.traffic)
     hours, minutes = divmod(traffic.seconds // 60, 60)
     how = "read by Spark from Parquet files" if runner == "spark" else "pushed"

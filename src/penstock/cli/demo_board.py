@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: counts of all queries, and the life of one alert."""
+"""The display of the demo: counts of all queries, and the life of one alert."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOLD = 20  # which of the first results is told
 
 @dataclass(slots=True)
 class Story:
-    """One alert, from the row that makes it fire to the end of that result."""
+    """One alert, from the row that makes it fire until that result ends."""
 
     constants: dict[str, dict[str, Any]]
     fired: dict[str, Any] | None = None
@@ -40,7 +40,7 @@ class Story:
         return same and row["_change_type"] == "delete"
 
     def lines(self) -> list[str]:
-        """What is known of it."""
+        """The lines to show so far."""
         if self.fired is None:
             return ["no alert has fired yet"]
         row, of = self.fired, self.constants[self.fired["_query"]]
@@ -70,7 +70,7 @@ class Tally:
     _results: Counter[str] = field(default_factory=Counter)  # by query, now
 
     def read(self) -> None:
-        """Count what has changed since the last time."""
+        """Count the changes since the last call."""
         changes = self.source.changes()
         if self.story is not None:
             self.story.see(changes)

@@ -103,7 +103,7 @@ class Interrupt:
                 signal.signal(number, handler)
 
     def wait(self, get: Callable[[], pa.Table | None]) -> pa.Table | None:
-        """What `get` returns, or None when Ctrl-C came first."""
+        """The result of `get`, or None if Ctrl-C came first."""
         self._waiting = True
         try:
             return None if self.asked else get()

@@ -95,9 +95,9 @@ def _display(tracker: Tracker, show: bool) -> Iterator[None]:
 
 
 def views(queries: list[Query]) -> list[pa.Table | PenstockError]:
-    """The answers of many queries, or why there is none.
+    """The answers of many queries; an error in place of an answer that cannot be read.
 
-    All are read together, because a read takes a batch for any number of queries.
+    All are read together, because a read takes one batch for any number of queries.
     """
 
     def ask(query: Query) -> pa.Table | PenstockError:

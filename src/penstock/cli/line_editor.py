@@ -41,7 +41,7 @@ class Completer:
         self._found: list[str] = []
 
     def __call__(self, text: str, state: int) -> str | None:
-        """As readline asks: one after another, then None."""
+        """Completion as readline calls it: candidate number `state`, or None after the last."""
         if state == 0:
             self._found = self.candidates(text)
         return self._found[state] if state < len(self._found) else None
@@ -59,7 +59,7 @@ class Completer:
 
 
 class LineEditor:
-    """Reads lines with history and completion where readline is there."""
+    """Reads lines, with history and completion if readline is available."""
 
     def __init__(self, completer: Completer, history: Path | None = None) -> None:
         self._history = history or history_path()

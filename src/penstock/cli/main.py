@@ -27,9 +27,9 @@ TRACE = "PENSTOCK_TRACEBACK"
 def cli() -> None:
     """Very many standing SQL queries, kept exactly up to date over live streams.
 
-    A script declares streams and standing queries; Penstock keeps every answer equal, at each
-    instant of event time, to what the same SQL would return over the windows' contents, and
-    reports each change, also the deletion of a result when its window has slid past it.
+    A script declares streams and standing queries. At each instant of event time, every answer
+    equals what the same SQL would return over the windows' contents. Penstock reports each
+    change, including the deletion of a result when its window has slid past it.
 
     \b
     app.sql:
@@ -41,7 +41,7 @@ def cli() -> None:
 
     \b
     Then:
-      penstock run app.sql --input clicks=clicks.jsonl       the view when all is read
+      penstock run app.sql --input clicks=clicks.jsonl       the view after all input
       tail -f log.jsonl | penstock run app.sql --input clicks=- --output changes
       penstock explain app.sql                               plan, update patterns, state
       penstock sql                                           try statements by hand
@@ -83,14 +83,14 @@ def _main(arguments: list[str] | None) -> int:
 
 
 def _is_reader_gone(error: BaseException | None) -> bool:
-    """Whether an error comes of a closed standard output: the reader has seen enough."""
+    """Whether an error means that standard output is closed: its reader has stopped."""
     while error is not None and not isinstance(error, BrokenPipeError):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
 def _leave_quietly() -> int:
-    """The exit code of a program that SIGPIPE ends; nothing is flushed into the closed pipe."""
+    """The exit code of a program ended by SIGPIPE; nothing is flushed into the closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + signal.SIGPIPE
 

@@ -1,4 +1,4 @@
-"""What a run shows: changes as they happen or views at the end, as tables, JSON or Parquet."""
+"""The output of a run: changes as they happen or views at the end, as tables, JSON or Parquet."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _cell(value: object) -> str:
 
 
 class Writer(Protocol):
-    """Takes what a run produces."""
+    """Writes the output of a run."""
 
     def changes(self, query: str, rows: pa.Table, batch: int) -> None:
         """Changes of one query in one batch."""
@@ -77,13 +77,13 @@ class Writer(Protocol):
         """The answer of one query at the end."""
 
     def close(self) -> None:
-        """All has been written."""
+        """Finish: no more output follows."""
 
 
 def open_writer(format: str, out: str | None, append: bool = False) -> Writer:
     """A writer to standard output, or to `out` (a file; a directory for Parquet).
 
-    With `append` it goes on behind what a former run has written.
+    With `append`, it continues after the output of a former run.
     """
     if format == "parquet":
         if out is None:
@@ -194,7 +194,7 @@ class ParquetWriter:
 
 
 def print_note(console: Console, answer: pa.Table) -> None:
-    """What is to be known of an answer, if it says so."""
+    """Print the note of an answer, if its schema has one."""
     said = (answer.schema.metadata or {}).get(NOTE)
     if said:
         console.print(said.decode(), style="dim", markup=False, highlight=False)

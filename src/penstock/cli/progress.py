@@ -1,4 +1,4 @@
-"""How a job on Spark is doing, from `Session.progress()`, for displays that refresh themselves."""
+"""The progress of a job on Spark, from `Session.progress()`, for live displays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tracker:
     _spinner: Spinner = field(default_factory=lambda: Spinner("dots"))
 
     def update(self) -> Tracker:
-        """Take in the batches that have ended since the last call."""
+        """Add the batches that have ended since the last call."""
         records = [r for r in self.session.progress() if r["batch"] > self.batch]
         for record in records:
             self.batch = record["batch"]
@@ -47,7 +47,7 @@ class Tracker:
         return sum(rows for rows, _ in self._recent) / max(1e-9, sum(s for _, s in self._recent))
 
     def line(self) -> str:
-        """Where it is, in one line."""
+        """The progress in one line."""
         if not self.batch:
             return self.doing
         time = f", event time {self.event_time}" if self.event_time else ""
@@ -57,7 +57,7 @@ class Tracker:
         )
 
     def render(self) -> Spinner:
-        """The line with something that moves, for a live display."""
+        """The line with a spinner, for a live display."""
         self._spinner.update(text=self.update().line())
         return self._spinner
 

@@ -1,4 +1,4 @@
-"""How errors look on a terminal: code, what is wrong, the line with a caret, the remedy."""
+"""The layout of errors on a terminal: code, message, the line with a caret, the remedy."""
 
 from __future__ import annotations
 

@@ -74,13 +74,13 @@ def run(
     progress: str | None,
     quiet: bool,
 ) -> None:
-    """Run SCRIPT over its input and print what its queries answer.
+    """Run SCRIPT over its input and print the answers of its queries.
 
-    Streams read what FROM says, or what --input gives them. On Spark, streams with FROM are read
-    until Ctrl-C, or with --available-now until all that is there has been processed; Ctrl-C
-    stops after the running batch, prints the answers and leaves the checkpoint so that the
-    same command continues. When input ends, event time moves to the last row, so that every row
-    counts (not with --checkpoint, where more may come).
+    A stream reads its FROM source, or the file that --input names. On Spark, streams with FROM are
+    read until Ctrl-C, or with --available-now until all available input is processed. Ctrl-C
+    stops after the running batch and prints the answers; the same command with the same
+    checkpoint continues. When input ends, event time moves to the last row, so that every row
+    counts (not with --checkpoint, because the next run may bring more rows).
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The options that say where a command runs, and the session they open."""
+"""The options that choose where a command runs, and the session that they open."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Gatherer:
     held: str = ""
 
     def add(self, line: str) -> list[Action]:
-        """What this line completes: a command, or statements up to their semicolon."""
+        """Add a line; return the command or the statements that it completes."""
         command = as_command(line)
         if command is not None and (not self.held or command.lower() in QUIT):
             return [command]

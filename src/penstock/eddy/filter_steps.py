@@ -1,9 +1,9 @@
-"""The routing step of an eddy that tests rows: a visit asks a predicate index (CACQ §3.2.6).
+"""The routing step that filters rows with a predicate index (CACQ §3.2.6).
 
-The index removes queries from the lineage of rows. A row at which its predicate has no value
-keeps its queries and is blamed: `verdict` judges these queries once more unless another step
-rejects the row, so the order of visits does not matter. Failures that ON ERROR hides count once,
-when the row enters.
+The index removes queries from the lineage of rows. If its predicate cannot be evaluated for a row,
+the row keeps its queries and is blamed: unless another step rejects it, `verdict` evaluates the
+queries' conditions once more. So the order of visits does not matter. Failures that ON ERROR hides
+are counted once, when the row enters.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from penstock.indexes.contract import SlotIndex
 from penstock.kernels.grouped_filter_bits import U64
 
 CountHidden = Callable[[LineageBatch, Hid, I64, U64], None]
-"""Counts a failure at rows of a batch that was hidden from slots."""
+"""Counts a hidden failure at rows of a batch, for the queries in some slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class VisitingRows:
-    """Rows of a batch as an index takes them (`SlotRows`)."""
+    """Rows of a batch in the form that an index reads (`SlotRows`)."""
 
     batch: LineageBatch
     rows: I64
@@ -34,12 +34,12 @@ class VisitingRows:
 
     @property
     def bits(self) -> U64:
-        """By row, a bitmap of slots."""
+        """A bitmap of slots per row."""
         return self.batch.bits
 
     @property
     def satisfied(self) -> U64:
-        """By row, a bitmap of the ORs that hold."""
+        """A bitmap of satisfied ORs per row."""
         return self.batch.satisfied
 
     def columns(self, alias: int, rows: I64, columns: I64) -> I64:
@@ -47,11 +47,11 @@ class VisitingRows:
         return self.batch.columns(alias, rows, columns)
 
     def blame(self, rows: I64, slots: U64) -> None:
-        """Mark the pairs of these rows and slots as without a verdict."""
+        """Mark the pairs of these rows and slots as undecided."""
         self.batch.blame(rows, slots)
 
     def hide(self, hid: Hid, rows: I64, slots: U64) -> None:
-        """Count a hidden failure, unless the same rows were here before they met more inputs."""
+        """Count a hidden failure, unless these rows were counted before they were joined."""
         first = len(self.batch.positions) == len(self.inputs)
         if first and self.batch.entry.alias in self.inputs:
             self.count_hidden(self.batch, hid, rows, slots)
@@ -59,22 +59,22 @@ class VisitingRows:
 
 @dataclass(slots=True)
 class DistinctRows:
-    """The different rows of some inputs in a batch of joined rows, as an index takes them.
+    """The distinct rows of some inputs in a batch of joined rows, in the form that an index reads.
 
-    The lineage of such a row is that of all joined rows in which it occurs.
+    The lineage of a distinct row is the union over all joined rows that contain it.
     """
 
     batch: LineageBatch
-    joined: I64  # rows of the batch
-    first: I64  # by distinct row, one of these
-    of: I64  # by joined row, the distinct one
+    joined: I64  # places of the joined rows in the batch
+    first: I64  # one joined row for each distinct row
+    of: I64  # the distinct row of each joined row
     bits: U64
     satisfied: U64
     faults: list[tuple[I64, U64]] = field(default_factory=list)
 
     @staticmethod
     def among(batch: LineageBatch, joined: I64, inputs: tuple[int, ...]) -> DistinctRows:
-        """The distinct rows of `inputs` among some rows of a batch."""
+        """Collect the distinct rows of `inputs` among some rows of a batch."""
         places = np.stack([batch.positions[alias][joined] for alias in inputs])
         one, axis = (places[0], None) if len(inputs) == 1 else (places, 1)
         _, first, of = np.unique(one, return_index=True, return_inverse=True, axis=axis)
@@ -87,7 +87,7 @@ class DistinctRows:
 
     @property
     def rows(self) -> I64:
-        """All of them."""
+        """The numbers of all distinct rows."""
         return np.arange(self.first.shape[0])
 
     def columns(self, alias: int, rows: I64, columns: I64) -> I64:
@@ -95,14 +95,14 @@ class DistinctRows:
         return self.batch.columns(alias, self.joined[self.first[rows]], columns)
 
     def blame(self, rows: I64, slots: U64) -> None:
-        """Remember which pairs of rows and slots have no verdict."""
+        """Record the pairs of rows and slots as undecided."""
         self.faults.append((rows, slots))
 
     def hide(self, hid: Hid, rows: I64, slots: U64) -> None:
-        """Count nothing: hidden failures were counted before the rows met more inputs."""
+        """Do nothing: hidden failures were counted before the rows were joined."""
 
     def hand_back(self, before: U64) -> None:
-        """Remove from the joined rows the queries that the index removed from distinct ones."""
+        """Remove from the joined rows the queries that the index removed from the distinct rows."""
         self.batch.bits[self.joined] &= ~(before & ~self.bits)[self.of]
         self.batch.satisfied[self.joined] |= self.satisfied[self.of]
         for rows, slots in self.faults:
@@ -110,7 +110,7 @@ class DistinctRows:
 
 
 class FilterStep:
-    """A routing step: the predicates of one index."""
+    """A routing step with one predicate index."""
 
     def __init__(self, index: SlotIndex, count_hidden: CountHidden) -> None:
         self.index = index
@@ -119,11 +119,11 @@ class FilterStep:
 
     @property
     def uses(self) -> U64:
-        """Slots with a predicate here."""
+        """The slots with a predicate in this index."""
         return self.index.uses
 
     def ready(self, batch: LineageBatch) -> bool:
-        """Whether the rows have all inputs that the predicates read."""
+        """Whether the rows contain all inputs that the predicates read."""
         return batch.positions.keys() >= self._inputs
 
     def visit(self, batch: LineageBatch, rows: I64) -> None:

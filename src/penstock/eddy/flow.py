@@ -1,10 +1,10 @@
 """A flow: all select-project-join blocks of one span, run together (CACQ §3; DESIGN §5.7).
 
-Its templates differ in filters, window lengths and output columns. In a step, which the engine
-takes once before the templates read their results, the rows that the clock has reached are routed
-through filters and SteMs once for the queries of all templates. The reader's positions are the
-only state of a flow; the SteMs' rows are those of the source logs. All else follows the Q of the
-templates: it is a cache.
+The templates of a flow differ in filters, window lengths and output columns. Before the templates
+read their results, the engine runs one step of the flow: the rows that the clock has reached pass
+through filters and SteMs once, for the queries of all templates. The only state of a flow is its
+position in each log; the rows of SteMs are in the source logs. Everything else is a cache that
+follows the Q of the templates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOWHERE = -1
 
 
 class Flow:
-    """One span, its templates and its place in the logs."""
+    """One span, its templates and its positions in the logs."""
 
     def __init__(
         self, span: Span, logs: list[SourceLog], stems: Stems, ctx: Context, scope: Scope,
@@ -45,7 +45,7 @@ class Flow:
         self._membership = Membership(len(span), ctx, routing)
         self._router = Router(logs, self._membership, self._stems, ctx)
         self.report = FlowReport(span, self._membership, self._stems, routing)
-        self._needs: tuple[int, dict[str, int]] | None = None  # at an instant, in this step
+        self._needs: tuple[int, dict[str, int]] | None = None  # at an instant, in the current step
         self._results = Results(len(span))
         self._failure: Exception | None = None
         self._first = False
@@ -65,12 +65,12 @@ class Flow:
         return self._membership.templates
 
     def add(self, key: int, template: FlowTemplate) -> None:
-        """A template joins."""
+        """Add a template."""
         self._membership.add(key, template)
         self._needs = None
 
     def remove(self, key: int) -> None:
-        """A template leaves; with the last one the flow gives up its SteMs and its state."""
+        """Remove a template; after the last one, release the SteMs and the state."""
         self._membership.remove(key)
         self._needs = None
         if not self.members:
@@ -81,12 +81,15 @@ class Flow:
 
     # ---- the step --------------------------------------------------------------------
     def begin(self) -> None:
-        """The engine begins a step, in which the Q of templates may change."""
+        """Begin a step of the engine: the Q of templates may have changed."""
         self._membership.forget()
         self._needs = None
 
     def step(self, now: int) -> None:
-        """Take the rows up to `now`. An error is kept for the templates that ask for results."""
+        """Route the rows up to `now`.
+
+        An error is kept and raised when a template asks for results.
+        """
         self._results, self._failure, self._needs = Results(len(self.span)), None, None
         try:
             self._step(now)
@@ -105,7 +108,7 @@ class Flow:
         if not self._first and not np.count_nonzero(ends > positions):
             return
         self._membership.follow()
-        if self._first:  # what is there in the first step is looked up, not routed
+        if self._first:  # the first step looks existing rows up instead of routing them
             self._before = ends
         self._results = self._router.arrive(self._before, ends)
         positions[:] = ends
@@ -121,16 +124,16 @@ class Flow:
 
     # ---- the results of the step -----------------------------------------------------
     def has_results(self, key: int) -> bool:
-        """Whether the step has brought something for a template."""
+        """Whether the step found rows for a template."""
         return self._failure is not None or self._results.has(key)
 
     def matches(self, key: int) -> Matches:
-        """A template's matches of the step."""
+        """The matches of a template in this step; they can be taken once."""
         self._check()
         return self._results.take(key)
 
     def arrived(self) -> tuple[int, int]:
-        """The positions of the first alias's rows that the step took."""
+        """The positions of the first alias's rows in this step."""
         self._check()
         return int(self._before[0]), int(self._positions()[0])
 
@@ -139,29 +142,29 @@ class Flow:
             raise self._failure
 
     def faults(self, key: int) -> dict[int, str]:
-        """Queries of the template that failed in the step, and why."""
+        """The queries of the template that failed in this step, with the reasons."""
         return self._results.faults.pop(key, {})
 
     def hidden(self, key: int) -> Totals:
-        """The failures that the step hid from the template's queries."""
+        """The failures that this step hid from the template's queries."""
         return self._results.hidden.pop(key, Totals())
 
     # ---- what holds at the clock -----------------------------------------------------
     @property
     def before(self) -> I64:
-        """By alias, where the step began."""
+        """The positions at the start of the step, by alias."""
         return self._before
 
     @property
     def taken(self) -> I64 | None:
-        """By alias, up to where rows were taken; None before the first step."""
+        """The positions after the step, by alias; None before the first step."""
         positions = self._positions()
         return None if positions[0] == _NOWHERE else positions
 
     def who_look_back(self, key: int, qids: I64) -> I64:
-        """Those of a template's new queries that see rows of earlier steps.
+        """The new queries of a template that must see rows of earlier steps.
 
-        In the first step they may be any; later only those with history.
+        In the first step these may be any queries, later only queries with history.
         """
         if self._first:
             return qids
@@ -169,19 +172,19 @@ class Flow:
         return np.asarray(qids[since[qids] == 0])
 
     def held(self, key: int, now: int, qids: I64, until: I64) -> Matches:
-        """The matches of some queries of a template that live at `now`, of rows before `until`."""
+        """The matches live at `now`, from rows before `until`, for some queries of a template."""
         self._membership.follow()
         found = self._router.look_up(key, qids, now, self._positions(), until)
         self._results.blame(key, found.faults.get(key, {}))
         return found.take(key)
 
     def views(self) -> list[LogView]:
-        """The rows of the logs."""
+        """Views of the logs' rows."""
         return self._router.views()
 
     # ---- what is needed and known ----------------------------------------------------
     def needs(self, now: int) -> dict[str, int]:
-        """By stream, the first position that must stay in its log; all templates ask."""
+        """The first position of each stream's log that some template still needs."""
         if self._needs is None or self._needs[0] != now:
             self._needs = now, self._needed(now)
         return self._needs[1]

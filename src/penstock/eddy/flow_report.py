@@ -1,4 +1,4 @@
-"""What EXPLAIN and stats() say about a flow: its templates and queries, and what eddies learnt."""
+"""Reports on a flow for EXPLAIN and stats(): templates, queries, and routing statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.optimizer.span import Span
 
 @dataclass(frozen=True, slots=True)
 class FlowReport:
-    """Reads a flow's parts; changes nothing."""
+    """Reads the parts of a flow; it changes nothing."""
 
     span: Span
     membership: Membership
@@ -21,7 +21,7 @@ class FlowReport:
     routing: Routing
 
     def learnt(self) -> list[str]:
-        """What the eddies know, a line per alias that has seen rows."""
+        """The statistics of the eddies, one line per alias that has seen rows."""
         return [
             self._line(alias, eddy)
             for group in self.membership.groups
@@ -38,7 +38,7 @@ class FlowReport:
         return f"eddy {self.span.streams[alias]}: {visits}: {modules}"
 
     def numbers(self) -> dict[str, object]:
-        """Streams, queries, bytes of filters, and what the eddies have learnt."""
+        """Streams, queries, bytes of filters, and statistics of the eddies."""
         groups = self.membership.groups
         return {
             "streams": list(self.span.streams),

@@ -1,4 +1,4 @@
-"""The flows of an engine: one per span and clock, however many templates (CACQ §3.2, §3.3.2)."""
+"""The flows of an engine: one per span and clock, shared by all templates (CACQ §3.2, §3.3.2)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from penstock.stems.window_join import WindowJoins
 
 
 class Flows:
-    """Flows by span and clock, joins of two windows, and the SteMs they share.
+    """Flows by span and clock, joins of two windows, and the SteMs that they share.
 
-    The streams of a plan tell its clock; those of one flow have the same.
+    The streams of a plan determine its clock; all plans of a flow read the same streams.
     """
 
     def __init__(self, arena: Arena, ctx: Context, routing: Routing = "tickets") -> None:
@@ -30,7 +30,7 @@ class Flows:
         self._flows: dict[str, Flow] = {}
 
     def of(self, span: Span, sources: Mapping[str, SourceLog], streams: frozenset[str]) -> Flow:
-        """The flow of a span for plans that read these streams, a new one when there is none."""
+        """The flow of a span for plans that read these streams, created if necessary."""
         scope = self._scope.scope(_name(span, streams))
         name = scope.prefix
         if name not in self._flows:
@@ -39,19 +39,19 @@ class Flows:
         return self._flows[name]
 
     def leave(self, flow: Flow, key: int) -> None:
-        """A template leaves its flow; the flow goes with the last one."""
+        """Remove a template from its flow; remove the flow with its last template."""
         flow.remove(key)
         if not flow.members:
             del self._flows[flow.scope.prefix]
 
     def begin(self) -> None:
-        """The engine takes a step."""
+        """Begin a step of the engine."""
         for flow in self._flows.values():
             flow.begin()
         self.joins.begin()
 
     def report(self) -> dict[str, list[dict[str, object]]]:
-        """What is shared: flows, joins of two windows, and the SteMs with their readers."""
+        """For stats(): flows, joins of two windows, and SteMs with their readers."""
         return {
             "flows": [flow.report.numbers() for flow in self],
             "joins": [join.report() for join in self.joins],
@@ -73,7 +73,7 @@ class Flows:
 
 
 def _name(span: Span, streams: frozenset[str]) -> str:
-    """Says what a span and its clock are in the names of arrays: the same in every process."""
+    """The name of a span and its clock in the names of arrays; equal in every process."""
     others = sorted(streams - set(span.streams))
     what = repr((span, others) if others else span)
     return f"{'-'.join(span.streams)}-{hashlib.sha256(what.encode()).hexdigest()[:12]}"

@@ -1,8 +1,8 @@
-"""The choice of index for a template: the lineage groups of its flow, or an index of its own.
+"""Decides where a template's queries are matched: in lineage groups, or in an index of its own.
 
-Groups share their filters among templates and are best for few queries of each. A template with
-very many queries finds them faster by an index that is made for its predicates alone. Conditions
-that groups cannot share leave no choice.
+Lineage groups share filters among templates and are best for few queries per template. A template
+with very many queries finds them faster with an index made for its predicates only. Conditions that
+groups cannot share always need an index of the template's own.
 """
 
 from __future__ import annotations
@@ -21,5 +21,5 @@ class IndexPolicy:
     needs_own: bool = False
 
     def uses_own_index(self, queries: int) -> bool:
-        """Whether a template with so many queries uses its own index."""
+        """Whether a template with this many queries uses its own index."""
         return self.needs_own or (self.can_have_own and queries > MOST_IN_GROUPS)

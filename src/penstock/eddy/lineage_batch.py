@@ -1,7 +1,7 @@
 """Lineage batches: rows on their way through an eddy, with the queries that may still take them.
 
-A row of a batch is a tuple of places in source logs, one for each alias it has been joined with
-so far (CACQ §3.3.1: an intermediate tuple). Nothing is copied but places and lineage.
+A row of a batch is a tuple of places in source logs, one for each alias it has been joined with so
+far (CACQ §3.3.1: an intermediate tuple). Only places and lineage are copied.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penstock.stems.log_view import LogView
 
 @dataclass(frozen=True, slots=True)
 class Entrants:
-    """Rows that enter: positions of one alias, and the instant at which partners must live.
+    """Rows that enter: positions of one alias, and the instant at which partners must be alive.
 
-    `limits` has for each alias the position before which a partner must lie: it came earlier
-    (the sequence numbers of CACQ §3.3.1). No partner that matters lies before `floors`.
+    `limits` gives for each alias the position before which a partner must lie, because partners are
+    earlier rows (the sequence numbers of CACQ §3.3.1). No relevant partner lies before `floors`.
     """
 
     alias: int
@@ -34,7 +34,7 @@ class Entrants:
 
 @dataclass(slots=True)
 class LineageBatch:
-    """Rows under way. `root` is the row of the entry that each comes from."""
+    """Rows on their way; `root` gives for each the row of the entry that it comes from."""
 
     entry: Entrants
     root: I64
@@ -45,7 +45,7 @@ class LineageBatch:
 
     @staticmethod
     def enter(entry: Entrants, mask: U64, clause_words: int) -> LineageBatch:
-        """All rows of an entry, for the queries of the set `mask`."""
+        """All rows of an entry, each with the queries of `mask`."""
         n = entry.positions.shape[0]
         bits = np.empty((n, mask.shape[0]), np.uint64)
         bits[:] = mask
@@ -78,19 +78,19 @@ class LineageBatch:
         )
 
     def instants(self) -> I64:
-        """When each row's tuple is complete."""
+        """The instant at which each row's tuple is complete."""
         return np.asarray(self.entry.instants[self.root])
 
     def places(self, alias: int) -> I64 | slice:
-        """Where the rows of an alias lie in its view; as a slice if they are neighbours."""
+        """The places of an alias's rows in its view; a slice if they are consecutive."""
         base, positions = self.entry.views[alias].base, self.positions[alias]
         first, n = int(positions[0]) - base, len(self)
         if len(self.positions) == 1 and int(positions[-1]) - base - first == n - 1:
-            return slice(first, first + n)  # of one alias alone they ascend
+            return slice(first, first + n)  # rows of a single alias ascend
         return positions - base
 
     def columns(self, alias: int, rows: I64, columns: I64) -> I64:
-        """Chosen columns of the alias's stream for some rows, in their place in the schema."""
+        """Chosen columns of the alias's stream for some rows, at their positions in the schema."""
         view = self.entry.views[alias]
         if rows.shape[0] == len(self) > 0 and view.rows.flags.f_contiguous:
             places = self.places(alias)
@@ -105,16 +105,16 @@ class LineageBatch:
         return values, null
 
     def read(self, alias: int, column: int, values: I64, null: Bool) -> None:
-        """Read one column of the alias's stream; where it is NULL, `null` becomes true."""
+        """Read one column of the alias's stream; set `null` where it is NULL."""
         view = self.entry.views[alias]
         gather_key(view.rows, self.positions[alias], view.base, column, values, null)
 
     def enters(self, alias: int) -> bool:
-        """Whether the rows are those that enter, of this alias, not yet joined with any."""
+        """Whether the rows have just entered as rows of this alias, without partners."""
         return alias == self.entry.alias and len(self.positions) == 1
 
     def blame(self, rows: I64, slots: U64) -> None:
-        """Mark the pairs of these rows and slots: they fail unless something rejects them."""
+        """Mark pairs of rows and slots: the query fails unless another step rejects the row."""
         if self.faults is None:
             self.faults = np.zeros_like(self.bits)
         self.faults[rows] |= slots & self.bits[rows]

@@ -1,11 +1,11 @@
-"""A lineage group: up to 4,096 queries of one span; a row has one bitmap for all (CACQ §3.2).
+"""A lineage group: up to 4,096 queries of one span; one bitmap per row serves all (CACQ §3.2).
 
 Each query has a slot. Its conjuncts are in predicate indexes that all queries of the group share;
-the factory of indexes picks them. Each index and each SteM is a routing step: `route` sends rows
-through the steps in the order that the eddy of their alias chooses. A query needs no mask of what
-must be done before its output (CACQ §3.2.3): each step has a bitmap of the slots that use it, a
-row visits it only while one of these may still take the row, and what is left in the end has
-passed all steps.
+the factory of indexes picks them. Each index and each SteM is a routing step. `route` sends rows
+through the steps in the order that the eddy of their alias chooses. A query needs no mask of the
+steps that must precede its output (CACQ §3.2.3): each step has a bitmap of the slots that use it,
+and a row visits the step only while one of these slots may still take the row. So the slots that
+remain at the end have passed all their steps.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FORGET = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """Clauses of several terms: the bit, the slot, and the steps of the terms."""
+    """Clauses of several terms: the clause's bit, its slot, and the steps of its terms."""
 
     bits: I64
     slots: I64
@@ -58,7 +58,7 @@ class Clauses:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What an eddy knows of a routing step, as `stats()` shows it."""
+    """Statistics of one routing step for `stats()`."""
 
     module: str
     predicates: int
@@ -71,7 +71,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class EddyReport:
-    """Rows of an alias and how they were routed."""
+    """Statistics of an alias: its rows and how they were routed."""
 
     alias: int
     rows: int
@@ -86,8 +86,8 @@ class LineageGroup:
         self._ctx = ctx
         self._aliases = aliases
         self.eddies = [Eddy(routing, seed) for seed in range(aliases)]
-        self.hidden: dict[int, Totals] = {}  # by member, of rows since they were taken
-        self._numbers: dict[Hashable, int] = {}  # of steps, by kind and key of the index
+        self.hidden: dict[int, Totals] = {}  # by member; reset when taken
+        self._numbers: dict[Hashable, int] = {}  # of steps, by kind of index and key
         self._next = 0
         self.words = 0
         self.mask: U64 = np.zeros(0, np.uint64)  # slots in use
@@ -107,7 +107,7 @@ class LineageGroup:
         return int((self.member >= 0).sum())
 
     def reserve(self, queries: int) -> None:
-        """Make room for so many queries in all."""
+        """Make room for this many queries in total."""
         words = max(self.words, 1)
         while 64 * words < queries:
             words *= 2
@@ -128,7 +128,7 @@ class LineageGroup:
         self, member: int, qids: I64, params: I64, since: I64, windows: list[int | I64],
         conjuncts: tuple[Conjunct, ...],
     ) -> I64:  # fmt: skip
-        """Take in queries (as many as are free at most); their slots."""
+        """Add queries, as many as there are free slots; return the slots."""
         slots = np.flatnonzero(self.member < 0)[: qids.shape[0]]
         latest, shortest = self._strictest()
         self.member[slots], self.qid[slots] = member, qids
@@ -163,14 +163,14 @@ class LineageGroup:
             index.add(rows)
 
     def _verify(self, conjunct: Conjunct, slots: I64, params: I64) -> None:
-        """Add queries for which the other indexes of the conjunct take too many rows."""
+        """Add an exact index for queries for which the other indexes accept too many rows."""
         choice = verifying_index(conjunct)
         number = self._number(choice.key)
         self.steps[number] = self._step(number, choice)
         self.steps[number].index.add(QueryRows(slots, params, choice.predicate))
 
     def _number(self, key: Hashable) -> int:
-        """The number of an index; one that is made again has a new number."""
+        """The number of an index; an index that was dropped and made again gets a new one."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = self._next
@@ -178,7 +178,7 @@ class LineageGroup:
         return number
 
     def _step(self, number: int, choice: SlotChoice) -> FilterStep:
-        """The step of this number, or a new one."""
+        """The step with this number, created if necessary."""
         step = self.steps.get(number)
         if step is not None:
             return step
@@ -223,7 +223,7 @@ class LineageGroup:
         return Clauses(clauses.bits[stay], clauses.slots[stay], clauses.steps)
 
     def _count_hidden(self, batch: LineageBatch, hid: Hid, rows: I64, slots: U64) -> None:
-        """Rows at which a failure was hidden, once for each member that may still take them."""
+        """Count rows with a hidden failure, once for each member that may still take the row."""
         at, found = explode(batch.bits[rows] & slots)
         pairs = np.unique(np.stack([at, self.member[found]]), axis=1)
         for member, n in zip(*np.unique(pairs[1], return_counts=True), strict=True):
@@ -232,7 +232,7 @@ class LineageGroup:
 
     # ---- routing ---------------------------------------------------------------------
     def route(self, entry: Entrants, stems: list[StemStep], mask: U64) -> Iterator[LineageBatch]:
-        """Rows that entered and all they join with, for queries of `mask` that take them.
+        """Route entering rows and their joins; yields rows that queries of `mask` take.
 
         A batch probes a SteM in pieces, so that the lineage of what it finds has a bounded size.
         """
@@ -259,11 +259,11 @@ class LineageGroup:
                 yield batch
 
     def _piece(self, key: int) -> int:
-        """How many rows may probe a SteM at once."""
+        """The number of rows that may probe a SteM at once."""
         return max(1, _MOST_WORDS // int(self.words * self._fan_out.get(key, _UNKNOWN_FAN_OUT)))
 
     def _ready(self, batch: LineageBatch, stems: list[StemStep], done: set[int]) -> list[int]:
-        """Steps that may be visited next, in a fixed order; only such as a query needs."""
+        """The steps that may be visited next, in a fixed order; only steps that a query needs."""
         left = [
             (key, step.uses)
             for key, step in self.steps.items()
@@ -298,8 +298,8 @@ class LineageGroup:
         return batch
 
     def _ahead(self, batch: LineageBatch, step: FilterStep, done: set[int]) -> U64:
-        """Queries for which a row goes on to a step that serves some of this step's queries."""
-        if len(batch.positions) < self._aliases:  # a SteM, which serves all
+        """Queries for which a row still visits another step that shares queries with this one."""
+        if len(batch.positions) < self._aliases:  # a SteM, which all queries use
             return self.mask
         ahead = np.zeros_like(self.mask)
         for key, other in self.steps.items():
@@ -318,7 +318,7 @@ class LineageGroup:
         return batch
 
     def _admit(self, batch: LineageBatch, alias: int) -> LineageBatch:
-        """Only queries that see the alias's row, within their own window (CACQ §3.3.3)."""
+        """Keep only queries that see the alias's row, within their own window (CACQ §3.3.3)."""
         if not len(batch):
             return batch
         view, positions = batch.entry.views[alias], batch.positions[alias]
@@ -335,7 +335,7 @@ class LineageGroup:
         return _compact(batch) if too_early or too_old else batch
 
     def _strictest(self) -> tuple[int, list[int]]:
-        """Rows that the youngest query sees, within the shortest window, are seen by all."""
+        """The latest `since` and the shortest windows: rows within both concern every query."""
         if self._limits is None:
             used = self.member >= 0
             shortest = self.window[:, used].min(axis=1, initial=NEVER)
@@ -344,7 +344,7 @@ class LineageGroup:
 
     # ---- what is known ---------------------------------------------------------------
     def report(self, stems: list[StemStep]) -> list[EddyReport]:
-        """What the eddy of each alias knows."""
+        """The statistics of each alias's eddy."""
         names = {_stem(s.alias): s.name for s in stems}
         names |= {key: step.index.explain() for key, step in self.steps.items()}
         found = []
@@ -372,11 +372,11 @@ class LineageGroup:
 
 
 def _stem(alias: int) -> int:
-    """The number of a SteM among the steps, and the alias of that number."""
+    """Converts between an alias and the step number of its SteM."""
     return -1 - alias
 
 
 def _compact(batch: LineageBatch) -> LineageBatch:
-    """Only rows that some query may still take."""
+    """Drop the rows that no query may take any more."""
     alive = alive_rows(batch.bits)
     return batch if alive.shape[0] == len(batch) else batch.take(alive)

@@ -1,7 +1,7 @@
-"""Membership: which templates are in a flow, and which slot of which lineage group a query has.
+"""Membership: the templates of a flow, and the slot of each query in a lineage group.
 
-A query's place is group × MOST_SLOTS + slot. Places follow the templates' Q: they are a cache,
-and all of them can be found again from Q at any step.
+A query's place is group × MOST_SLOTS + slot. Places are a cache that follows the templates' Q: they
+can be rebuilt from Q at any step.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class FlowTemplate:
     lifetimes: tuple[Lifetime, ...]  # by alias
     policy: IndexPolicy
     place: I64 = field(default_factory=lambda: np.full(0, _NOWHERE))  # by qid
-    version: int = 0  # of Q, that the places follow
-    identity: I64 | None = None  # of Q, likewise
-    _spread: tuple[I64, int, list[int], list[int]] | None = None  # of which Q
+    version: int = 0  # the version of Q that the places follow
+    identity: I64 | None = None  # of that Q
+    _spread: tuple[I64, int, list[int], list[int]] | None = None  # with the identity of Q
 
     @property
     def uses_own_index(self) -> bool:
@@ -54,17 +54,17 @@ class FlowTemplate:
             self.place = np.concatenate([self.place, np.full(more, _NOWHERE)])
 
     def lengths(self, qids: I64) -> list[int | I64]:
-        """By alias, the length of the windows of these queries: all have it, or each its own."""
+        """The window length of these queries by alias: one number if all agree, else an array."""
         params = self.queries.matrix()
         return [lifetime.lengths(params, qids) for lifetime in self.lifetimes]
 
     def departures(self, alias: int, ts: I64, qids: I64) -> I64:
-        """When rows of an alias, each for a query, leave."""
+        """The expiry of an alias's rows, each for one query."""
         lifetime = self.lifetimes[alias]
         return lifetime.departures(ts, lifetime.lengths(self.queries.matrix(), qids))
 
     def longest(self) -> list[int]:
-        """By alias, the length of the longest window."""
+        """The length of the longest window by alias."""
         return self._shortest_and_longest()[1]
 
     @property
@@ -74,7 +74,7 @@ class FlowTemplate:
         return shortest == longest
 
     def _shortest_and_longest(self) -> tuple[list[int], list[int]]:
-        """By alias, the lengths of windows; looked up again only when the queries change."""
+        """The window lengths by alias; recomputed only when the queries change."""
         regs, version = self.queries.identity, self.queries.version
         if self._spread is None or self._spread[0] is not regs or self._spread[1] != version:
             lengths = self.lengths(self.queries.live(Lineage.QUERY))
@@ -85,30 +85,30 @@ class FlowTemplate:
 
 
 class Membership:
-    """Templates by key, and the lineage groups that their queries share."""
+    """The templates of a flow by key, and the lineage groups that their queries share."""
 
     def __init__(self, aliases: int, ctx: Context, routing: Routing) -> None:
         self.templates: dict[int, FlowTemplate] = {}
         self.groups: list[LineageGroup] = []
         self._aliases, self._ctx, self._routing = aliases, ctx, routing
-        self._arriving: set[int] = set()  # templates with queries that have no place yet
-        self._longest: list[Lifetime] | None = None  # by alias, of all templates
+        self._arriving: set[int] = set()  # templates that have queries without a place
+        self._longest: list[Lifetime] | None = None  # by alias, over all templates
 
     def __len__(self) -> int:
         return len(self.templates)
 
     def queries(self) -> int:
-        """How many queries all templates have."""
+        """The number of queries of all templates."""
         return sum(len(template.queries) for template in self.templates.values())
 
     def add(self, key: int, template: FlowTemplate) -> None:
-        """A template joins."""
+        """Add a template."""
         self.templates[key] = template
         self._arriving.add(key)
         self.forget()
 
     def remove(self, key: int) -> None:
-        """A template leaves."""
+        """Remove a template."""
         template = self.templates.pop(key)
         self._arriving.discard(key)
         self._let_go(template, template.placed())
@@ -116,17 +116,17 @@ class Membership:
 
     # ---- following Q -----------------------------------------------------------------
     def forget(self) -> None:
-        """Some Q may have changed: what was derived of all of them is old."""
+        """Drop what was derived from all Q, because some Q may have changed."""
         self._longest = None
 
     def follow(self) -> None:
-        """Bring the groups up to date with every Q."""
+        """Update the groups from every Q."""
         for key, template in self.templates.items():
             self._follow(key, template)
         self._arriving.clear()
 
     def welcome(self) -> None:
-        """Give the queries of new templates their places before the first rows come."""
+        """Give the queries of new templates their places before their first rows arrive."""
         for key in sorted(self._arriving):
             self._follow(key, self.templates[key])
         self._arriving.clear()
@@ -142,7 +142,7 @@ class Membership:
             template.version = table.version
 
     def _replace(self, key: int, template: FlowTemplate) -> None:
-        """Queries that are gone leave, new ones get a place."""
+        """Remove queries that are gone and place new ones."""
         table, known = template.queries, template.placed()
         if template.uses_own_index:
             self._let_go(template, known)
@@ -165,7 +165,7 @@ class Membership:
         template.place[qids] = _NOWHERE
 
     def _enter(self, key: int, template: FlowTemplate, qids: I64) -> None:
-        """Give queries a place, in the first group that has one."""
+        """Place queries in the first group with a free slot."""
         at = 0
         while qids.shape[0]:
             if at == len(self.groups):
@@ -187,16 +187,16 @@ class Membership:
 
     # ---- what is known ---------------------------------------------------------------
     def _slots(self, places: I64) -> list[I64]:
-        """By group, the slots of these places."""
+        """The slots of these places, by group."""
         return [places[places // MOST_SLOTS == at] % MOST_SLOTS for at in range(len(self.groups))]
 
     def masks(self, key: int, qids: I64) -> list[U64]:
-        """By group, the slots of these queries of a template."""
+        """Bitmaps of the slots of some queries of a template, by group."""
         slots = self._slots(self.templates[key].place[qids])
         return [full(some, group.words) for some, group in zip(slots, self.groups, strict=True)]
 
     def longest(self) -> list[Lifetime]:
-        """By alias, the longest life that a query of any template gives a row."""
+        """The longest lifetime that any query gives a row, by alias."""
         if self._longest is None:
             windows = [template.longest() for template in self.templates.values()]
             self._longest = [Lifetime(max(lengths)) for lengths in zip(*windows, strict=True)]

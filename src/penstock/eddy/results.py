@@ -1,7 +1,7 @@
-"""What a step of a flow finds, by template: matches, failed queries and failures it has hidden.
+"""The results of a flow's step, by template: matches, failed queries and hidden failures.
 
-Rows arrive in whatever order the eddy routed them. Matches are read in the order of time,
-positions and query, so that routing never changes a result.
+The eddy returns rows in any order. Matches are sorted by time, positions and query, so that routing
+never changes a result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.expressions.hidden import Totals
 from penstock.kernels.lineage import is_sorted
 
 Faults = dict[int, dict[int, str]]
-"""By template, the queries that failed, and why."""
+"""Failed queries and their reasons, by template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Matches:
 
     @staticmethod
     def in_order(parts: list[Matches]) -> Matches:
-        """All matches of the parts, by time, then positions and query."""
+        """Merge matches, sorted by time, then positions and query."""
         one = len(parts) == 1
         positions = parts[0].positions if one else np.concatenate([p.positions for p in parts], 1)
         instants = parts[0].instants if one else np.concatenate([p.instants for p in parts])
@@ -48,7 +48,7 @@ class Matches:
         return int(self.qids.shape[0])
 
     def heads(self, exp: I64) -> I64:
-        """Where each run of matches of the same rows, instant and expiry begins."""
+        """The start of each run of matches with equal rows, instant and expiry."""
         before = (self.positions[:, 1:] == self.positions[:, :-1]).all(axis=0)
         before &= exp[1:] == exp[:-1]
         same = np.append(False, before & (self.instants[1:] == self.instants[:-1]))
@@ -70,7 +70,7 @@ class Results:
     _parts: dict[int, list[Matches]] = field(default_factory=dict)
 
     def add(self, found: Matches, templates: I64) -> None:
-        """Take in matches; `templates` has the template of each."""
+        """Add matches; `templates` has the template of each."""
         if not len(found):
             return
         first = int(templates[0])
@@ -83,19 +83,19 @@ class Results:
             self._parts.setdefault(key, []).append(found.take(part))
 
     def hide(self, key: int, hid: Totals) -> None:
-        """Count failures that were hidden from the queries of a template."""
+        """Add to the count of failures that were hidden from a template's queries."""
         self.hidden.setdefault(key, Totals()).add(hid.nulls, hid.rows, hid.reason)
 
     def blame(self, key: int, failed: dict[int, str]) -> None:
-        """Note queries of a template that failed; the first reason of each stays."""
+        """Record failed queries of a template; the first reason of each query stays."""
         if failed:
             self.faults[key] = failed | self.faults.get(key, {})
 
     def has(self, key: int) -> bool:
-        """Whether there is something for a template."""
+        """Whether there is a result for a template."""
         return key in self._parts or key in self.faults or key in self.hidden
 
     def take(self, key: int) -> Matches:
-        """The matches of a template, which are handed out once."""
+        """Remove and return the matches of a template."""
         parts = self._parts.pop(key, None)
         return Matches.none(self.aliases) if parts is None else Matches.in_order(parts)

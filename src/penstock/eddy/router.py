@@ -1,7 +1,7 @@
-"""The router of a flow: sends rows through the lineage groups and sorts what comes out.
+"""The router of a flow: sends rows through the lineage groups and sorts the results by template.
 
-A result is found by its last row in the order of (time, alias, position), which probes only what
-comes before it, so it is found once; rows that an earlier step took come before all others.
+A result is found once: its last row in the order of (time, alias, position) probes only earlier
+rows, and rows of earlier steps come before all rows of this step.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from penstock.kernels.lineage import explode, order_rows
 from penstock.state.source_log import SourceLog
 from penstock.stems.log_view import LogView
 
-_BATCH = 4096  # rows that enter at once
-_MOST_WAITING = 1 << 20  # rows that a SteM is behind
+_BATCH = 4096  # most rows that enter at once
+_MOST_WAITING = 1 << 20  # a SteM that is further behind is built
 
 
 class Router:
-    """Rows of the logs, the groups that take them, and the SteMs where they meet."""
+    """Routes rows of the logs through the lineage groups and SteMs."""
 
     def __init__(
         self, logs: list[SourceLog], membership: Membership, stems: list[StemStep], ctx: Context
@@ -34,19 +34,19 @@ class Router:
         self._logs, self._membership, self._stems, self._ctx = logs, membership, stems, ctx
 
     def views(self) -> list[LogView]:
-        """The rows of the logs; those of one stream alone only pass by."""
+        """Views of the logs' rows; a flow over one stream does not store them."""
         if len(self._logs) == 1:
             return [LogView.passing(self._logs[0])]
         return [LogView.of(log) for log in self._logs]
 
     def floors(self, instant: int) -> list[int]:
-        """By alias, the first position that a window may hold at an instant."""
+        """The first position that a window may contain at an instant, by alias."""
         lifetimes = self._membership.longest()
         return [life.first(log, instant) for life, log in zip(lifetimes, self._logs, strict=True)]
 
     # ---- rows that arrive ------------------------------------------------------------
     def arrive(self, starts: I64, ends: I64) -> Results:
-        """What the rows at [starts, ends) bring, alias by alias."""
+        """The results of the rows at [starts, ends), alias by alias."""
         results = Results(len(self._logs))
         if not any(map(len, self._membership.groups)):
             return results
@@ -66,7 +66,10 @@ class Router:
         return [group.mask for group in self._membership.groups]
 
     def _batch_size(self) -> int:
-        """Rows that enter at once: many where there is nothing to choose or to learn."""
+        """The number of rows that enter at once.
+
+        Large where the eddy has nothing to choose or learn.
+        """
         groups = self._membership.groups
         simple = len(self._logs) == 1 and all(len(group.steps) < 2 for group in groups)
         return 16 * _BATCH if simple else _BATCH
@@ -74,7 +77,7 @@ class Router:
     def _entrants(
         self, alias: int, start: int, end: int, old: I64, views: list[LogView]
     ) -> Entrants | None:
-        """Rows that enter; None if no row that came earlier on some other alias matters."""
+        """Rows that enter; None if no earlier row of another alias can be a partner."""
         base = views[alias].base
         instants, positions = views[alias].ts[start - base : end - base], np.arange(start, end)
         if len(views) == 1:
@@ -97,9 +100,9 @@ class Router:
 
     # ---- rows that are there ---------------------------------------------------------
     def look_up(self, key: int, qids: I64, now: int, built: I64, until: I64) -> Results:
-        """What holds at `now` for some queries of a template, of rows before `until`.
+        """The matches live at `now` for some queries of a template, from rows before `until`.
 
-        SteMs are built up to `built`. Rows of the first alias enter and meet the others.
+        SteMs are built up to `built`. Rows of the first alias enter and probe the others.
         """
         self._build(built, entering=0)
         masks, results = self._membership.masks(key, qids), Results(len(self._logs))
@@ -111,7 +114,7 @@ class Router:
             entry = Entrants(0, entering, np.full(n, now), limits, floors, views)
             self._route(entry, masks, results)
         for group in self._membership.groups:
-            group.hidden.clear()  # rows that are looked up again do not count
+            group.hidden.clear()  # these rows were counted when they arrived
         return results
 
     # ---- SteMs -----------------------------------------------------------------------
@@ -123,7 +126,7 @@ class Router:
                     stem.build(int(ends[step.alias]))
 
     def _catch_up(self, ends: I64) -> None:
-        """Build SteMs that were not probed for long: the next probe has not too much to build."""
+        """Build SteMs that have not been probed for long, so that their next probe is not slow."""
         for step in self._stems:
             for stem in step.stems.values():
                 if stem.waiting(int(ends[step.alias])) > _MOST_WAITING:
@@ -131,7 +134,7 @@ class Router:
 
     # ---- the way ---------------------------------------------------------------------
     def _route(self, entry: Entrants, masks: list[U64], results: Results) -> None:
-        """Send rows through every group, for the queries of its mask."""
+        """Route rows through every group, for the queries of the group's mask."""
         for group, mask in zip(self._membership.groups, masks, strict=True):
             if np.count_nonzero(mask):
                 for batch in group.route(entry, self._stems, mask):
@@ -146,9 +149,9 @@ class Router:
         results.add(found, group.member[slots])
 
     def _in_place(self, batch: LineageBatch) -> tuple[I64, I64, U64]:
-        """Instants, positions and lineage of the rows, in the order of time and positions.
+        """Instants, positions and lineage of the rows, sorted by time and positions.
 
-        That is cheaper now than once there is a row for each query.
+        Sorting here is cheaper than after the rows are multiplied by query.
         """
         places = np.vstack([batch.positions[alias] for alias in range(len(self._logs))])
         instants, bits = batch.instants(), batch.bits

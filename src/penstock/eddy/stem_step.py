@@ -1,4 +1,4 @@
-"""Probing SteMs: rows of a batch meet the earlier rows of another alias (CACQ §3.3.1)."""
+"""Probing SteMs: rows of a batch join earlier rows of another alias (CACQ §3.3.1)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock.stems.stem import HashStem, OrderedStem, Stem
 
 F64 = NDArray[np.float64]
 Way = tuple[list[tuple[int, AliasColumn]], list[SpanBand]]
-"""Columns that equal others, and bands."""
+"""Pairs of equal columns, and bands."""
 
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
 
 class StemStep:
-    """The SteMs of one alias of a span, one for each key by which it is looked up."""
+    """The SteMs of one alias of a span, one for each key that looks it up."""
 
     def __init__(self, span: Span, alias: int, stems: dict[StemKey, Stem]) -> None:
         self.alias = alias
@@ -31,7 +31,7 @@ class StemStep:
         self._ways: dict[frozenset[int], Way] = {}
 
     def _way(self, present: frozenset[int]) -> Way:
-        """How rows are found by what is present."""
+        """The equalities and bands that connect this alias with the aliases in `present`."""
         way = self._ways.get(present)
         if way is None:
             span = self._span
@@ -40,11 +40,11 @@ class StemStep:
         return way
 
     def ready(self, present: frozenset[int]) -> bool:
-        """Whether what is present can be looked up here."""
+        """Whether rows of the aliases in `present` can probe this alias."""
         return any(self._way(present))
 
     def probe(self, batch: LineageBatch) -> LineageBatch:
-        """The rows of the batch, once for each earlier row of this alias that fits."""
+        """Join the batch with all earlier rows of this alias that match."""
         links, bands = self._way(frozenset(batch.positions))
         limit = batch.entry.limits[self.alias][batch.root]
         floor = batch.entry.floors[self.alias]
@@ -90,7 +90,7 @@ class StemStep:
     def _verified(
         self, batch: LineageBatch, links: list[tuple[int, AliasColumn]], bands: list[SpanBand]
     ) -> LineageBatch:
-        """Rows that satisfy all that the key did not say."""
+        """Keep the rows that satisfy the equalities and bands that the probe did not test."""
         if not len(batch) or not (links or bands):
             return batch
         keep = np.ones(len(batch), np.bool_)
@@ -106,7 +106,7 @@ class StemStep:
 
 
 def _wide_range(band: SpanBand, values: I64, *, is_left: bool) -> tuple[I64, I64]:
-    """Ordered integers around the partners of floats: all of them, and few more."""
+    """A range of ordered integers that contains all float partners, and few others."""
     low, high = band.low, band.high
     if not is_left:
         low, high = None if high is None else -high, None if low is None else -low

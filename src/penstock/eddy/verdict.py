@@ -1,8 +1,8 @@
-"""The verdict on rows at which a condition had no value, for the queries of one template.
+"""The verdict on rows for which a condition could not be evaluated, per query of one template.
 
-A routing step evaluates one condition. Here all conditions of a query are evaluated on the row:
-the query fails only if one of them fails and none rejects the row. So a condition guards another
-in whatever order rows visit the steps, and also within an OR.
+A routing step evaluates one condition. This module evaluates all conditions of a query on the row:
+the query fails only if one of them fails and no other rejects the row. So a condition can guard
+another one, whatever the order of visits, and also within an OR.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ class Judge:
         )
 
     def judge(self, batch: LineageBatch, rows: I64, params: I64) -> tuple[Bool, Bool | None, str]:
-        """Which of the rows are taken, which have no verdict, and why; a column of params each."""
+        """Decide rows, each with its column of `params`.
+
+        Returns which rows are taken, which have no verdict, and the reason.
+        """
         vecs = []
         for alias, columns, compiled in self.conditions:
             view = batch.entry.views[alias]
@@ -66,7 +69,7 @@ def settle(
     ctx: Context,
     faults: Faults,
 ) -> None:
-    """Judge the rows that queries would take but for a condition that has no value."""
+    """Decide the undecided pairs of a batch; queries that fail are added to `faults`."""
     if batch.faults is None:
         return
     suspect = batch.faults & batch.bits
@@ -87,7 +90,7 @@ def _settle_member(
     slots: I64,
     ctx: Context,
 ) -> dict[int, str]:
-    """Its queries take the row, do not, or fail; those that fail, and why."""
+    """Decide the pairs of one template; returns its failed queries with the reasons."""
     qids = group.qid[slots]
     params = np.ascontiguousarray(member.queries.matrix()[qids].T)
     taken, failed, reason = Judge.of(member.conjuncts, ctx).judge(batch, rows, params)

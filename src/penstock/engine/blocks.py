@@ -1,10 +1,10 @@
 """Blocks: the only input of a shard and of its engine, and the engine's output.
 
-Applying the same blocks to the same state gives the same output, so a log of blocks is a log
-of the shard.
+Applying the same blocks to the same state gives the same output, so a log of blocks is a log of the
+shard.
 
-A block is one class wherever it is. Its rows have one of two forms, which its type parameter
-names: words of one engine, in which a string is a code of this engine, or encoded for any engine
+A block is the same class everywhere. Its type parameter names one of two forms of its rows: words
+of one engine, in which a string is a code of that engine, or a form that any engine can decode
 (`shards/encoding.py`).
 """
 
@@ -51,7 +51,7 @@ class Rows(Generic[R]):
 
 @record
 class Heartbeat:
-    """Event time of a stream has reached `watermark`."""
+    """The event time of a stream has reached `watermark`."""
 
     stream: str
     watermark: int
@@ -126,7 +126,7 @@ class AddTemplate:
 class AddQueries(Generic[R]):
     """Parameter rows with their qids and the first epoch they see.
 
-    `history`: they also see the rows of before. `unshared`: on shards, no later query shares
+    With `history`, they also see earlier rows. With `unshared`, no later query on shards shares
     their rows of Q.
     """
 
@@ -166,7 +166,7 @@ Block = (
     Rows[Timed] | Heartbeat | TableChange[I64] | SetRouting | AddStream | SetRetain | AddTable
     | AddUdf | AddTemplate | AddQueries[I64] | DropQueries | Received[Delta] | Drop
 )  # fmt: skip
-"""What an engine takes."""
+"""The blocks that an engine takes."""
 
 
 @record

@@ -41,7 +41,7 @@ class Engine:
     """
 
     TAKE: ClassVar[dict[type, Callable[..., set[int]]]] = {}
-    """What each kind of block does to the state."""
+    """The method that applies each kind of block to the state."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What ON ERROR NULL and SKIP ROW hid: rows of one evaluation, and totals of a step.
+"""Failures hidden by ON ERROR NULL and SKIP ROW: rows of one evaluation, totals of a step.
 
 Only arriving rows are counted: a row that leaves fails as it did on arrival.
 """
@@ -24,7 +24,7 @@ class Hid:
 
 @dataclass(slots=True)
 class Hidden:
-    """What one evaluation hid, by position of the row."""
+    """The failures that one evaluation hid, by position of the row."""
 
     found: list[Hid] = field(default_factory=list)
 

@@ -87,7 +87,7 @@ def _directory(kind: str, options: Mapping[str, str], name: str, writer: str) ->
         )
     if mode not in ("append", "overwrite", "error"):
         raise DataError(
-            f"mode {mode!r} of sink {name} is unknown",
+            f"sink {name} has no mode {mode!r}",
             code="PS-SINK-002",
             remedy="use append, overwrite or error",
         )
@@ -189,7 +189,9 @@ class PipedConsole(Console):
 def _console(name: str, rows: str) -> Sink:
     if not rows.isdigit() or not int(rows):
         raise DataError(
-            f"rows {rows!r} of sink {name} is not a positive number", code="PS-SINK-002"
+            f"option rows of sink {name} is {rows!r}, which is not a positive whole number",
+            code="PS-SINK-002",
+            remedy="write the number of rows to print, such as rows '20'",
         )
     return _ConsoleSink(name, int(rows))
 

@@ -1,1 +1,1 @@
-"""Predicate indexes: which queries take which rows."""
+"""Predicate indexes: they find the queries that take a row."""

@@ -1,8 +1,8 @@
 """The index of a conjunct that must be evaluated on rows, for a lineage group (CACQ §3.2.6).
 
-The conjunct is a function of columns and parameters, UDF calls among them. Queries that agree in
-the parameters that it reads share one call: it is evaluated once per batch, on the rows that one
-of them may still take.
+The conjunct is a function of columns and parameters, for example a UDF call. Queries that agree in
+the parameters that it reads share one call: the call is evaluated once per batch, on the rows that
+one of these queries may still take.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from penstock.logical.expr import Expr, columns_of, params_of
 from penstock.logical.failing import hides
 from penstock.logical.truth import held
 
-_MOST_PAIRS = 1 << 20  # evaluated at once
-_MANY_ROWS = 256  # of a call: it is evaluated by itself, with its parameters as constants
+_MOST_PAIRS = 1 << 20  # most pairs evaluated at once
+_MANY_ROWS = 256  # a call with more rows is evaluated alone, with its parameters as constants
 _EVALUATION = 1000.0  # ns
 
 
 class CallIndex:
-    """Which slots take a row, by a condition on columns and parameters."""
+    """Finds the slots that take a row by evaluating a condition on columns and parameters."""
 
     is_costly = True
 
@@ -42,7 +42,7 @@ class CallIndex:
         self._compiled = compile_expr(held(predicate), ctx)
         self._columns = np.array(sorted(columns_of(predicate)), np.int64)
         self._reads = sorted(params_of(predicate))
-        self._calls: dict[bytes, int] = {}  # by the parameters that are read
+        self._calls: dict[bytes, int] = {}  # by the parameters that the conjunct reads
         self._params: I64 = np.zeros((1 + max(self._reads, default=-1) + 1, 0), np.int64)
         self._slots: U64 = np.zeros((0, words), np.uint64)  # by call
         self._call_of: I32 = np.full(64 * words, -1, np.int32)  # by slot
@@ -51,12 +51,12 @@ class CallIndex:
     # ---- membership ------------------------------------------------------------------
     @property
     def predicates(self) -> int:
-        """How many slots have the conjunct."""
+        """The number of slots that have the conjunct."""
         return int((self._call_of >= 0).sum())
 
     @property
     def calls(self) -> int:
-        """How many different calls these are."""
+        """The number of different calls."""
         return len(self._calls)
 
     @property
@@ -65,7 +65,7 @@ class CallIndex:
         return self._params.nbytes + self._slots.nbytes + self._call_of.nbytes
 
     def exact(self, queries: QueryRows) -> Bool:
-        """All of them: the conjunct itself is evaluated."""
+        """True for all queries: the conjunct itself is evaluated."""
         return np.ones(queries.ids.shape[0], np.bool_)
 
     def add(self, queries: QueryRows) -> None:
@@ -85,7 +85,7 @@ class CallIndex:
             self._slots[self._call_of[slot], slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
 
     def _read(self, params: I64) -> I64:
-        """Parameter rows with zeros in place of what the conjunct does not read."""
+        """Parameter rows with zeros for parameters that the conjunct does not read."""
         read = np.zeros((params.shape[0], self._params.shape[0]), np.int64)
         for p in self._reads:
             null: I64 = params[:, 0] >> p & 1
@@ -94,7 +94,7 @@ class CallIndex:
         return read
 
     def widen(self, words: int) -> None:
-        """Make room for slots."""
+        """Make room for ``64 * words`` slots."""
         more = words - self._words
         self._slots = np.hstack([self._slots, np.zeros((self.calls, more), np.uint64)])
         self._call_of = np.append(self._call_of, np.full(64 * more, -1, np.int32))
@@ -107,7 +107,7 @@ class CallIndex:
         self.uses = self.uses & ~full(ids, self._words)
         self._slots &= self.uses
         kept = np.flatnonzero(self._slots.any(axis=1))
-        number = np.full(self.calls + 1, -1, np.int32)  # the last one: of slots without a call
+        number = np.full(self.calls + 1, -1, np.int32)  # the last row: slots without a call
         number[kept] = np.arange(kept.shape[0])
         self._calls = {k: int(number[c]) for k, c in self._calls.items() if number[c] >= 0}
         self._params, self._slots = self._params[:, kept], self._slots[kept]
@@ -132,7 +132,7 @@ class CallIndex:
         return batch.bits
 
     def _evaluate(self, batch: SlotRows, columns: I64, rows: I64, calls: I64, alike: bool) -> None:
-        """Evaluate pairs of rows and calls; `alike`: all of one call."""
+        """Evaluate pairs of rows and calls; `alike` means that all pairs have the same call."""
         params, hidden = self._params[:, calls[:1] if alike else calls], Hidden()
         try:
             keep = self._compiled.mask(columns[:, rows], params, hidden)
@@ -150,12 +150,12 @@ class CallIndex:
             batch.blame(rows[calls == c], self._slots[c])
 
     def explain(self) -> str:
-        """The conjunct that is evaluated."""
+        """For EXPLAIN: the conjunct."""
         return f"call {self._predicate}"
 
 
 def _cost(wanted: SlotPredicate) -> float | None:
-    """Of an evaluation; there is one for each different call."""
+    """The cost of one evaluation; each different call needs one."""
     return None if len(wanted.inputs) > 1 else _EVALUATION
 
 

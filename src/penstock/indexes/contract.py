@@ -1,10 +1,10 @@
-"""What every predicate index offers: which queries take which rows (DESIGN §5.7).
+"""The contract of predicate indexes, which find the queries that take a row (DESIGN §5.7).
 
-An index is a cache over rows of Q: it can be dropped and built again at any step, and nothing of
-it is in the arena. It says which inputs its predicates read, so an index over the rows of one
-stream and one over pairs of rows of two streams are the same kind of thing. Indexes differ in the
-rows they are asked about and in how they code the answer: bitmaps of slots in a lineage group
-(`SlotIndex`), lists of qids for a whole template (`TemplateQueryIndex`).
+An index is a cache over rows of Q: it can be dropped and rebuilt at any step, and no part of it is
+in the arena. It names the inputs that its predicates read. So an index over rows of one stream and
+an index over pairs of rows of two streams have the same contract. Indexes differ in the form of the
+rows they get and of the lineage they return: bitmaps of slots in a lineage group (`SlotIndex`),
+lists of qids for a whole template (`TemplateQueryIndex`).
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ LineageT = TypeVar("LineageT", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class SlotPredicate:
-    """What a lineage group wants indexed: a conjunct, or one term of it."""
+    """A predicate that a lineage group wants indexed: a conjunct, or one term of it."""
 
     inputs: tuple[int, ...]
     condition: Expr
-    term: Term | None  # None: it is no condition on a single value
+    term: Term | None  # None: not a condition on a single value
 
     @staticmethod
     def whole(conjunct: Conjunct) -> SlotPredicate:
-        """A conjunct as one predicate."""
+        """A conjunct as a single predicate."""
         terms = conjunct.terms
         term = terms[0] if terms is not None and len(terms) == 1 else None
         return SlotPredicate((conjunct.alias,), conjunct.predicate, term)
 
     @staticmethod
     def parts(conjunct: Conjunct) -> list[SlotPredicate]:
-        """The terms of a conjunct, of which one must hold."""
+        """The terms of a conjunct; one of them must hold."""
         return [SlotPredicate((conjunct.alias,), t.condition, t) for t in conjunct.terms or ()]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRows:
-    """Rows of Q: the number by which an index knows each query, and its parameters.
+    """Rows of Q: for each query the number by which the index knows it, and its parameters.
 
-    The number is a slot in an index of a lineage group and a qid in one of a template. `params`
-    has a row per query, NULL word first. An index that serves several templates is told their
-    `predicate`. Where that is one of several of an OR, `clauses` has the bit of each query's OR:
-    the index sets it at rows that satisfy the predicate, and removes no query from them.
+    The number is a slot in an index of a lineage group and a qid in an index of a template.
+    `params` has a row per query, NULL word first. An index that serves several templates also needs
+    their `predicate`. If the predicate is a term of an OR, `clauses` has the bit of each query's
+    OR: the index sets the bit at rows that satisfy the term, and removes no query from them.
     """
 
     ids: I64
@@ -64,7 +64,7 @@ class QueryRows:
     _intervals: list[IntervalSets] = field(default_factory=list, compare=False)
 
     def intervals(self, ctx: Context) -> IntervalSets:
-        """The values that each query takes by the term of the predicate; computed once."""
+        """The values that each query accepts, by the predicate's term; computed once."""
         if not self._intervals:
             term = None if self.predicate is None else self.predicate.term
             assert term is not None
@@ -72,33 +72,33 @@ class QueryRows:
         return self._intervals[0]
 
     def with_clauses(self, clauses: I64) -> QueryRows:
-        """The same queries, each with the bit of its OR."""
+        """The same queries with the bit of each query's OR."""
         return QueryRows(self.ids, self.params, self.predicate, clauses, self._intervals)
 
 
 @runtime_checkable
 class PredicateIndex(Protocol[BatchT, LineageT]):
-    """Queries by what they ask of a row, or of a pair of rows."""
+    """Finds queries by what they require of a row, or of a pair of rows."""
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The inputs of which the predicates read rows: one stream, or two."""
+        """The inputs that the predicates read: one stream, or two."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, Q aside."""
+        """Bytes of all arrays, without Q."""
 
     def add(self, queries: QueryRows) -> None:
         """Add queries."""
 
     def remove(self, ids: I64) -> None:
-        """Remove the queries of these numbers."""
+        """Remove the queries with these numbers."""
 
     def match(self, batch: BatchT) -> LineageT:
-        """The queries that take each row of the batch."""
+        """Find the queries that take each row of the batch."""
 
     def explain(self) -> str:
-        """What EXPLAIN says of the index."""
+        """The line about the index in EXPLAIN."""
 
 
 # ---- indexes of a lineage group ------------------------------------------------------
@@ -107,21 +107,24 @@ class SlotRows(Protocol):
 
     @property
     def rows(self) -> I64:
-        """The rows that the index is asked about."""
+        """The rows that the index must test."""
 
     @property
     def bits(self) -> U64:
-        """By row, a bitmap of slots."""
+        """A bitmap of slots per row."""
 
     @property
     def satisfied(self) -> U64:
-        """By row, a bitmap of the ORs that hold."""
+        """A bitmap of satisfied ORs per row."""
 
     def columns(self, alias: int, rows: I64, columns: I64) -> I64:
-        """Chosen columns of an input for some rows, NULL word first, in their place."""
+        """Chosen columns of an input for some rows: NULL word first, columns at their positions."""
 
     def blame(self, rows: I64, slots: U64) -> None:
-        """The predicate has no value at these rows: their slots are judged at the end."""
+        """Record that the predicate cannot be evaluated at these rows.
+
+        Their slots are decided later.
+        """
 
     def hide(self, hid: Hid, rows: I64, slots: U64) -> None:
         """Count a failure at these rows that ON ERROR hides from these slots."""
@@ -130,7 +133,7 @@ class SlotRows(Protocol):
 class SlotIndex(PredicateIndex[SlotRows, U64], Protocol):
     """An index of queries in slots. `match` narrows the bitmaps in place and returns them.
 
-    A row at which the predicate has no value keeps its slots and is blamed.
+    If the predicate cannot be evaluated for a row, the row keeps its slots and is blamed.
     """
 
     @property
@@ -139,18 +142,18 @@ class SlotIndex(PredicateIndex[SlotRows, U64], Protocol):
 
     @property
     def predicates(self) -> int:
-        """How many predicates there are."""
+        """The number of predicates."""
 
     @property
     def is_costly(self) -> bool:
-        """Whether a row that occurs several times in a batch is better judged once."""
+        """Whether a row that occurs several times in a batch should be tested only once."""
 
     @property
     def hides(self) -> bool:
-        """Whether matching can hide failures (ON ERROR): visits are then in a fixed order."""
+        """Whether matching can hide failures (ON ERROR); such steps have a fixed order."""
 
     def exact(self, queries: QueryRows) -> Bool:
-        """Which of these queries take no row but theirs; the others are verified elsewhere."""
+        """Which of these queries the index decides exactly; the others are verified elsewhere."""
 
     def widen(self, words: int) -> None:
         """Make room for ``64 * words`` slots."""
@@ -159,30 +162,30 @@ class SlotIndex(PredicateIndex[SlotRows, U64], Protocol):
 # ---- indexes of a template -----------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class AttributeRows:
-    """Rows as the values that predicates compare: an attribute each, NULL word first."""
+    """Rows as values that predicates compare: one array row per attribute, NULL word first."""
 
     values: I64
-    lin: I64  # the lineage of each row: the step in which it came, or its cohort
+    lin: I64  # the lineage of each row: its epoch or its cohort
 
 
 class TemplateQueryIndex(PredicateIndex[AttributeRows, Sets], Protocol):
-    """An index of the queries of a template, which follows Q by itself.
+    """An index of the queries of a template; it follows Q by itself.
 
-    `match` gives the qids that take each row, ascending, of queries that are not exact perhaps
-    too many.
+    `match` returns the qids that take each row, ascending. For queries that are not exact, it may
+    return too many rows.
     """
 
     def queries(self) -> I64:
         """The live queries, ascending."""
 
     def pays(self, rows: int, queries: int) -> bool:
-        """Whether the index is expected to take less time than comparing all pairs."""
+        """Whether the index is expected to be faster than comparing all pairs."""
 
     def exact(self, qids: I64) -> Bool:
-        """Whether each of these queries takes exactly what `match` says."""
+        """Whether `match` is exact for each of these queries."""
 
     def count(self, batch: AttributeRows) -> tuple[I64, I64]:
-        """The live queries, and how many of the rows each takes."""
+        """The live queries, and the number of rows that each takes."""
 
 
 # ---- kinds ---------------------------------------------------------------------------
@@ -194,8 +197,8 @@ Made = TypeVar("Made", covariant=True)
 class IndexKind(Generic[Wanted, Made]):
     """A kind of index, as the factory lists it.
 
-    `cost` is about the time of a row in ns, None where the kind cannot decide what is wanted.
-    Predicates with equal keys share one index. `decides` says that every query is exact.
+    `cost` is the approximate time per row in ns, or None if the kind cannot decide the predicate.
+    Predicates with equal keys share one index. `decides` says whether every query is exact.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The factory: which kind of index serves a predicate. A new kind is one entry of a table here.
+"""Chooses the kind of index for a predicate. A new kind is one entry of a table here.
 
-Among the kinds that can decide a predicate the cheapest wins; of equally cheap ones the first.
+Among the kinds that can decide a predicate, the cheapest wins; of equally cheap kinds the first.
 Lists, prefixes, ranges and NULL tests of one value are sets of intervals, so one kind serves them
-all. `eddy.index_policy` decides between the groups and an index of the whole template.
+all. `eddy.index_policy` decides between groups and an index of the whole template.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SlotKind = IndexKind[SlotPredicate, SlotIndex]
 TemplateKind = IndexKind[TemplateQueries, TemplateQueryIndex]
 
 SLOT_INDEXES: list[SlotKind] = [BITMAP, CALL]
-"""For the queries of a lineage group, by predicate."""
+"""Kinds for the queries of a lineage group, per predicate."""
 TEMPLATE_INDEXES: list[TemplateKind] = [TEMPLATE]
-"""For all queries of a template at once."""
+"""Kinds for all queries of a template at once."""
 
 Wanted = TypeVar("Wanted")
 Made = TypeVar("Made")
@@ -45,12 +45,12 @@ class SlotChoice:
 
     @property
     def key(self) -> Hashable:
-        """Predicates with equal keys share one index."""
+        """The key of the index; predicates with equal keys share one index."""
         return self.kind.name, self.kind.key(self.predicate)
 
 
 def slot_indexes(conjunct: Conjunct) -> list[SlotChoice]:
-    """The indexes of a conjunct: one for the whole of it, or one for each of its terms."""
+    """The indexes of a conjunct: one for all of it, or one for each of its terms."""
     whole = _choice(SlotPredicate.whole(conjunct), SLOT_INDEXES)
     if conjunct.terms is None or len(conjunct.terms) < 2:
         return [whole]
@@ -59,7 +59,7 @@ def slot_indexes(conjunct: Conjunct) -> list[SlotChoice]:
 
 
 def verifying_index(conjunct: Conjunct) -> SlotChoice:
-    """The index of queries for which the others of a conjunct take too many rows."""
+    """An exact index, for queries for which a conjunct's other indexes accept too many rows."""
     return _choice(SlotPredicate.whole(conjunct), [k for k in SLOT_INDEXES if k.decides])
 
 

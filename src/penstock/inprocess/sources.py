@@ -73,7 +73,9 @@ def open_source(
     Options and paths are checked immediately, before the first table is read.
     """
     if batch_rows < 1:
-        raise DataError("a batch needs at least one row", code="PS-SRC-003")
+        raise DataError(
+            "a batch needs at least one row", code="PS-SRC-003", remedy="give a size of 1 or more"
+        )
     source = check_source(format, options)
     return _tables(source, _paths(source), schema, batch_rows)
 
@@ -115,9 +117,9 @@ def check_source(format: str, options: Mapping[str, str], what: str = "the sourc
     if kind not in FORMATS:
         on_spark = kind in SOURCES
         raise DataError(
-            f"{what}: there is no source {format!r}" + (" in process" if on_spark else ""),
+            f"{what}: there is no source format {format!r}" + (" in process" if on_spark else ""),
             code="PS-SRC-001",
-            remedy=f"one of {', '.join(FORMATS)}" + ("; or run on Spark" if on_spark else ""),
+            remedy=f"use one of {', '.join(FORMATS)}" + ("; or run on Spark" if on_spark else ""),
         )
     check_options(kind, options, what)
     given = {key.lower(): value for key, value in options.items()}

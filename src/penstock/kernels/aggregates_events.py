@@ -1,8 +1,8 @@
 """Input of the aggregate kernels: the events of a step in order, split into instants.
 
-Each aggregate is one pass: apply the events of an instant to the accumulators in the groups'
-state rows, then show the value of every group touched at that instant. Passes share nothing
-but these arrays, so each is small and a step pays only for the aggregates it has.
+Each aggregate is one pass: it applies the events of an instant to the accumulators in the groups'
+state rows, then shows the value of every group touched at that instant. Passes share only these
+arrays, so each pass is small and a step runs only the passes of its aggregates.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ GROUP, VALID, ARGS = range(3)
 """Words of an entry: group id; bit a set: the row counts for aggregate a; then arguments."""
 
 INSTANT, EVENT, TOUCH = range(3)
-"""Words of a cursor: the place where a pass stopped and continues."""
+"""Words of a cursor: the place where a pass stopped and must continue."""
 DONE, AT_EVENT, AT_TOUCH = range(3)
-"""Why it stopped."""
+"""The reasons for stopping."""
 
 
 class Events(NamedTuple):
@@ -59,7 +59,7 @@ def ask_group(words: I64, e: int, state: I64, at: int) -> None:
 
 @kernel
 def show_null(shown: I64, t: int, agg: int) -> None:
-    """The aggregate of touch t is NULL."""
+    """Show NULL as the aggregate of touch t."""
     shown[t, 0] |= 1 << agg
     shown[t, 1 + agg] = 0
 
@@ -68,9 +68,9 @@ def show_null(shown: I64, t: int, agg: int) -> None:
 def gate_distinct(
     ev: Events, place: AggSlots, values: I64, column: int, counts: I64
 ) -> tuple[I64, I64, int]:
-    """Events of a DISTINCT aggregate: the first arrival and the last departure of each value.
+    """The events of a DISTINCT aggregate: first arrival and last departure of each value.
 
-    The argument word of an entry is the id of its value, `counts` how often each is there.
+    The argument word of an entry is the id of its value; `counts` has the number of rows per id.
     Returns entries [group, valid, value], and the ids with a count that fell to 0.
     """
     n = ev.steps.shape[0]

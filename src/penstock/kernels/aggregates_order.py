@@ -1,8 +1,8 @@
 """Aggregates of order: min, max and median, each one pass over the events.
 
-How values are kept follows the edge (DESIGN §5.3): the best one when rows never leave (words
-n, key), a monotonic deque when they leave in order (`deque.py`), a multiset otherwise (root).
-Numbers are kept as keys in the wanted order; `flip` reverses it, so that min is max.
+The edge decides what is stored (DESIGN §5.3): the best value when rows never leave (words n, key),
+a monotonic deque when they leave in order (`deque.py`), a multiset otherwise (its root). Numbers
+are stored as keys in the wanted order; `flip` reverses the order, so that min becomes max.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEAST, GREATEST, MEDIAN = range(3)
 
 @kernel
 def to_key(bits: int, floats: bool, flip: bool) -> int:
-    """A value as an integer of the wanted order."""
+    """Convert a value to an integer key of the wanted order."""
     key = float_order(bits) if floats else bits
     return ~key if flip else key
 
@@ -83,7 +83,7 @@ def best_pass(
 
 @inlined
 def ask_deque(words: I64, steps: I64, e: int, state: I64, at: int, pool: I64) -> None:
-    """Prefetch for later events: the deque of one, a node of a nearer one, then the next node."""
+    """Prefetch for later events: a deque for one, a node for a nearer one, then the next node."""
     last = words.shape[0] - 1
     far, near, next_ = min(e + 2 * AHEAD, last), min(e + AHEAD, last), min(e + AHEAD // 2, last)
     prefetch(state, words[far, GROUP], at)

@@ -1,8 +1,8 @@
 """Exact sums in two levels: the parts of a shard's sum, and the sum of such parts.
 
-A part is four words, three doubles and a shift: the shard's sum is (a + b + c) · 2^shift.
-Values of one magnitude (`MAGNITUDE_BITS` binary orders) have a sum that is three doubles, up to 2⁴⁰
-of them; a shift is needed only beyond the range of doubles. NaN and infinities are in the first.
+A partial sum is four words, three doubles and a shift: the sum is (a + b + c) · 2^shift. The sum of
+up to 2⁴⁰ values of one magnitude (`MAGNITUDE_BITS` binary orders) fits three doubles. A shift is
+needed only beyond the range of doubles. NaN and infinities are stored in the first double.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHIFT = 64
 
 @kernel
 def show_parts(state: I64, g: int, at: int, pool: I64, shown: I64, t: int, agg: int) -> None:
-    """Store the remaining parts of the sum of touch t."""
+    """Show the last three words of the sum of touch t."""
     for word in range(1, PART_WORDS):
         shown[t, 1 + agg + word] = 0
     if (shown[t, 0] >> agg) & 1:
@@ -49,7 +49,7 @@ def show_parts(state: I64, g: int, at: int, pool: I64, shown: I64, t: int, agg: 
 
 @kernel
 def _show_digits(pool: I64, row: int, shown: I64, t: int, agg: int) -> None:
-    """Three doubles, each nearest to the remaining sum; then restore the sum."""
+    """Show the sum as three doubles, each nearest to the rest; then restore the sum."""
     shift = _SHIFT if abs(to_float(shown[t, 1 + agg])) == math.inf else 0
     for word in range(3):
         mantissa, place = nearest(pool, row)
@@ -67,9 +67,9 @@ def _show_digits(pool: I64, row: int, shown: I64, t: int, agg: int) -> None:
 def parts_pass(
     ev: Events, place: AggSlots, state: I64, merges: bool, pool: I64, cursor: I64
 ) -> bool:  # fmt: skip
-    """Sums of doubles shown in parts, or sums of such parts (`merges`), from `cursor` on.
+    """Show sums of doubles in parts, or (`merges`) sums of such parts, from `cursor` on.
 
-    False: the pool is full there.
+    Returns False if the pool is full at the new cursor.
     """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, at = place.agg, place.at
@@ -100,7 +100,7 @@ def parts_pass(
 
 @kernel
 def _has_room(pool: I64) -> bool:
-    """Whether a row of digits can be taken."""
+    """Whether the pool has room for one more row of digits."""
     return pool[0, FREE] != 0 or pool[0, USED] + 1 < pool.shape[0]
 
 
@@ -108,7 +108,7 @@ def _has_room(pool: I64) -> bool:
 def _add_parts(
     state: I64, g: int, at: int, words: I64, e: int, slot: int, step: int, merges: bool, pool: I64
 ) -> None:
-    """Add or take back the value, or the part, in the entry e; the pool has room."""
+    """Add or subtract the value, or the part, of entry e; the pool must have room."""
     shift = words[e, slot + 3] if merges else 0
     for word in range(3 if merges else 1):
         value = step * to_float(words[e, slot + word])

@@ -50,9 +50,9 @@ def _is_odd(bits: int, floats: bool) -> bool:
 def _doubles_pass(
     ev: Events, place: AggSlots, state: I64, floats: bool, scale: float, cursor: I64
 ) -> int:
-    """Sums that are doubles, from `cursor` to the first event or touch that needs more.
+    """Process sums that are doubles, from `cursor` to the first event or touch that needs digits.
 
-    A call with array arguments costs more than the addition, so this loop has no calls.
+    The loop contains no calls: a call with array arguments costs more than the addition.
     """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
@@ -96,9 +96,9 @@ def _doubles_pass(
 def spread_pass(
     ev: Events, place: AggSlots, state: I64, floats: bool, scale: float, pools: Pools, cursor: I64
 ) -> bool:
-    """Sample standard deviation: NULL for fewer than two values, NaN when one is not finite.
+    """Sample standard deviation: NULL for fewer than two values, NaN if one is not finite.
 
-    From `cursor` on; False: a pool is full there.
+    Starts at `cursor`; returns False if a pool is full there.
     """
     at = place.at
     while True:
@@ -121,7 +121,7 @@ def spread_pass(
 def _show_digits(
     ev: Events, place: AggSlots, state: I64, t: int, scale: float, pools: Pools
 ) -> None:
-    """Store the value of touch t, computed from all digits."""
+    """Show the value of touch t, computed from all digits."""
     g, at = ev.touch_groups[t], place.at
     n, odd = state[g, at], state[g, at + 1]
     spread = read_spread(state, g, at + 2, n - odd, pools)

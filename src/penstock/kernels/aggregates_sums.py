@@ -58,9 +58,9 @@ def count_pass(ev: Events, place: AggSlots, state: I64) -> None:
 def wide_pass(
     ev: Events, place: AggSlots, state: I64, average: bool, scale: float, bound: int, failed: I64
 ) -> int:
-    """Sum (magnitude at most `bound`; 0: any BIGINT) or average of integers or decimals.
+    """Sum or average of integers or decimals; the largest valid magnitude is `bound` (0: BIGINT).
 
-    Groups with a sum that does not fit go to `failed`; returns how many.
+    Writes the groups with a sum that does not fit to `failed` and returns their number.
     """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
@@ -96,7 +96,7 @@ def wide_pass(
 
 @inlined
 def odd_word(value: float) -> int:
-    """Which word counts a value: finite, NaN, +Inf, −Inf."""
+    """The word that counts a value: finite, NaN, +Inf or −Inf."""
     if value - value == 0.0:
         return 0
     if value != value:
@@ -106,7 +106,7 @@ def odd_word(value: float) -> int:
 
 @inlined
 def shown_total(finite: float, nan: int, up: int, down: int) -> float:
-    """The sum: NaN over both infinities over one over the finite sum."""
+    """The sum: NaN if there is one or both infinities, else an infinity, else the finite sum."""
     if nan + up + down == 0:
         return finite
     if nan > 0 or (up > 0 and down > 0):
@@ -130,9 +130,10 @@ def show_float(
 
 @kernel
 def _pairs_pass(ev: Events, place: AggSlots, state: I64, average: bool, cursor: I64) -> int:
-    """Sums that are pairs, from `cursor` to the first event or touch of one that is not.
+    """Process sums that are pairs of doubles, up to the first event or touch of another sum.
 
-    A call with array arguments costs more than the addition, so this loop has no calls.
+    Starts at `cursor`. The loop contains no calls: a call with array arguments costs more than the
+    addition.
     """
     words, steps, shown = ev.words, ev.steps, ev.shown
     agg, slot, at = place.agg, place.slot, place.at
@@ -168,7 +169,7 @@ def _pairs_pass(ev: Events, place: AggSlots, state: I64, average: bool, cursor: 
 def float_pass(
     ev: Events, place: AggSlots, state: I64, average: bool, pool: I64, cursor: I64
 ) -> bool:  # fmt: skip
-    """Sum or average of floats, from `cursor` on; False: the pool is full there."""
+    """Sum or average of floats, from `cursor` on; returns False if the pool is full there."""
     agg, at = place.agg, place.at
     while True:
         stop = _pairs_pass(ev, place, state, average, cursor)

@@ -1,9 +1,9 @@
-"""Checked int64 arithmetic in one pass: the result, and how many rows overflowed.
+"""Checked int64 arithmetic in one pass: the result, and the number of rows that overflowed.
 
-One output and no temporaries: new large arrays cost more (page faults) than the arithmetic.
-An operand of one element applies to all rows. The caller searches for the rows only if the count
-is not 0. Products, sums and differences wrap in uint64: the compiler takes signed arithmetic not to
-overflow, and would remove the very tests for it.
+Each kernel writes one output and no temporaries, because page faults of new large arrays cost more
+than the arithmetic. An operand of one element applies to all rows. The caller looks for the bad
+rows only if the count is not 0. Sums, differences and products are computed in uint64: for signed
+integers the compiler assumes that no overflow happens and would remove the tests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEAST = np.iinfo(np.int64).min
 
 @kernel
 def add_int64(a: I64, b: I64, out: I64) -> int:
-    """Sum into `out`; the number of overflows."""
+    """Write the sums to `out` and return the number of overflows."""
     step_a, step_b = int(a.shape[0] > 1), int(b.shape[0] > 1)
     wrong = 0
     for i in range(out.shape[0]):
@@ -31,7 +31,7 @@ def add_int64(a: I64, b: I64, out: I64) -> int:
 
 @kernel
 def sub_int64(a: I64, b: I64, out: I64) -> int:
-    """Difference into `out`; the number of overflows."""
+    """Write the differences to `out` and return the number of overflows."""
     step_a, step_b = int(a.shape[0] > 1), int(b.shape[0] > 1)
     wrong = 0
     for i in range(out.shape[0]):
@@ -44,7 +44,7 @@ def sub_int64(a: I64, b: I64, out: I64) -> int:
 
 @kernel
 def mul_overflows(x: int, y: int) -> bool:
-    """Whether x · y leaves int64. Only products near 2⁶³ are divided to find out."""
+    """Whether x · y is outside int64; only products near 2⁶³ need a division."""
     if abs(np.float64(x) * np.float64(y)) < 4.0e18:
         return False
     if (x == -1 and y == _LEAST) or (y == -1 and x == _LEAST):
@@ -55,7 +55,7 @@ def mul_overflows(x: int, y: int) -> bool:
 
 @kernel
 def mul_int64(a: I64, b: I64, out: I64) -> int:
-    """Product into `out`; the number of overflows."""
+    """Write the products to `out` and return the number of overflows."""
     step_a, step_b = int(a.shape[0] > 1), int(b.shape[0] > 1)
     wrong = 0
     for i in range(out.shape[0]):
@@ -67,7 +67,7 @@ def mul_int64(a: I64, b: I64, out: I64) -> int:
 
 @kernel
 def mul_bad(a: I64, b: I64, out: I64) -> None:
-    """1 into `out` where the product overflows, else 0."""
+    """Write 1 to `out` where the product overflows, else 0."""
     step_a, step_b = int(a.shape[0] > 1), int(b.shape[0] > 1)
     for i in range(out.shape[0]):
         out[i] = mul_overflows(a[i * step_a], b[i * step_b])

@@ -1,7 +1,7 @@
-"""Kernels of the grouped filter of one value: regions of the value as rows of query bitmaps.
+"""Kernels of the grouped filter of one value: each region of values has a row of query bits.
 
-`starts` are the first values of the regions, ascending from the least integer. `places` has the
-row of each region in a matrix of bitmaps; the last place is that of NULL.
+`starts` has the first value of each region, ascending from the least integer. `places` has the row
+of each region in a matrix of bitmaps; its last element is the row of NULL.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def _region(starts: I64, value: int) -> int:
 def cut_regions(
     starts: I64, places: I32, lows: I64, highs: I64, row: int
 ) -> tuple[I64, I32, I32]:  # fmt: skip
-    """Starts and places with regions that begin and end where the intervals do.
+    """Cut regions so that every interval consists of whole regions.
 
-    Regions that are new have the rows from `row` on; also given are the rows that they copy.
+    Returns starts and places, and the rows that new regions copy; new regions have the rows from
+    `row` on.
     """
     edges = np.sort(np.concatenate((lows, highs[highs < _MOST] + 1)))
     regions, most = starts.shape[0], starts.shape[0] + edges.shape[0]
@@ -56,13 +57,13 @@ def paint(
     starts: I64, places: I32, matrix: U64, bits: I64, offsets: I64, lows: I64, highs: I64,
     null: Bool, narrow: bool,
 ) -> None:  # fmt: skip
-    """Give column ``bits[i]`` ones in the regions of the intervals of i, which all are starts.
+    """Set column ``bits[i]`` in the regions of the intervals of i, which must all be region starts.
 
-    If `narrow` it only loses its ones elsewhere, else it only gets more. Bits ascend; each word of
-    the matrix is swept once unless a bit comes twice.
+    If `narrow`, only clear the column in all other regions; otherwise only set it. Bits ascend.
+    Each word of the matrix is visited once unless a bit occurs twice.
     """
     regions = starts.shape[0]
-    turns = np.zeros(regions + 1, np.uint64)  # where a bit begins or ends to be set
+    turns = np.zeros(regions + 1, np.uint64)  # where a run of ones begins or ends
     i = 0
     while i < bits.shape[0]:
         word = bits[i] >> 6
@@ -93,7 +94,7 @@ def paint(
 def find_places(values: I64, null: Bool, starts: I64, places: I32, direct: I32) -> I32:
     """The place of each value's region.
 
-    `direct` has the places of the values from the last of region 0 on, if it is not empty.
+    `direct`, if not empty, has the place of each value from the end of region 0 on.
     """
     found = np.empty(values.shape[0], np.int32)
     if direct.shape[0]:

@@ -1,8 +1,8 @@
-"""Partners of window-join events, found by order of a column or by taking the whole window.
+"""Finds the partners of window-join events by the order of a column, or takes the whole window.
 
-A row finds the values within its band in sorted runs: those of the other side's SteM, and *fresh*
-rows, which arrive in this step, in blocks of about a window each, so that an event of a long batch
-looks at few rows that its window does not hold. Partners are put in the order of the changelog,
+A row looks up the values within its band in sorted runs: the runs of the other side's SteM, and
+blocks of *fresh* rows that arrive in this step. A block covers about one window, so that an event
+of a long batch tests few rows outside its window. Partners are in the order of the changelog,
 newest first.
 """
 
@@ -22,14 +22,14 @@ from penstock.kernels.window_timeline import Events
 
 U8 = NDArray[np.uint8]
 
-_FEW = 24  # partners that are sorted by insertion
-_DENSE = 16  # one in so many rows of the window: marking them is faster than sorting
+_FEW = 24  # up to this many partners, insertion sort is used
+_DENSE = 16  # rows of the window per partner below which marking is faster than sorting
 _MOST = np.iinfo(np.int64).max
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
 
 class Bounds(NamedTuple):
-    """A band as the rows of one side see it: right − left is within."""
+    """The band from the view of one side: right − left must be within it."""
 
     is_left: bool
     is_float: bool
@@ -40,10 +40,10 @@ class Bounds(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """Rows of a log by the order of a column; a place is a position less `base`.
+    """Rows of a log sorted by a column; place i is position `base` + i.
 
-    Runs of the SteM hold positions in [born[r], born[r + 1]). Block b of the fresh rows holds
-    places from start + b·size on. NULLs and NaNs are in neither.
+    Runs of the SteM hold positions in [born[r], born[r + 1]). Block b of the fresh rows starts at
+    place start + b·size. NULLs and NaNs are in neither.
     """
 
     base: int
@@ -60,7 +60,7 @@ class Sorted(NamedTuple):
 
 @inlined
 def _as_float(word: int) -> float:
-    """The float that has this ordered word."""
+    """The float with this ordered word."""
     return float(np.int64(word ^ _MOST if word < 0 else word).view(np.float64))
 
 
@@ -72,7 +72,7 @@ def _ordered(value: float) -> int:
 
 @kernel
 def _float_range(value: float, bounds: Bounds) -> tuple[int, int]:
-    """Ordered words around the partners of a float: all of them, and few more."""
+    """A range of ordered words that contains all partners of a float, and few others."""
     if np.isnan(value):
         return 1, 0
     low, high = bounds.low_float, bounds.high_float
@@ -80,7 +80,7 @@ def _float_range(value: float, bounds: Bounds) -> tuple[int, int]:
         low, high = -high, -low
     least = value + low - _ROUNDING * (abs(value) + abs(low)) - 1e-300
     most = value + high + _ROUNDING * (abs(value) + abs(high)) + 1e-300
-    # sums with infinities decide nothing: then all rows are tested
+    # sums with infinities say nothing: test all rows
     return (
         _ordered(-np.inf if np.isnan(least) else least),
         _ordered(np.inf if np.isnan(most) else most),
@@ -89,7 +89,7 @@ def _float_range(value: float, bounds: Bounds) -> tuple[int, int]:
 
 @inlined
 def _holds(word: int, own: float, bounds: Bounds) -> bool:
-    """Whether the partner's difference is within a band of floats."""
+    """Whether the difference to the partner is within the float band."""
     gap = _as_float(word) - own
     return bounds.low_float <= (gap if bounds.is_left else -gap) <= bounds.high_float
 
@@ -99,7 +99,10 @@ def _scan(
     values: I64, places: I64, begin: int, end: int, shift: int, span: tuple[int, int],
     ends: tuple[int, int], own: float, bounds: Bounds, out: I32, n: int,
 ) -> int:  # fmt: skip
-    """Append what a run has in `ends` at places in `span`; the new n, −1 when `out` is full."""
+    """Append the rows of a run with values in `ends` and places in `span`.
+
+    Returns the new n, or −1 if `out` is full.
+    """
     low, high = ends
     first, until = span
     room = out.shape[0]
@@ -123,7 +126,10 @@ def _search(
     runs: Sorted, first: int, until: int, ends: tuple[int, int], own: float, bounds: Bounds,
     out: I32, n: int,
 ) -> int:  # fmt: skip
-    """Append all partners of an event at places in [first, until); the new n, −1 when full."""
+    """Append all partners of an event at places in [first, until).
+
+    Returns the new n, or −1 if `out` is full.
+    """
     base, start, span = runs.base, runs.start, (first, until)
     if until > start:
         values, places, blocks, size = runs.fresh, runs.places, runs.blocks, runs.size
@@ -158,7 +164,7 @@ def _insert_each(found: I32) -> None:
 
 @kernel
 def _newest_first(found: I32, first: int, until: int, marks: U8) -> None:
-    """Sort places in [first, until); `marks` are zero for so many, and left so."""
+    """Sort places in [first, until), newest first; `marks` must be 0 and are 0 afterwards."""
     k, window = found.shape[0], until - first
     if k <= _FEW:
         _insert_each(found)
@@ -170,7 +176,7 @@ def _newest_first(found: I32, first: int, until: int, marks: U8) -> None:
     for i in range(k):
         marks[until - 1 - found[i]] = 1
     n, i = 0, 0
-    while n < k:  # without a branch inside: about any of them may be marked
+    while n < k:  # no branch: it would be unpredictable
         found[n] = until - 1 - i
         n += marks[i]
         marks[i] = 0
@@ -181,7 +187,7 @@ def _newest_first(found: I32, first: int, until: int, marks: U8) -> None:
 def find_in_band(
     events: Events, rows: I64, column: int, bounds: Bounds, other: Sorted
 ) -> tuple[I64, I32]:
-    """How many partners within the band each event of a side has, and their places."""
+    """The number of partners within the band of each event of a side, and all their places."""
     row_of, firsts, untils = events.row, events.first, events.until
     m, widest = row_of.shape[0], 0
     for e in range(m):
@@ -208,7 +214,7 @@ def find_in_band(
 
 @kernel
 def find_all(events: Events) -> tuple[I64, I32]:
-    """How many rows are in the other window at each event, and their places, newest first."""
+    """The number of rows in the other window at each event, and their places, newest first."""
     firsts, untils = events.first, events.until
     counts = np.empty(firsts.shape[0], np.int64)
     for e in range(counts.shape[0]):

@@ -1,12 +1,12 @@
 """Calendar kernels: a circular array of partitions by expiry (Golab & Özsu 2005, §5.3.2, Fig. 7).
 
-The partition of an entry is (exp >> shift) mod partitions; entries of later laps share partitions
-and differ in `exp`. A partition is a list of blocks of slots in insertion order, so
-adding writes at few places and expiring reads in sequence. The last partition holds the
-entries that never expire.
+An entry is in partition (exp >> shift) mod partitions; entries of later laps share the partitions
+and differ in `exp`. A partition is a list of blocks of slots in insertion order, so adding writes
+to few places and expiring reads sequentially. The last partition holds the entries that never
+expire.
 
-`heads` is the first block of each partition (−1: none), `tails` its next slot: a multiple of the
-block size asks for a new block.
+`heads` has the first block of each partition (−1: none), `tails` its next free slot. If that is a
+multiple of the block size, the next entry needs a new block.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 
 COUNT, BLOCKS, FREE, SHIFT, DAY, TUNED = 0, 1, 2, 3, 4, 5
-NO_DAY = np.iinfo(np.int64).min  # nothing expired yet
-HOLE = np.iinfo(np.int64).min  # `exp` of a slot without an entry
+NO_DAY = np.iinfo(np.int64).min  # no entry has expired yet
+HOLE = np.iinfo(np.int64).min  # `exp` of an empty slot
 _NEVER = np.iinfo(np.int64).max
-_SHORT = 24  # entries sorted by insertion
+_SHORT = 24  # up to this many entries, insertion sort is used
 
 
 @inlined
@@ -30,7 +30,7 @@ def _partition(exp: int, shift: int, heads: I64) -> int:
 
 @kernel
 def _new_block(p: int, block: int, nxt: I64, free: I64, heads: I64, tails: I64, regs: I64) -> int:
-    """Append a block to partition p and return its first slot; blocks are there."""
+    """Append a block to partition p and return its first slot; a free block must exist."""
     if regs[FREE] > 0:
         regs[FREE] -= 1
         new = free[regs[FREE]]
@@ -50,7 +50,7 @@ def place_entries(
     new_exp: I64, block: int, exp: I64, words: I64, nxt: I64, free: I64, heads: I64, tails: I64,
     regs: I64,
 ) -> I64:  # fmt: skip
-    """Slots for new entries at the ends of their partitions, `exp` written."""
+    """Reserve slots for new entries at the ends of their partitions and write their `exp`."""
     slots = np.empty(new_exp.shape[0], np.int64)
     shift = regs[SHIFT]
     for i in range(new_exp.shape[0]):
@@ -98,7 +98,7 @@ def _sort_short(slots: I64, start: int, end: int, exp: I64) -> None:
 
 @kernel
 def _sort_by_exp(slots: I64, start: int, end: int, exp: I64) -> None:
-    """Stable sort of slots[start:end] by exp: spread over as many bins, then short sorts."""
+    """Stable sort of slots[start:end] by exp: distribute over as many bins, then sort each."""
     n = end - start
     if n <= _SHORT:
         _sort_short(slots, start, end, exp)
@@ -148,7 +148,7 @@ def _merge_sort(slots: I64, start: int, end: int, exp: I64) -> None:
 
 @inlined
 def _end_of(b: int, p: int, block: int, nxt: I64, tails: I64) -> int:
-    """The slot after the last one in use of block b of partition p."""
+    """The end of the used slots of block b in partition p."""
     return (b + 1) * block if nxt[b] >= 0 else tails[p]
 
 
@@ -156,7 +156,10 @@ def _end_of(b: int, p: int, block: int, nxt: I64, tails: I64) -> int:
 def _take_due(
     p: int, until: int, block: int, exp: I64, nxt: I64, heads: I64, tails: I64, due: I64, n: int
 ) -> tuple[int, int]:
-    """Append the due slots of partition p to due[n:]: the new n, and how many entries stay."""
+    """Append the due slots of partition p to due[n:].
+
+    Return the new n and the entries that stay.
+    """
     stay = 0
     b = heads[p]
     while b >= 0:
@@ -187,10 +190,10 @@ def take_expired(
     until: int, block: int, exp: I64, words: I64, nxt: I64, free: I64, heads: I64, tails: I64,
     regs: I64,
 ) -> tuple[I64, I64]:  # fmt: skip
-    """Take out entries with exp ≤ until: their (exp, slots) in order of (exp, insertion).
+    """Remove entries with exp ≤ until; return (exp, slots) in order of (exp, insertion).
 
-    A taken slot becomes a hole; a partition of holes gives its blocks back. What the slots hold
-    stays readable until entries are added.
+    A removed slot becomes a hole; a partition that has only holes frees its blocks. The words in
+    the slots stay readable until entries are added.
     """
     due = np.empty(regs[COUNT], np.int64)
     spare = np.empty(regs[BLOCKS], np.int64)
@@ -226,7 +229,7 @@ def take_expired(
 
 @kernel
 def list_slots(block: int, exp: I64, nxt: I64, heads: I64, tails: I64, count: int) -> I64:
-    """Slots of all entries, partition by partition, in insertion order inside each."""
+    """Slots of all entries, partition by partition, each in insertion order."""
     out = np.empty(count, np.int64)
     n = 0
     for p in range(heads.shape[0]):
@@ -245,7 +248,7 @@ def cancel_calendar(
     gone_exp: I64, gone_words: I64, block: int, exp: I64, words: I64, nxt: I64, free: I64,
     heads: I64, tails: I64, regs: I64,
 ) -> I64:  # fmt: skip
-    """Make a hole of one stored entry equal to each given one, in the partition its exp names."""
+    """For each given entry, remove one equal stored entry from the partition of its exp."""
     found = np.zeros(gone_exp.shape[0], np.int64)
     for i in range(gone_exp.shape[0]):
         p = _partition(gone_exp[i], regs[SHIFT], heads)

@@ -1,4 +1,4 @@
-"""Kernels of calls shared by queries: which rows a group of slots needs, and what it loses."""
+"""Kernels of calls that queries share: the rows that a call needs, and the slots it rejects."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from penstock.kernels.jit import kernel
 
 @kernel
 def rows_of_groups(bits: U64, rows: I64, uses: U64, group_of: I32, groups: int) -> tuple[I64, I64]:
-    """By group (CSR), the rows in which the bit of one of its slots is set."""
+    """For each group of slots (CSR), the rows that have a slot of the group set."""
     counts = np.zeros(groups + 1, np.int64)
     found = np.empty(0, np.int64)
     for filling in range(2):
-        last = np.full(groups, -1, np.int64)  # the row a group was last seen in
+        last = np.full(groups, -1, np.int64)  # the last row added to each group
         for i in range(rows.shape[0]):
             for w in range(uses.shape[0]):
                 word = bits[rows[i], w] & uses[w]
@@ -39,7 +39,7 @@ def rows_of_groups(bits: U64, rows: I64, uses: U64, group_of: I32, groups: int) 
 
 @kernel
 def clear_groups(rows: I64, groups: I64, members: U64, bits: U64) -> None:
-    """Clear the bits of the slots of groups[i] in rows[i]."""
+    """In rows[i], clear the bits of the slots of groups[i]."""
     for i in range(rows.shape[0]):
         for w in range(members.shape[1]):
             bits[rows[i], w] &= ~members[groups[i], w]

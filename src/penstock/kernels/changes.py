@@ -41,13 +41,13 @@ def _kind(sign: int) -> int:
 
 @kernel
 def _merge_order(ts: I64, sign: I8, gone_at: I64) -> tuple[I32, I64, I8]:
-    """Source (an arrival, or n + an expiration), time and kind of each change, in order."""
+    """Merge arrivals with expirations: source (an arrival, or n + an expiration), time, kind."""
     n, m = ts.shape[0], gone_at.shape[0]
     source = np.empty(n + m, np.int32)
     time = np.empty(n + m, np.int64)
     kind = np.empty(n + m, np.int8)
     i, j, k = 0, 0, 0
-    while i < n and j < m:  # without branches, because the next one is not predictable
+    while i < n and j < m:  # no branch: it would be unpredictable
         expires = gone_at[j] <= ts[i]
         source[k] = n + j if expires else i
         time[k] = gone_at[j] if expires else ts[i]
@@ -69,11 +69,11 @@ def merge_changes(
     rows: I64, ts: I64, sign: I8, lin: I64, gone_at: I64, gone: I64, words: I64, one: int,
     nulls: bool,
 ) -> tuple[I64, I64, I8, I64]:  # fmt: skip
-    """Arrivals and expired entries as one changelog in time order, expirations first.
+    """Merge arrivals and expired entries into one changelog by time, expirations first.
 
-    The order is settled first; then, column by column, both kinds are put into one buffer and
-    picked from it. `one` is the query of all rows when there is but one (else −1), and
-    without `nulls` the NULL words are known to be 0.
+    First the order is computed; then, column by column, both kinds are copied into one buffer and
+    gathered from it. `one` is the query of all rows if there is only one (else −1). Without `nulls`
+    all NULL words are 0.
     """
     n, m, width = ts.shape[0], gone_at.shape[0], rows.shape[0]
     source, time, kind = _merge_order(ts, sign, gone_at)
@@ -98,12 +98,12 @@ def merge_changes(
 
 @kernel
 def _net(words: I64, kind: I8) -> I64:
-    """Positions left when every row is cancelled against an equal one of opposite kind."""
+    """Positions of the rows left after cancelling each against an equal one of opposite kind."""
     n = words.shape[0]
     size = 16
     while size < 2 * n:
         size *= 2
-    table = np.full(size, -1, np.int64)  # last row with this content that is not cancelled
+    table = np.full(size, -1, np.int64)  # the last row with this content that is not cancelled
     older = np.full(n, -1, np.int64)
     kept = np.ones(n, np.bool_)
     for i in range(n):
@@ -135,17 +135,17 @@ def _net(words: I64, kind: I8) -> I64:
 
 
 def is_leaving(kind: I8) -> Bool:
-    """Which changes take a row out of the answer."""
+    """Marks the changes that remove a row from the answer."""
     return np.asarray((kind == DELETE) | (kind == PREIMAGE))
 
 
 def net_changes(rows: I64, lin: I64, kind: I8) -> I64:
-    """Positions of the changes that are left after cancelling insertions against deletions."""
+    """Positions of the changes left after insertions are cancelled against deletions."""
     return _net(view_words(rows, lin, np.arange(lin.shape[0])), kind)
 
 
 def mend_pairs(kind: I8, kept: I64) -> I8:
-    """Kinds of the kept changes: an image without its partner is an insertion or deletion."""
+    """Kinds of the kept changes; half a replacement becomes an insertion or deletion."""
     out = kind[kept].copy()
     pre = np.flatnonzero(kind == PREIMAGE)
     there = np.zeros(kind.shape[0] + 1, np.bool_)

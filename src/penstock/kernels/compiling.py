@@ -1,7 +1,7 @@
-"""Says once, on standard error, that kernels are being compiled: the first query waits for it.
+"""Prints a notice on standard error when kernels are compiled and the first query has to wait.
 
-Only where no kernel of this version is on disk yet, and only in a process that opens a session:
-workers say nothing.
+The notice appears once, only if no kernel of this version is cached on disk, and only in a process
+that opens a session, not in workers.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ NOTICE = (
 
 
 class _Notice(event.Listener):  # type: ignore[misc]
-    """Waits for the first kernel that is compiled."""
+    """Waits for the first kernel to be compiled."""
 
     def __init__(self) -> None:
-        self.is_due: bool | None = None  # whether it is to be said; None: not known yet
+        self.is_due: bool | None = None  # whether to print; None: not known yet
 
     def on_start(self, event: Any) -> None:
-        """A function of this package or of the user is being compiled."""
+        """Called when a function of this package or of the user is being compiled."""
         module = event.data["dispatcher"].py_func.__module__
         if self.is_due and module.startswith("penstock."):
             self.is_due = False
             print(NOTICE, file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:
-        """It is compiled."""
+        """Called when it has been compiled."""
 
 
 _notice = _Notice()
 
 
 def tell_once() -> None:
-    """Say it when the first kernel is compiled, if there are none."""
+    """Print the notice when the first kernel is compiled, unless compiled kernels are cached."""
     if _notice.is_due is None:
         _notice.is_due = not any(map(_has_kernels, _folders()))
         event.register("numba:compile", _notice)
 
 
 def _folders() -> set[str]:
-    """Where the kernels of the modules that are loaded are kept."""
+    """The cache folders of the loaded modules' kernels."""
     if jit._CHOSEN_BY_USER:
         return {numba.config.CACHE_DIR}
     loaded = [name.removeprefix("penstock.") for name in sys.modules]
@@ -61,5 +61,5 @@ def _has_kernels(folder: str) -> bool:
 
 
 def tell_never() -> None:
-    """Say nothing: a process that compiles on purpose knows."""
+    """Print no notice: this process compiles on purpose."""
     _notice.is_due = False

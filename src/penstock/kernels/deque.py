@@ -1,9 +1,9 @@
 """Monotonic deques in one pool: the largest key of each sliding window in amortised O(1).
 
-For rows that leave in the order they came. Keys of a deque never increase from front to back;
-equal neighbours share a node with a count. A key that leaves is at the front, or a larger
-key has already removed it. Slot 0 of the pool is not a node: its words are registers.
-A deque is three words of its group's state row; an empty one has the front 0.
+They serve rows that leave in order of arrival. The keys of a deque never increase from front to
+back; equal neighbours share a node with a count. A key that leaves is either at the front or has
+been removed already by a larger key. Slot 0 of the pool is not a node: its words are registers. A
+deque is three words of its group's state row; the front of an empty deque is 0.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from penstock.kernels.memory import prefetch
 from penstock.kernels.strings import U8, compare_strings
 
 FRONT, LAST, TOP = 0, 1, 2
-"""State words: first and last node, and the key of the first, which is read more than its node."""
+"""State words: first node, last node, and a copy of the first node's key, which is read often."""
 STATE_WORDS = 3
 KEY, COUNT, BACK, NEXT = 0, 1, 2, 3
-"""Words of a node: key, how often, node before, node after (or next free node)."""
+"""Words of a node: key, count, previous node, next node (or next free node)."""
 USED, FREE, FREED = 1, 2, 3
 """Registers in slot 0: highest node ever used, first free node, number of free nodes."""
 WORDS = 4
@@ -31,14 +31,14 @@ def ask_node(pool: I64, state: I64, g: int, at: int, comes: bool) -> None:
 
 @inlined
 def ask_neighbour(pool: I64, state: I64, g: int, at: int, comes: bool) -> None:
-    """Ask for the node that it meets then."""
+    """Prefetch the node that the row reads next."""
     node = state[g, at + (LAST if comes else FRONT)]
     prefetch(pool, pool[node, BACK if comes else NEXT], 0)
 
 
 @inlined
 def free_node(pool: I64, node: int) -> None:
-    """Give a node back."""
+    """Put a node on the free list."""
     pool[node, KEY] = 0
     pool[node, NEXT] = pool[0, FREE]
     pool[0, FREE] = node
@@ -47,7 +47,7 @@ def free_node(pool: I64, node: int) -> None:
 
 @inlined
 def append_node(pool: I64, back: int, key: int) -> int:
-    """A new last node behind `back` (0: the first). The pool must have room."""
+    """Append a node after `back` (0: the deque is empty). The pool must have room."""
     node = pool[0, FREE]
     if node != 0:
         pool[0, FREE] = pool[node, NEXT]
@@ -66,7 +66,7 @@ def append_node(pool: I64, back: int, key: int) -> int:
 
 @inlined
 def settle_back(pool: I64, state: I64, g: int, at: int, back: int, key: int) -> None:
-    """Let `key` be last, behind `back`, the last node that it does not drive out."""
+    """Make `key` the last one, after `back`, the last node that it does not displace."""
     if back != 0 and pool[back, KEY] == key:
         pool[back, COUNT] += 1
         pool[back, NEXT] = 0
@@ -81,7 +81,7 @@ def settle_back(pool: I64, state: I64, g: int, at: int, back: int, key: int) -> 
 
 @inlined
 def push(pool: I64, state: I64, g: int, at: int, key: int) -> None:
-    """A row with `key` came."""
+    """Add a row with this key."""
     back = state[g, at + LAST]
     while back != 0 and pool[back, KEY] < key:
         before = pool[back, BACK]
@@ -95,7 +95,7 @@ def push_string(
     pool: I64, state: I64, g: int, at: int, code: int, flip: bool,
     starts: I64, lengths: I64, heap: U8,
 ) -> None:  # fmt: skip
-    """The same for the string `code`; with `flip` the least string is kept in front."""
+    """Add a row with the string `code`; with `flip` the least string is at the front."""
     back = state[g, at + LAST]
     while back != 0:
         order = compare_strings(pool[back, KEY], code, starts, lengths, heap)

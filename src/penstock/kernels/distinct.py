@@ -1,10 +1,10 @@
 """δ*: duplicate elimination that stores distinct values only (Golab & Özsu 2005, §5.3.1).
 
-Per value: the largest expiry seen and the scheduled end of what was last emitted. An arrival
-first settles its own value up to its time, so arrivals need no event queue; what is due by
-the end of the step is settled by `settle_due`. Emitted rows are [value, ts, exp, sign]; those
-made at the time of an arrival are in time order, all others are not. Invariant between
-steps: every known value is present and both words lie after the clock.
+For each value it stores the largest expiry seen and the scheduled end of the last emitted row. An
+arrival first settles its own value up to its time, so no event queue is needed; `settle_due`
+settles what is due by the end of the step. Emitted rows are [value, ts, exp, sign]. Rows emitted at
+the time of an arrival are in time order, all others are not. Invariant between steps: every known
+value is present, and both words are after the clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _put(out: I64, n: int, value: int, ts: int, exp: int, sign: int) -> int:
 def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64, at_commit: bool) -> tuple[I64, I64, I64]:
     """Apply arrivals; ends are −1 rows. Returns rows in order, other rows, values to schedule.
 
-    With `at_commit` a value that ended and came again within the step has not changed.
+    With `at_commit`, a value that ended and returned within the step counts as unchanged.
     """
     rows = ts.shape[0]
     out = np.empty((rows, 4), np.int64)
@@ -60,7 +60,7 @@ def arrive_explicit(ts: I64, exp: I64, ids: I64, val: I64, at_commit: bool) -> t
 
 @inlined
 def _renew(out: I64, n: int, v: int, val: I64) -> int:
-    """Follow the row that ends at END by one that ends at LARGEST."""
+    """Emit a row that follows the one ending at END and ends at LARGEST."""
     n = _put(out, n, v, val[v, END], val[v, LARGEST], 1)
     val[v, END] = val[v, LARGEST]
     return n
@@ -99,7 +99,7 @@ def arrive_expiring(ts: I64, exp: I64, ids: I64, val: I64) -> tuple[I64, I64, I6
 
 @kernel
 def settle_due(due: I64, now: int, explicit: bool, val: I64) -> tuple[I64, I64, I64]:
-    """Settle scheduled values up to `now`: emitted rows, values to schedule again, values gone."""
+    """Settle scheduled values up to `now`: emitted rows, values to reschedule, released values."""
     rows = due.shape[0]
     out = np.empty((rows, 4), np.int64)
     again = np.empty(rows, np.int64)
@@ -126,7 +126,7 @@ def settle_due(due: I64, now: int, explicit: bool, val: I64) -> tuple[I64, I64, 
 
 @kernel
 def merge_by_time(first: I64, second: I64) -> I64:
-    """Two outputs in time order as one, one matrix row per word."""
+    """Merge two outputs by time; the result has one matrix row per word."""
     a, b = first.shape[0], second.shape[0]
     out = np.empty((4, a + b), np.int64)
     i = j = 0

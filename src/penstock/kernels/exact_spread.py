@@ -1,8 +1,8 @@
 """Exact Σx and Σx² in five words of a state row, or in two rows of digits, and their spread.
 
-Σx is a pair of doubles and Σx² a triple for as long as no addition loses a bit; then both move to
-rows of two pools (`wides.py`), marked as in `exact_sums.py`. n·Σx² − (Σx)² is taken of the exact
-sums and rounded once, so the result does not depend on the order of the rows or on what has left.
+Σx is a pair of doubles and Σx² a triple while no addition loses a bit; then both move to rows of
+two pools (`wides.py`), marked as in `exact_sums.py`. n·Σx² − (Σx)² is computed from the exact sums
+and rounded once, so the result depends neither on the order of rows nor on rows that have left.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from penstock.kernels.wides import (
 
 WORDS = 5
 _SQUARES = 2
-"""First word of Σx² after that of Σx."""
+"""Offset of the first word of Σx² from the first word of Σx."""
 _TRIPLE_BITS = 159
 _LIFT = BASE - SQUARE_BASE
 _PIECE = 22
 _SMALL, _LARGE = 2.0**-330, 2.0**440
-"""Between these no product of doubles here loses a bit by underflow, or overflows."""
+"""Within these limits no product here loses a bit by underflow, and none overflows."""
 _SMALL_PLACE, _LARGE_PLACE = -400 - BASE, 900 - SQUARE_BASE
 _EXACT_INT, _LEAST_INT = 1 << 53, -(1 << 63)
 _DOUBT, _LAST_BIT = 2.0**-146, 2.0**-52
@@ -58,7 +58,7 @@ class Pools(NamedTuple):
 def _add_triple(
     a: float, b: float, c: float, value: float
 ) -> tuple[float, float, float, float]:  # fmt: skip
-    """The sum a + b + c + value in three doubles, and what does not go into them."""
+    """The sum a + b + c + value in three doubles, and the rest that does not fit."""
     first = a + value
     error = sum_error(a, value, first)
     second = b + error
@@ -74,7 +74,7 @@ def _add_triple(
 # ---- adding ----------------------------------------------------------------------------
 @inlined
 def is_usual(bits: int, floats: bool) -> bool:
-    """Whether a double or an integer, its square and their sums may be a few doubles."""
+    """Whether a value is moderate: its square, and sums of both, can be a few doubles."""
     if not floats:
         return -_EXACT_INT <= bits <= _EXACT_INT
     size = abs(to_float(bits))
@@ -83,9 +83,9 @@ def is_usual(bits: int, floats: bool) -> bool:
 
 @inlined
 def add_doubles(state: I64, g: int, at: int, value: float, step: int) -> bool:
-    """Add (step 1) or take back (−1) a usual value.
+    """Add (step 1) or subtract (−1) a moderate value.
 
-    False, and nothing: a bit would be lost, or the sums are rows of digits.
+    Returns False and changes nothing if a bit would be lost or the sums are rows of digits.
     """
     head, tail = to_float(state[g, at]), to_float(state[g, at + 1])
     total = head + step * value
@@ -110,14 +110,14 @@ def add_doubles(state: I64, g: int, at: int, value: float, step: int) -> bool:
 
 @kernel
 def add_digits(state: I64, g: int, at: int, bits: int, floats: bool, step: int, p: Pools) -> bool:
-    """Add or take back a finite value of sums that are, or become, rows of digits.
+    """Add or subtract a finite value of sums that are, or become, rows of digits.
 
-    False, and nothing: no room.
+    Returns False and changes nothing if a pool is full.
     """
     if not _widen_spread(state, g, at, p):
         return False
     mantissa, place = bits, -BASE
-    if floats or bits == _LEAST_INT:  # of which there is no magnitude in 64 bits
+    if floats or bits == _LEAST_INT:  # its magnitude does not fit 64 bits
         mantissa, place = split_float(to_float(bits) if floats else float(bits))
     add_part(p.sums, state[g, at + 1], mantissa * step, place)
     _add_square(p.squares, state[g, at + _SQUARES + 1], abs(mantissa), 2 * place, step)
@@ -126,7 +126,7 @@ def add_digits(state: I64, g: int, at: int, bits: int, floats: bool, step: int, 
 
 @kernel
 def _widen_spread(state: I64, g: int, at: int, p: Pools) -> bool:
-    """Let both sums be rows of digits; False: no room."""
+    """Convert both sums to rows of digits; returns False if a pool is full."""
     squares = at + _SQUARES
     if is_wide(state, g, at):
         return True
@@ -145,7 +145,7 @@ def _widen_spread(state: I64, g: int, at: int, p: Pools) -> bool:
 
 @kernel
 def _add_square(pool: I64, row: int, mantissa: int, place: int, step: int) -> None:
-    """Add step · mantissa² · 2^(base + place), of three pieces of the mantissa."""
+    """Add step · mantissa² · 2^(base + place), computed from three pieces of the mantissa."""
     mask = (1 << _PIECE) - 1
     for i in range(3):
         one = (mantissa >> (i * _PIECE)) & mask
@@ -157,10 +157,10 @@ def _add_square(pool: I64, row: int, mantissa: int, place: int, step: int) -> No
 # ---- reading ---------------------------------------------------------------------------
 @inlined
 def quick_scatter(state: I64, g: int, at: int, count: int) -> float:
-    """n·Σx² − (Σx)² of doubles as the nearest double; NaN when it needs a closer look.
+    """n·Σx² − (Σx)² of doubles as the nearest double; NaN if that needs more digits.
 
-    Errors are at most 2⁻¹⁴⁶ of n·Σx², and the rounding of `low`: if these do not matter to
-    the result, it is the nearest double.
+    The errors are at most 2⁻¹⁴⁶ of n·Σx² plus the rounding of `low`. If they cannot change the
+    result, the result is the nearest double.
     """
     n, head, tail = float(count), to_float(state[g, at]), to_float(state[g, at + 1])
     a, b, c = to_float(state[g, at + 2]), to_float(state[g, at + 3]), to_float(state[g, at + 4])
@@ -191,7 +191,7 @@ def spread_of(scatter: float, n: int) -> float:
 
 @kernel
 def read_spread(state: I64, g: int, at: int, n: int, p: Pools) -> float:
-    """The sample standard deviation of n values (0 when n is below 2), with all digits."""
+    """The sample standard deviation of n values (0 if n is below 2), computed from all digits."""
     wide = is_wide(state, g, at)
     if wide:
         settle(p.sums, state[g, at + 1])
@@ -214,7 +214,7 @@ def read_spread(state: I64, g: int, at: int, n: int, p: Pools) -> float:
 
 @kernel
 def _narrow_spread(state: I64, g: int, at: int, p: Pools) -> bool:
-    """Go back to doubles where settled sums fit into them; whether they did."""
+    """Convert settled sums back to doubles if they fit; returns whether they did."""
     squares, row = at + _SQUARES, state[g, at + 1]
     square_row = state[g, squares + 1]
     if p.sums[row, LO] <= p.sums[row, HI]:
@@ -232,7 +232,7 @@ def _narrow_spread(state: I64, g: int, at: int, p: Pools) -> bool:
 
 @kernel
 def _scatter_of_doubles(state: I64, g: int, at: int, n: float, scratch: I64) -> None:
-    """n·Σx² − (Σx)² of doubles into the scratch row."""
+    """Write n·Σx² − (Σx)² of sums in doubles to the scratch row."""
     for word in range(_SQUARES, WORDS):
         _add_product(scratch, n, to_float(state[g, at + word]))
     head, tail = to_float(state[g, at]), to_float(state[g, at + 1])
@@ -250,7 +250,7 @@ def _add_product(scratch: I64, a: float, b: float) -> None:
 
 @kernel
 def _scatter_of_rows(p: Pools, row: int, square_row: int, n: int) -> None:
-    """The same of settled rows of digits: schoolbook multiplication."""
+    """Write n·Σx² − (Σx)² of settled rows of digits to the scratch row (schoolbook method)."""
     squares, sums = p.squares, p.sums
     sign, low, high = squares[square_row, SIGN], n & 0x7FFFFFFF, n >> 31
     for i in range(squares[square_row, LO], squares[square_row, HI] + 1):
@@ -267,6 +267,6 @@ def _scatter_of_rows(p: Pools, row: int, square_row: int, n: int) -> None:
 
 @kernel
 def clear_spreads(p: Pools, state: I64, groups: I64, at: int) -> None:
-    """Give back the rows of digits of `groups`."""
+    """Free the rows of digits of `groups`."""
     clear_sums(p.sums, state, groups, at)
     clear_sums(p.squares, state, groups, at + _SQUARES)

@@ -1,8 +1,8 @@
 """Exact sums of doubles in two words of a state row, or in a row of digits (docs/design/0010).
 
-As long as no addition loses a bit, the sum is a pair of doubles: the nearest double and the rest.
-The first addition that would lose one moves the sum to a row of a pool (`wides.py`); the words are
-then NaN and the number of that row. A sum that fits into a pair again goes back when it is read.
+While no addition loses a bit, the sum is a pair of doubles: the nearest double and the rest. The
+first addition that would lose a bit moves the sum to a row of a pool (`wides.py`); the words are
+then NaN and the number of that row. A sum that fits a pair again returns to one when it is read.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from penstock.kernels.wides import (
 )
 
 PAIR_BITS = 106
-"""A number of so many bits is the sum of two doubles."""
+"""The sum of two doubles can represent every number with this many bits."""
 
 
 @inlined
 def add_pair(state: I64, g: int, at: int, value: float) -> bool:
     """Add a value to the pair at state[g, at : at + 2].
 
-    False, and nothing: a bit would be lost, the value is not finite, or the sum is a row of digits.
+    Returns False and changes nothing if a bit would be lost, if the value is not finite, or if the
+    sum is a row of digits.
     """
     head, tail = to_float(state[g, at]), to_float(state[g, at + 1])
     total = head + value
@@ -49,7 +50,10 @@ def add_pair(state: I64, g: int, at: int, value: float) -> bool:
 
 @kernel
 def add_digits(state: I64, g: int, at: int, value: float, pool: I64) -> bool:
-    """Add a finite value to a sum that is, or becomes, a row of digits; False: no room."""
+    """Add a finite value to a sum that is, or becomes, a row of digits.
+
+    False if the pool is full.
+    """
     if not widen(state, g, at, pool):
         return False
     add_float(pool, state[g, at + 1], value, 0)
@@ -65,7 +69,7 @@ def is_wide(state: I64, g: int, at: int) -> bool:
 
 @kernel
 def widen(state: I64, g: int, at: int, pool: I64) -> bool:
-    """Let the sum be a row of digits; False: no room."""
+    """Convert the sum to a row of digits; returns False if the pool is full."""
     if is_wide(state, g, at):
         return True
     row = take_row(pool)
@@ -80,7 +84,7 @@ def widen(state: I64, g: int, at: int, pool: I64) -> bool:
 
 @kernel
 def read_digits(state: I64, g: int, at: int, pool: I64) -> float:
-    """The nearest double of a sum that is a row of digits."""
+    """The double nearest to a sum that is a row of digits."""
     row = state[g, at + 1]
     some = settle(pool, row)
     total = to_double(pool, row, BASE) if some else 0.0
@@ -91,7 +95,7 @@ def read_digits(state: I64, g: int, at: int, pool: I64) -> float:
 
 @kernel
 def narrow(state: I64, g: int, at: int, words: int, pool: I64, base: int) -> None:
-    """Make the row of digits named in word at + 1 `words` doubles, and give it back."""
+    """Convert the row of digits named in word at + 1 to `words` doubles, and free the row."""
     row = state[g, at + 1]
     for word in range(words):
         put_float(state, g, at + word, take_double(pool, row, base))
@@ -100,7 +104,7 @@ def narrow(state: I64, g: int, at: int, words: int, pool: I64, base: int) -> Non
 
 @kernel
 def clear_sums(pool: I64, state: I64, groups: I64, at: int) -> None:
-    """Give back the rows of digits of `groups`."""
+    """Free the rows of digits of `groups`."""
     for i in range(groups.shape[0]):
         g = groups[i]
         if is_wide(state, g, at):

@@ -1,8 +1,8 @@
-"""The frame of GROUP BY: entries of rows, events cut into instants, net changes of groups.
+"""The frame of GROUP BY: entries of rows, events split into instants, net changes of groups.
 
-Rule 4 of Golab & Özsu (2005, §5.2): the result is an array indexed by group; new rows replace
-old ones. Between `merge_events` and `settle` each aggregate makes its pass
-(`aggregates_*.py`). Group ids are recycled only after the step.
+Rule 4 of Golab & Özsu (2005, §5.2): the result is an array indexed by group; new rows replace old
+ones. Between `merge_events` and `settle`, each aggregate makes its pass (`aggregates_*.py`). Group
+ids are recycled only after the step.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from penstock.kernels.memory import AHEAD, prefetch
 SAME, APPEARS, VANISHES, REPLACED = 0, 1, -1, 2
 """The effects of a touch."""
 VACANT = -1
-"""Stamp of a group that is about to be removed."""
+"""The stamp of a group that will be removed."""
 
 
 @kernel
 def make_entries(
     rows: I64, groups: I64, arguments: I64, agg_columns: I64, filters: I64, width: int
 ) -> I64:
-    """Entries (row-major, `width` words) of input rows; words of distinct values are left 0.
+    """Make entries (row-major, `width` words) of input rows; words of distinct values stay 0.
 
-    `arguments`: columns kept as argument words. `agg_columns`, `filters`: per aggregate its
-    argument column and filter column, −1 for none.
+    `arguments` are the columns stored as argument words. `agg_columns` and `filters` have for each
+    aggregate its argument column and its filter column, −1 for none.
     """
     n, aggs = rows.shape[1], agg_columns.shape[0]
     out = np.zeros((n, width), np.int64)
@@ -68,10 +68,10 @@ def merge_events(
     expire_ts: I64, expired: I64, ts: I64, sign: I8, arrived: I64, seed_ts: int, seeds: I64,
     state: I64, stamp: int, aggs: int,
 ) -> tuple[Events, I64, I64, int]:  # fmt: skip
-    """The events of a step by time, expirations first, and the groups each instant touches.
+    """Merge the events of a step by time, expirations first, and find the groups of each instant.
 
-    Keeps the groups' row counts. Seeds are groups touched at `seed_ts` in any case. Returns
-    the events, time and row count of each touch, and the last stamp.
+    Updates the row counts of groups. Seeds are groups that are touched at `seed_ts` in any case.
+    Returns the events, the time and row count of each touch, and the last stamp.
     """
     n_expired, n_arrived, n_seeds = expire_ts.shape[0], ts.shape[0], seeds.shape[0]
     n, width = n_expired + n_arrived, arrived.shape[1]
@@ -103,7 +103,7 @@ def merge_events(
             g = arrived[j, GROUP]
             step = 1 if sign[j] > 0 else (-1 if sign[j] < 0 else 0)
             if step < 0 and state[g, ROWS] == 0:
-                step = 0  # a removal from an empty group removes nothing that is here
+                step = 0  # the group is empty: the removed row was never stored
             for c in range(width):
                 words[i + j, c] = arrived[j, c]
             steps[i + j] = step
@@ -144,8 +144,8 @@ def settle(
 ) -> tuple[int, int]:
     """Write the effect of each touch to `change`, and the row that it replaces to `old`.
 
-    With `always` no group vanishes. Groups without rows go to `empty`. Returns the number of
-    output rows and of empty groups.
+    With `always`, no group vanishes. Groups without rows are written to `empty`. Returns the
+    numbers of output rows and of empty groups.
     """
     width = ev.shown.shape[1]
     outputs = n_empty = 0
@@ -180,7 +180,10 @@ def settle(
 def expand_changes(
     ev: Events, times: I64, old: I64, change: I8, outputs: int, keys: I64
 ) -> tuple[I64, I64, I8, I64]:
-    """Changes as signed rows (column-major), ts, sign, lin. `keys`: lin, NULL bits, values."""
+    """Expand changes to signed rows (column-major), ts, sign, lin.
+
+    `keys` has lin, NULLs, values.
+    """
     key_width, width = keys.shape[1] - 2, ev.shown.shape[1]
     rows = np.empty((key_width + width, outputs), np.int64)
     ts = np.empty(outputs, np.int64)
@@ -216,7 +219,7 @@ def expand_changes(
 
 @kernel
 def find_vacant(ids: I64, state: I64) -> I64:
-    """Those of `ids` that have no rows and show none, each once."""
+    """The distinct `ids` that have no rows and show none."""
     out = np.empty(ids.shape[0], np.int64)
     n = 0
     for i in range(ids.shape[0]):
@@ -230,7 +233,7 @@ def find_vacant(ids: I64, state: I64) -> I64:
 
 @kernel
 def clear_rows(ids: I64, state: I64) -> None:
-    """Make the rows of `ids` those of unused groups."""
+    """Reset the state rows of `ids`."""
     for i in range(ids.shape[0]):
         for c in range(state.shape[1]):
             state[ids[i], c] = 0

@@ -1,4 +1,4 @@
-"""Which queries take which rows, row by row (CSR): from bit matrices, and on to signed pairs."""
+"""Lists of the queries that take each row (CSR), made from bit matrices and turned into pairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.kernels.jit import inlined, kernel
 def list_queries(
     values: I64, rows: I64, chunk: Ranked, asked: Intervals, queries: I64, counts: I64
 ) -> I64:
-    """The queries that take each of the `rows`, ascending; their number goes to `counts[row]`."""
+    """The queries that take each of the `rows`, ascending; writes their number to `counts[row]`."""
     most = chunk.order.shape[1]
     matrix = np.empty((most, (queries.shape[0] + 63) >> 6), np.uint64)
     tile = tile_of(asked)
@@ -27,7 +27,7 @@ def list_queries(
         rank_rows(values, part, chunk)
         total = used + fill_matrix(chunk, asked, tile, matrix)
         if total > qids.shape[0]:
-            rest = (rows.shape[0] - start) // part.shape[0]  # chunks like this one to come
+            rest = (rows.shape[0] - start) // part.shape[0]  # number of chunks still to come
             room = np.empty(max(total + (total - used) * rest, 2 * used), np.int64)
             room[:used] = qids[:used]
             qids = room
@@ -52,9 +52,9 @@ def _list_matrix(matrix: U64, rows: I64, queries: I64, qids: I64, counts: I64) -
 
 @kernel
 def pair_up(offsets: I64, qids: I64, sign: I8) -> tuple[I64, I64, I8]:
-    """Signed pairs where some rows are replacement pairs (−2, +2), whose queries are merged.
+    """Signed pairs for rows with replacements (−2, +2); the queries of both halves are merged.
 
-    A kept half of a replacement pair becomes ±1.
+    If a query takes only one half, that half becomes ±1.
     """
     rows = np.empty(qids.shape[0], np.int64)
     merged = np.empty(qids.shape[0], np.int64)
@@ -83,9 +83,9 @@ def pair_up(offsets: I64, qids: I64, sign: I8) -> tuple[I64, I64, I8]:
 
 
 def signed_pairs(sets: Sets, sign: I8, keyed: bool) -> tuple[I64, I64, I8]:
-    """(row, query) pairs with signs, in the order and with the signs of `match_queries`.
+    """(row, query) pairs with signs, in the same order and with the same signs as `match_queries`.
 
-    `sets` are the queries by row, ascending.
+    `sets` has the queries of each row, ascending.
     """
     if keyed and (sign == -2).any():
         return pair_up(sets.offsets, sets.items, sign)
@@ -94,7 +94,7 @@ def signed_pairs(sets: Sets, sign: I8, keyed: bool) -> tuple[I64, I64, I8]:
 
 @kernel
 def append_rows(counts: I64, qids: I64, ends: I64, merged: I64) -> None:
-    """Write each row's queries behind what `merged` has of it; `ends` says where that ends."""
+    """Append each row's queries to its list in `merged`; `ends` has the end of each list."""
     k = 0
     for i in range(counts.shape[0]):
         at = ends[i]
@@ -107,7 +107,7 @@ def append_rows(counts: I64, qids: I64, ends: I64, merged: I64) -> None:
 
 @kernel
 def unite_rows(offsets: I64, qids: I64, more_offsets: I64, more: I64) -> tuple[I64, I64]:
-    """The queries of each row in either of two lists, ascending, each once."""
+    """The union of two lists of queries for each row, ascending."""
     ends = np.zeros_like(offsets)
     united = np.empty(qids.shape[0] + more.shape[0], np.int64)
     k = 0
@@ -126,13 +126,13 @@ def unite_rows(offsets: I64, qids: I64, more_offsets: I64, more: I64) -> tuple[I
 
 
 def unite(one: Sets, other: Sets) -> Sets:
-    """The queries of each row in either."""
+    """The union of two sets of queries for each row."""
     return Sets(*unite_rows(one.offsets, one.items, other.offsets, other.items))
 
 
 @kernel
 def sort_rows(offsets: I64, qids: I64, most: int) -> None:
-    """Let the queries of each row ascend (none is ≥ `most`)."""
+    """Sort the queries of each row in place; all must be below `most`."""
     seen = np.zeros((most >> 6) + 1, np.uint64)
     for i in range(offsets.shape[0] - 1):
         start, end = offsets[i], offsets[i + 1]
@@ -161,7 +161,7 @@ def _insert(qids: I64, start: int, j: int) -> None:
 
 @kernel
 def _sort_by_bits(qids: I64, seen: U64) -> None:
-    """Sort distinct numbers by a sweep over a set of them; `seen` is empty before and after."""
+    """Sort distinct numbers by a scan over a bitmap; `seen` is empty before and after."""
     for j in range(qids.shape[0]):
         seen[qids[j] >> 6] |= np.uint64(1) << np.uint64(qids[j] & 63)
     k = 0

@@ -1,6 +1,6 @@
-"""Words of 64 bits: counting, finding and transposing the bits of sets of rows or queries.
+"""Words of 64 bits: count, find and transpose the bits of sets of rows or queries.
 
-Bit-sliced lineage (CACQ §3.1, §3.2.6): one word says of 64 rows, or of 64 queries, which are in.
+Bit-sliced lineage (CACQ §3.1, §3.2.6): one word tells which of 64 rows, or of 64 queries, are in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ U64 = NDArray[np.uint64]
 
 @intrinsic  # type: ignore[untyped-decorator]
 def popcount(typing_context: Any, word: Any) -> Any:
-    """How many bits of a uint64 are set."""
+    """The number of bits set in a uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
@@ -29,7 +29,7 @@ def popcount(typing_context: Any, word: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def lowest_bit(typing_context: Any, word: Any) -> Any:
-    """The position of the lowest bit that is set in a uint64 which is not zero."""
+    """The position of the lowest bit set in a uint64; the word must not be zero."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], context.get_constant(types.boolean, True))
@@ -39,15 +39,15 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
 
 @inlined
 def clear_bit(words: U64, at: int) -> None:
-    """Take element `at` out of a set."""
+    """Remove element `at` from a set."""
     words[at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
 
 
 @kernel
 def transpose(tile: U64) -> None:
-    """Mirror a 64 × 64 bit matrix in place: bit j of word i becomes bit i of word j.
+    """Transpose a 64 × 64 bit matrix in place: bit j of word i becomes bit i of word j.
 
-    Blocks of half the size change places, from 32 × 32 down to single bits.
+    Blocks of half the size are exchanged, from 32 × 32 down to single bits.
     """
     width = 32
     mask = np.uint64(0x00000000FFFFFFFF)

@@ -1,10 +1,10 @@
-"""Building a part of the grouped filter's index: queries in buckets, big buckets in blocks.
+"""Builds a part of the grouped filter's index: queries in buckets, big buckets in blocks.
 
-Queries with equal constants of all equality predicates share a bucket, found by hashing. A query
-is a point of bounds, in a form in which it takes a row if each bound ≤ the row's value for it.
-A bucket of more than 64 queries is cut into blocks of 64 neighbours by halving it along one
-bound after another; blocks know their least and largest bounds, groups of 8, 64 and 512 blocks
-their least. Inside a block queries ascend.
+Queries with equal constants in all equality predicates share a bucket, found by hashing. A query
+has a list of bounds, in a form such that it takes a row if each bound ≤ the row's value for it. A
+bucket of more than 64 queries is cut into blocks of 64 similar queries, by halving it along one
+bound after another. Blocks store their least and largest bounds; groups of 8, 64 and 512 blocks
+store their least. Within a block, queries ascend.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NEVER_REACHED = np.iinfo(np.int64).max
 
 
 class Part(NamedTuple):
-    """Queries in slots: slots of a bucket, and of a block, lie side by side."""
+    """Queries in slots; the slots of a bucket, and of a block, are adjacent."""
 
     table: I32  # hash table of bucket numbers, −1: empty
     keys: I64  # [bucket, equality]
     starts: I32  # first slot of each bucket, and the end
-    blocks: I32  # first block of each bucket, −1: it is small
+    blocks: I32  # first block of each bucket, −1: a small bucket
     qids: I32  # by slot, −1: removed
     bounds: I64  # [bound, slot]
     differs: I64  # [≠, slot]
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 @inlined
 def hashed(keys: I64, i: int, mask: int) -> np.int64:
-    """Where to look first for column `i` of `keys` in a table."""
+    """The first place in a table to look for column `i` of `keys`."""
     word = np.uint64(0x9E3779B97F4A7C15)
     for e in range(keys.shape[0]):
         word = (word ^ np.uint64(keys[e, i])) * np.uint64(0xD6E8FEB86659FD93)
@@ -49,7 +49,7 @@ def hashed(keys: I64, i: int, mask: int) -> np.int64:
 
 @inlined
 def has_key(stored: I64, bucket: int, keys: I64, i: int) -> bool:
-    """Whether a bucket is that of column `i` of `keys`."""
+    """Whether a bucket has the key in column `i` of `keys`."""
     same = True
     for e in range(keys.shape[0]):
         same &= stored[bucket, e] == keys[e, i]
@@ -58,7 +58,7 @@ def has_key(stored: I64, bucket: int, keys: I64, i: int) -> bool:
 
 @kernel
 def _assign_buckets(keys: I64, table: I32, stored: I64, bucket_of: I32) -> int:
-    """Number the distinct keys; how many there are."""
+    """Number the distinct keys; return their number."""
     mask = table.shape[0] - 1
     used = 0
     for i in range(keys.shape[1]):
@@ -76,7 +76,7 @@ def _assign_buckets(keys: I64, table: I32, stored: I64, bucket_of: I32) -> int:
 
 @kernel
 def _sort_by_bucket(bucket_of: I32, starts: I32, order: I32) -> None:
-    """Order queries by bucket, otherwise as they were; where each bucket starts."""
+    """Sort queries by bucket (stable), and store where each bucket starts."""
     starts[:] = 0
     for i in range(bucket_of.shape[0]):
         starts[bucket_of[i] + 1] += 1
@@ -90,7 +90,7 @@ def _sort_by_bucket(bucket_of: I32, starts: I32, order: I32) -> None:
 
 @kernel
 def _select(values: I64, order: I32, low: int, high: int, middle: int) -> None:
-    """Move the smallest to the front of [low, high), so that [low, middle) holds none too large."""
+    """Partition [low, high) so that [low, middle) holds the smallest values."""
     high -= 1
     while low < high:
         pivot = values[(low + high) >> 1]
@@ -115,7 +115,7 @@ def _select(values: I64, order: I32, low: int, high: int, middle: int) -> None:
 
 @kernel
 def _arrange(bounds: I64, order: I32, start: int, end: int, values: I64) -> None:
-    """Order the queries of a bucket so that neighbours ask alike: halve by bound after bound."""
+    """Order the queries of a bucket so that neighbours are similar: halve by bound after bound."""
     stack = [(start, end, 0)]
     dims = bounds.shape[0]
     while len(stack):
@@ -142,7 +142,7 @@ def _arrange(bounds: I64, order: I32, start: int, end: int, values: I64) -> None
 
 @kernel
 def _number_blocks(starts: I32, blocks: I32) -> int:
-    """First block of each big bucket, so placed that groups of blocks are of one bucket."""
+    """Assign the first block of each big bucket, so that no group of blocks spans two buckets."""
     used = 0
     for b in range(blocks.shape[0]):
         size = (starts[b + 1] - starts[b] + BLOCK - 1) // BLOCK
@@ -171,7 +171,7 @@ def _measure_blocks(starts: I32, blocks: I32, bounds: I64, least: I64, most: I64
 
 @kernel
 def _least_of_groups(least: I64) -> I64:
-    """The least bounds of groups of eight."""
+    """The least bounds of each group of eight."""
     grouped = np.full(((least.shape[0] + 7) // 8, least.shape[1]), NEVER_REACHED)
     for i in range(least.shape[0]):
         for d in range(least.shape[1]):
@@ -181,7 +181,7 @@ def _least_of_groups(least: I64) -> I64:
 
 @kernel
 def build_part(keys: I64, bounds: I64, differs: I64, qids: I64) -> Part:
-    """A part of the queries `qids` (ascending), with one column of each matrix per query."""
+    """Build a part from the queries `qids` (ascending); each matrix has one column per query."""
     n = qids.shape[0]
     size = 2
     while size < 2 * n and keys.shape[0]:
@@ -192,7 +192,7 @@ def build_part(keys: I64, bounds: I64, differs: I64, qids: I64) -> Part:
     used = _assign_buckets(keys, table, stored, bucket_of)
     while size > 4 * used:
         size >>= 1
-    if size < table.shape[0]:  # fewer keys than feared: a table that fits a cache
+    if size < table.shape[0]:  # few distinct keys: use a smaller table that fits a cache
         table = np.full(size, -1, np.int32)
         distinct = np.ascontiguousarray(stored[:used].T)
         _assign_buckets(distinct, table, stored, np.empty(used, np.int32))

@@ -1,8 +1,8 @@
-"""Looking rows up in a part of the grouped filter's index (CACQ §3.2.6).
+"""Looks rows up in a part of the grouped filter's index (CACQ §3.2.6).
 
-A row's equality values name its bucket. A small bucket is tested slot by slot; in a big one
-groups of blocks whose least bounds are out of reach are passed over, and the others tested.
-What is called per row is copied into its caller: a call would pass a dozen arrays.
+A row's equality values identify its bucket. A small bucket is tested slot by slot. In a big bucket,
+groups of blocks with least bounds above the row's values are skipped, and the others are tested.
+Functions called per row are inlined, because a call would pass a dozen arrays.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from penstock.kernels.grouped_filter_build import BLOCK, Part, has_key, hashed
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import AHEAD, prefetch
 
-_LINE = 8  # numbers in a cache line
+_LINE = 8  # numbers per cache line
 
 
 class Probe(NamedTuple):
-    """Rows to look up: what they have for equalities, bounds and ≠, one column per row."""
+    """Rows to look up: their values for equalities, bounds and ≠, one column per row."""
 
     keys: I64
-    reach: I64  # a bound is met if it is ≤ this
+    reach: I64  # a bound ≤ this value is met
     differs: I64
     lin: I64
-    since: I64  # by qid: the least lineage a query sees
+    since: I64  # by qid: the first epoch that the query sees
     newest: int  # the largest of `since`
 
 
 @kernel
 def _find_buckets(part: Part, keys: I64) -> I32:
-    """The bucket of each row, −1 where no query asks for such values."""
+    """The bucket of each row; −1 if no query has such constants."""
     found = np.empty(keys.shape[1], np.int32)
     mask = part.table.shape[0] - 1
     table, stored = part.table, part.keys
@@ -58,7 +58,7 @@ def _list_blocks(
     least: I64, least8: I64, least64: I64, least512: I64, first: int, end: int, reach: I64, i: int,
     found: I64,
 ) -> int:  # fmt: skip
-    """Put the blocks of [first, end) that row `i` may reach into `found`; how many."""
+    """Write the blocks of [first, end) that may match row `i` to `found`; return their number."""
     count = 0
     block = first
     while block < end:
@@ -80,7 +80,7 @@ def _take_slots(
     members: I32, bounds: I64, differs: I64, start: int, end: int, reach: I64, other: I64, i: int,
     good: NDArray[np.uint8], qids: I64, k: int,
 ) -> int:  # fmt: skip
-    """Append the queries of some slots that take row `i`, in loops without branches."""
+    """Append the queries of some slots that take row `i`; the loops have no branches."""
     for j in range(end - start):
         good[j] = members[start + j] >= 0
     for d in range(bounds.shape[0]):
@@ -99,7 +99,7 @@ def _take_slots(
 
 @inlined
 def _drop_unseen(lin: int, since: I64, newest: int, qids: I64, start: int, end: int) -> int:
-    """Keep of the queries just found those that see a row; where they end."""
+    """Keep the found queries that see the row's epoch; return their end."""
     if lin >= newest:
         return end
     k = start
@@ -111,7 +111,7 @@ def _drop_unseen(lin: int, since: I64, newest: int, qids: I64, start: int, end: 
 
 @inlined
 def _fetch(starts: I32, members: I32, bounds: I64, buckets: I32, i: int) -> None:
-    """Have the slots of row `i` brought into the cache, and where those of a later one are."""
+    """Prefetch the slots of row `i`, and the bucket of a later row."""
     if i + AHEAD < buckets.shape[0]:
         prefetch(starts, 0, np.int64(buckets[i + AHEAD]))
     if i < buckets.shape[0] and buckets[i] >= 0:
@@ -124,7 +124,7 @@ def _fetch(starts: I32, members: I32, bounds: I64, buckets: I32, i: int) -> None
 
 @inlined
 def _room(qids: I64, used: int, more: int, share: float) -> I64:
-    """The array, grown if it has no room for `more`; `share` of all rows are done."""
+    """The array, grown if it cannot hold `more`; `share` is the share of rows done so far."""
     if used + more <= qids.shape[0]:
         return qids
     grown = np.empty(max(2 * qids.shape[0], used + more, int(1.1 * used / share)), np.int64)
@@ -134,7 +134,7 @@ def _room(qids: I64, used: int, more: int, share: float) -> I64:
 
 @kernel
 def probe_part(part: Part, probe: Probe, counts: I64) -> I64:
-    """The queries that take each row, not in order; their number is added to `counts`."""
+    """The queries that take each row, unsorted; adds their number to `counts`."""
     n = probe.lin.shape[0]
     buckets = _find_buckets(part, probe.keys)
     starts, blocks, members, bounds, differs = (
@@ -175,7 +175,7 @@ def probe_part(part: Part, probe: Probe, counts: I64) -> I64:
 
 @kernel
 def survey_part(part: Part, probe: Probe) -> int:
-    """How many slots the rows of `probe` would be compared with."""
+    """The number of slots that the rows of `probe` would be compared with."""
     buckets = _find_buckets(part, probe.keys)
     least, least8, least64, least512 = part.least, part.least8, part.least64, part.least512
     listed = np.empty(least.shape[0], np.int64)

@@ -1,9 +1,9 @@
-"""A chunk of rows prepared for a bit-sliced scan: per attribute, the rows by value and as bitmaps.
+"""Prepares a chunk of rows for a bit-sliced scan: rows sorted by attribute, and bitmaps.
 
-`prefixes[a, i]` is the set of rows whose value of attribute `a` is below its distinct value number
-``i << stride[a]``; a constant's place among the distinct values then gives the rows on its one
-side as one bitmap, or as a bitmap less a few rows (CACQ §3.2.6, turned on its side: there the
-constants are sorted and the row is looked up).
+`prefixes[a, i]` is the set of rows with a value of attribute `a` below its distinct value number
+``i << stride[a]``. The place of a constant among the distinct values then gives the rows on one
+side of it as one bitmap, or as a bitmap minus a few rows. CACQ §3.2.6 does the converse: it sorts
+the constants and looks up the row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.arrays import I32, I64
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.kernels.jit import inlined, kernel
 
-MOST_PREFIXES = 256  # of an attribute: their bitmaps should stay in a second-level cache
+MOST_PREFIXES = 256  # per attribute, so that their bitmaps stay in a second-level cache
 _GROUPS = 2048
 _DIGIT = 11
 
@@ -24,19 +24,19 @@ _DIGIT = 11
 class Ranked(NamedTuple):
     """The arrays of a chunk; the first axis is the attribute."""
 
-    size: I64  # (1,) rows in the chunk
+    size: I64  # (1,) number of rows in the chunk
     order: I32  # rows by value
     distinct: I64  # distinct values, ascending
-    first: I32  # where each distinct value begins in `order`, and the end
-    many: I64  # how many distinct values
-    stride: I64  # 2 ** stride distinct values from one prefix to the next
+    first: I32  # the start of each distinct value in `order`, and the end
+    many: I64  # number of distinct values
+    stride: I64  # 2 ** stride distinct values lie between neighbouring prefixes
     prefixes: U64
-    groups: I32  # first distinct value of each group of equal high bits, and the end
-    shift: I64  # how many low bits a group ignores
+    groups: I32  # first distinct value of each group with equal high bits, and the end
+    shift: I64  # number of low bits that groups ignore
 
 
 def ranked(attributes: int, rows: int) -> Ranked:
-    """Room for chunks of up to `rows` rows (a multiple of 64)."""
+    """Allocate room for chunks of up to `rows` rows (a multiple of 64)."""
     return Ranked(
         np.zeros(1, np.int64),
         np.empty((attributes, rows), np.int32),
@@ -52,7 +52,7 @@ def ranked(attributes: int, rows: int) -> Ranked:
 
 @inlined
 def _bits_of(word: np.uint64) -> int:
-    """How many bits it takes to write `word`."""
+    """The number of bits of `word`."""
     bits = 0
     while word:
         word = word >> np.uint64(1)
@@ -91,7 +91,7 @@ def _sort_rows(values: I64, order: I32) -> None:
 
 @kernel
 def _find_distinct(values: I64, order: I32, distinct: I64, first: I32) -> int:
-    """List the distinct values and where they begin; how many there are."""
+    """List the distinct values and their starts; return their number."""
     n = values.shape[0]
     count = 0
     for k in range(n):
@@ -119,7 +119,7 @@ def _fill_prefixes(
 
 @kernel
 def _fill_groups(distinct: I64, count: int, groups: I32) -> int:
-    """Fill the groups of distinct values; how many low bits they ignore."""
+    """Fill the groups of distinct values; return the number of low bits they ignore."""
     least = np.uint64(distinct[0])
     span = np.uint64(distinct[count - 1]) - least
     shift = max(_bits_of(span) - _DIGIT, 0)
@@ -152,17 +152,17 @@ def rank_rows(values: I64, rows: I64, chunk: Ranked) -> None:
 
 @kernel
 def find_places(chunk: Ranked, a: int, constants: I64, after: bool, places: I32) -> None:
-    """How many distinct values of attribute `a` are less than each constant (`after`: or equal)."""
+    """For each constant, the number of distinct values below it (`after`: or equal to it)."""
     count = chunk.many[a]
     least, most = chunk.distinct[a, 0], chunk.distinct[a, count - 1]
     shift = np.uint64(chunk.shift[a])
     groups, distinct = chunk.groups[a], chunk.distinct[a]
     for q in range(constants.shape[0]):
         constant = constants[q]
-        inside = min(max(constant, least), most)  # so that the difference below is right
+        inside = min(max(constant, least), most)  # avoids overflow in the difference below
         group = (np.uint64(inside) - np.uint64(least)) >> shift
         low = groups[group]
-        while distinct[low] < inside:  # groups are small unless values are very uneven
+        while distinct[low] < inside:  # groups are small unless the values are very uneven
             low += 1
         equal = after and distinct[low] == constant
         places[q] = low + (constant > most or equal)

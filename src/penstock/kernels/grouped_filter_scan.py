@@ -1,9 +1,9 @@
 """The bit-sliced scan: every query against a chunk of rows, 64 rows at a time.
 
-A query asks an interval of each attribute, and each bound is one bitmap of rows (a superset, and
-a few rows to take out). Pairs are never formed: what comes out is a count per query, or a bit
-matrix with one matrix row per row. Queries pass in tiles, each phase a loop of its own: bounds
-to places, places to bitmaps, bitmaps to rows.
+A query has an interval for each attribute. Each bound is one bitmap of rows: a superset, plus a few
+rows to remove. No pairs are formed: the result is a count per query, or a bit matrix with one
+matrix row per row. Queries are processed in tiles, in one loop per phase: bounds to places, places
+to bitmaps, bitmaps to rows.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from penstock.kernels.grouped_filter_bits import U64, clear_bit, popcount, trans
 from penstock.kernels.grouped_filter_rank import Ranked, find_places, rank_rows
 from penstock.kernels.jit import inlined, kernel
 
-TILE = 256  # queries whose bounds are ranked at a time
+TILE = 256  # number of queries in a tile
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class Intervals(NamedTuple):
-    """What queries ask: lows[a, q] ≤ value a ≤ highs[a, q], and that some values differ."""
+    """The conditions of queries: lows[a, q] ≤ value a ≤ highs[a, q], and values excluded by ≠."""
 
     lows: I64
     highs: I64
@@ -31,20 +31,20 @@ class Intervals(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A tile of queries in terms of a chunk: places among distinct values, and bitmaps."""
+    """A tile of queries in terms of a chunk: places among the distinct values, and bitmaps."""
 
     begins: I32
     ends: I32
     differ_begins: I32
     differ_ends: I32
-    maps: I64  # [query, i]: number of a prefix, counted over all attributes
-    flips: U64  # [query, i]: ones for its complement
-    used: I64  # how many bitmaps the query needs; −1: it takes no row
+    maps: I64  # [query, i]: number of a prefix over all attributes
+    flips: U64  # [query, i]: ones for the complement of the prefix
+    used: I64  # number of bitmaps that the query needs; −1: it takes no row
 
 
 @kernel
 def tile_of(asked: Intervals) -> Tile:
-    """Room for a tile."""
+    """Allocate a tile."""
     attributes, differs = asked.lows.shape[0], asked.unequal.shape[0]
     return Tile(
         np.empty((attributes, TILE), np.int32),
@@ -59,7 +59,7 @@ def tile_of(asked: Intervals) -> Tile:
 
 @kernel
 def load_tile(chunk: Ranked, asked: Intervals, start: int, tile: Tile) -> int:
-    """Prepare the queries from number `start` on; how many there are."""
+    """Prepare the queries from number `start` on; return their number."""
     size = min(TILE, asked.lows.shape[1] - start)
     end = start + size
     for a in range(asked.lows.shape[0]):
@@ -82,7 +82,7 @@ def _choose_bitmaps(
     size: int, begins: I32, ends: I32, count: I64, stride: I64, most: int,
     maps: I64, flips: U64, used: I64,
 ) -> None:  # fmt: skip
-    """Which prefixes hold the rows of each query, without a branch that is hard to foresee."""
+    """Choose the prefixes that contain the rows of each query, without unpredictable branches."""
     for k in range(size):
         n = 0
         none = False
@@ -96,7 +96,7 @@ def _choose_bitmaps(
             maps[k, n], flips[k, n] = a * most + high, np.uint64(0)
             n += (high << stride[a]) < count[a]
         used[k] = -1 if none else n
-        for i in range(n, 3):  # so that three can be intersected at once
+        for i in range(n, 3):  # so that three bitmaps can always be intersected
             last = max(n - 1, 0)
             maps[k, i], flips[k, i] = maps[k, last], flips[k, last]
 
@@ -105,7 +105,7 @@ def _choose_bitmaps(
 def _intersect(
     prefixes: U64, words: int, maps: I64, flips: U64, k: int, used: int, found: U64
 ) -> None:
-    """The rows in all bitmaps of query `k`: three at first, then one by one."""
+    """Intersect all bitmaps of query `k`: three at first, then one by one."""
     x, y, z = maps[k, 0], maps[k, 1], maps[k, 2]
     f, g, h = flips[k, 0], flips[k, 1], flips[k, 2]
     for w in range(words):
@@ -118,7 +118,7 @@ def _intersect(
 
 @inlined
 def _count_three(prefixes: U64, words: int, maps: I64, flips: U64, k: int) -> np.int64:
-    """How many bits are in all of up to three bitmaps of query `k`."""
+    """The number of bits in the intersection of up to three bitmaps of query `k`."""
     x, y, z = maps[k, 0], maps[k, 1], maps[k, 2]
     f, g, h = flips[k, 0], flips[k, 1], flips[k, 2]
     total = np.uint64(0)
@@ -129,14 +129,14 @@ def _count_three(prefixes: U64, words: int, maps: I64, flips: U64, k: int) -> np
 
 @inlined
 def _take_out(chunk: Ranked, a: int, begin: int, end: int, found: U64) -> None:
-    """Remove the rows of some distinct values."""
+    """Remove the rows with some distinct values."""
     for i in range(chunk.first[a, begin], chunk.first[a, end]):
         clear_bit(found, chunk.order[a, i])
 
 
 @inlined
 def _trim(chunk: Ranked, asked: Intervals, tile: Tile, k: int, found: U64) -> None:
-    """Remove what the bitmaps have too much."""
+    """Remove the rows by which the bitmaps exceed the query's intervals."""
     for a in range(tile.begins.shape[0]):
         stride = chunk.stride[a]
         if stride:
@@ -153,7 +153,7 @@ def _trim(chunk: Ranked, asked: Intervals, tile: Tile, k: int, found: U64) -> No
 def find_rows(
     chunk: Ranked, prefixes: U64, asked: Intervals, tile: Tile, k: int, found: U64
 ) -> np.int64:
-    """Put the rows of the chunk that query `k` takes into `found`; how many."""
+    """Write the rows of the chunk that query `k` takes to `found`; return their number."""
     n = chunk.size[0]
     words = (n + 63) >> 6
     used = tile.used[k]
@@ -177,9 +177,9 @@ def find_rows(
 def _count_tile(
     n: int, prefixes: U64, maps: I64, flips: U64, used: I64, size: int, found: U64, counts: I64
 ) -> None:
-    """Count the rows of each query of a tile whose bitmaps are exact."""
+    """Count the rows of each query of a tile that needs only exact bitmaps."""
     words = (n + 63) >> 6
-    beyond = words * 64 - n  # bits after the last row: set in complements
+    beyond = words * 64 - n  # bits after the last row are set in complements
     for k in range(size):
         if used[k] <= 0:
             counts[k] += n * (used[k] == 0)
@@ -200,7 +200,7 @@ def _count_tile(
 
 @kernel
 def count_rows(values: I64, rows: I64, chunk: Ranked, asked: Intervals, counts: I64) -> None:
-    """Add to `counts` how many of the `rows` each query takes."""
+    """Add to `counts` the number of `rows` that each query takes."""
     most = chunk.order.shape[1]
     found = np.empty(most >> 6, np.uint64)
     prefixes = chunk.prefixes.reshape(-1, most >> 6)
@@ -220,7 +220,10 @@ def count_rows(values: I64, rows: I64, chunk: Ranked, asked: Intervals, counts: 
 
 @kernel
 def fill_matrix(chunk: Ranked, asked: Intervals, tile: Tile, matrix: U64) -> np.int64:
-    """Say in ``matrix[row, q // 64]`` which queries take each row of the chunk; how many pairs."""
+    """Mark in ``matrix[row, q // 64]`` the queries that take each row.
+
+    Return the number of pairs.
+    """
     words = (chunk.size[0] + 63) >> 6
     prefixes = chunk.prefixes.reshape(-1, chunk.prefixes.shape[2])
     square = np.zeros((64, words), np.uint64)
@@ -240,7 +243,7 @@ def fill_matrix(chunk: Ranked, asked: Intervals, tile: Tile, matrix: U64) -> np.
 
 @kernel
 def _turn(square: U64, found: np.int64, turned: U64, column: U64) -> None:
-    """Write 64 queries × rows as rows × one word of queries."""
+    """Transpose 64 queries × rows to rows × one word of queries."""
     for w in range(square.shape[1]):
         for k in range(64):
             turned[k] = square[k, w]

@@ -1,8 +1,8 @@
-"""The one place that compiles: `kernel` is numba's njit with the settings of this project.
+"""The only module that compiles: `kernel` is numba's njit with the settings of this project.
 
-Numba's disk cache looks only at the file of a kernel, not at the kernels it calls, so what is
-compiled from a file lives in a folder named after the contents of that file and of all files it
-imports from: a change compiles again what it touches, and nothing else.
+Numba's disk cache checks only the file of a kernel, not the kernels that it calls. So the compiled
+code of a file is stored in a folder named after a hash of that file and of all files it imports. A
+change recompiles only the files that depend on it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _imports(module: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _digest(module: str) -> str:
-    """Of the contents of a file and all it imports from, directly or not."""
+    """The hash of a file's contents and of all files it imports, directly or indirectly."""
     seen: set[str] = set()
     left = [module]
     while left:
@@ -51,7 +51,7 @@ def _digest(module: str) -> str:
 
 @cache
 def _cache_folder(module: str) -> str:
-    """Where compiled kernels go; empty leaves it to numba (a read-only installation)."""
+    """The folder for compiled kernels; empty if numba must choose it (a read-only installation)."""
     folder = _PACKAGE / "kernels" / "__pycache__" / f"numba-{_digest(module)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,8 +73,8 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """A helper that is copied into the kernels that call it: a call would pass whole arrays.
+    """Inline a helper into the kernels that call it, because a call would pass whole arrays.
 
-    LLVM copies it, not numba: that leaves fewer references to arrays to be counted in loops.
+    LLVM inlines it, not numba: then loops count fewer references to arrays.
     """
     return _compile(function, forceinline=True)

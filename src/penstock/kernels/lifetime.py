@@ -1,8 +1,8 @@
-"""When a row of a window arrives and when it leaves: the only place that adds a length to a time.
+"""The arrival and departure of a window's rows; only this module adds a length to a time.
 
-With a slide, rows arrive and leave at its multiples; without one (0) a row arrives at its own time.
-A row lives on [arrival, departure). `Lifetime` (logical/lifetime.py) applies the formulas to whole
-columns, kernels to one row at a time.
+With a slide, rows arrive and leave at its multiples; without one (slide 0), a row arrives at its
+own time. A row lives on [arrival, departure). `Lifetime` (logical/lifetime.py) applies these
+formulas to whole columns, kernels apply them to one row at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def depart(ts: Times, length: Times | int, slide: int) -> Times:
 
 
 def latest_gone(now: int, length: int, slide: int) -> int:
-    """The latest time of rows that have left at `now`: `depart` solved for the time."""
+    """The latest time of rows that have left at `now`: the inverse of `depart`."""
     return now // slide * slide - length - 1 if slide else now - length
 
 
@@ -36,5 +36,5 @@ arrival = inlined(arrive)
 
 @inlined
 def departure(ts: int, length: int, slide: int) -> int:
-    """The instant at which a row of this time leaves its window; NEVER if that is unbounded."""
+    """The instant at which a row of this time leaves its window; NEVER if it is unbounded."""
     return NEVER if length == NEVER else _depart(ts, length, slide)

@@ -1,7 +1,7 @@
-"""Lineage bitmaps: bit s of word s // 64 of a row says that query slot s may still take it.
+"""Lineage bitmaps: bit s of word s // 64 of a row is set while query slot s may take the row.
 
-CACQ §3.2.2 keeps with each tuple which queries have rejected it; here a chunk of rows has one
-matrix of words, and a row leaves when its words are zero.
+CACQ §3.2.2 stores with each tuple the queries that have rejected it. Here a chunk of rows has one
+matrix of words, and a row is dropped when its words are zero.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from penstock.kernels.grouped_filter_bits import U64, lowest_bit, popcount
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.lifetime import departure
 
-_FEW = 32  # rows of an instant that are sorted by insertion
-_DIGIT = 12  # bits of a position that are sorted at once
+_FEW = 32  # up to this many rows of an instant, insertion sort is used
+_DIGIT = 12  # bits per pass of the radix sort
 _MOST = (1 << _DIGIT) - 1
 
 
 @kernel
 def alive_rows(bits: U64) -> I64:
-    """Rows that some query may still take."""
+    """The rows that some query may still take."""
     n, words = bits.shape
     out = np.empty(n, np.int64)
     found = 0
-    if words == 1:  # no branch that a processor could only guess
+    if words == 1:  # no branch: it would be unpredictable
         for i in range(n):
             out[found] = i
             found += bits[i, 0] != 0
@@ -40,7 +40,7 @@ def alive_rows(bits: U64) -> I64:
 
 @kernel
 def rows_using(bits: U64, uses: U64) -> tuple[I64, I64]:
-    """Rows that some query of the set `uses` may still take, and by how many of these."""
+    """The rows that a query of the set `uses` may still take, and the number of such queries."""
     n, words = bits.shape
     rows, counts = np.empty(n, np.int64), np.empty(n, np.int64)
     found = 0
@@ -55,7 +55,7 @@ def rows_using(bits: U64, uses: U64) -> tuple[I64, I64]:
 
 @kernel
 def count_bits(bits: U64, uses: U64) -> int:
-    """Pairs of a row and a query of the set `uses` that are still possible."""
+    """The number of pairs of a row and a query of the set `uses` that are still possible."""
     total = 0
     for i in range(bits.shape[0]):
         for w in range(bits.shape[1]):
@@ -77,7 +77,7 @@ def wanted_by(bits: U64) -> U64:
 def extremes(
     positions: I64, base: int, epoch: I64, ts: I64, instants: I64, root: I64
 ) -> tuple[int, int]:
-    """The least epoch of the rows at these positions, and the greatest age at their instants."""
+    """The least epoch of the rows at these positions, and their greatest age at their instants."""
     least, oldest = np.iinfo(np.int64).max, np.iinfo(np.int64).min
     for i in range(positions.shape[0]):
         at = positions[i] - base
@@ -88,9 +88,9 @@ def extremes(
 
 @kernel
 def positions_among(ts: I64, base: int, instants: I64, after: bool, least: int) -> I64:
-    """Of each instant, in order, the position of the first time ≥ it (`after`: > it).
+    """For each instant (ascending), the position of the first time ≥ it (`after`: > it).
 
-    Times lie at positions from `base` on; what is less than `least` counts as that.
+    Times are stored from position `base` on; results below `least` become `least`.
     """
     out = np.empty(instants.shape[0], np.int64)
     if not instants.shape[0]:
@@ -108,9 +108,9 @@ def positions_among(ts: I64, base: int, instants: I64, after: bool, least: int) 
 def count_rejected(
     bits: U64, rows: I64, before: I64, uses: U64, ahead: U64
 ) -> tuple[int, int, int]:
-    """Pairs that `rows` had `before`, those they have no more, and of these the ones too early.
+    """Counts of pairs that `rows` had `before`, of lost pairs, and of pairs lost too early.
 
-    They are too early if the row goes on: a query of the set `ahead` may still take it.
+    A pair is lost too early if the row goes on: a query of the set `ahead` may still take it.
     """
     tested = rejected = of_rows_that_go_on = 0
     for i in range(rows.shape[0]):
@@ -150,7 +150,7 @@ def explode(bits: U64) -> tuple[I64, I64]:
 
 @kernel
 def clear_below(bits: U64, values: I64, least: I64) -> None:
-    """Take from each row the slots whose `least` is more than the row's value."""
+    """Clear the slots with a `least` above the row's value."""
     for i in range(bits.shape[0]):
         for w in range(bits.shape[1]):
             word = bits[i, w]
@@ -163,7 +163,7 @@ def clear_below(bits: U64, values: I64, least: I64) -> None:
 
 @kernel
 def clear_departed(bits: U64, ts: I64, instants: I64, length: I64) -> None:
-    """Take from each row the slots from whose window it has left at its instant."""
+    """Clear the slots with a window that the row has left at its instant."""
     for i in range(bits.shape[0]):
         for w in range(bits.shape[1]):
             word = bits[i, w]
@@ -176,7 +176,7 @@ def clear_departed(bits: U64, ts: I64, instants: I64, length: I64) -> None:
 
 @kernel
 def enforce(bits: U64, satisfied: U64, clauses: I64, slots: I64) -> None:
-    """Take from each row the slots of which a clause has no term that holds (CACQ §3.2.7)."""
+    """Clear the slots that have a clause without a satisfied term (CACQ §3.2.7)."""
     for i in range(bits.shape[0]):
         for c in range(clauses.shape[0]):
             clause, slot = clauses[c], slots[c]
@@ -187,7 +187,7 @@ def enforce(bits: U64, satisfied: U64, clauses: I64, slots: I64) -> None:
 
 @kernel
 def gather_columns(rows: I64, at: I64, columns: I64) -> I64:
-    """Rows at `at` as a column-major matrix; of the columns only the chosen ones are filled."""
+    """The rows at `at` as a column-major matrix in which only the chosen columns are filled."""
     n = at.shape[0]
     out = np.empty((rows.shape[1], n), np.int64)
     for i in range(n):
@@ -200,9 +200,9 @@ def gather_columns(rows: I64, at: I64, columns: I64) -> I64:
 
 @kernel
 def gather_key(rows: I64, at: I64, base: int, column: int, keys: I64, null: Bool) -> None:
-    """Read one column of the rows at positions `at` into `keys`; rows without a value are `null`.
+    """Read one column of the rows at positions `at` into `keys`; set `null` where it is NULL.
 
-    What is `null` already stays so.
+    Rows already marked in `null` stay marked.
     """
     for i in range(at.shape[0]):
         row = at[i] - base
@@ -212,9 +212,9 @@ def gather_key(rows: I64, at: I64, base: int, column: int, keys: I64, null: Bool
 
 @kernel
 def join_rows(out: I64, rows: I64, at: I64, base: int, columns: I64, first: int) -> None:
-    """Write columns of the rows at positions `at` into `out` from column `first` on.
+    """Write columns of the rows at positions `at` to `out` from column `first` on.
 
-    Their NULL bits are added.
+    Also sets their NULL bits.
     """
     for i in range(at.shape[0]):
         row = at[i] - base
@@ -228,7 +228,7 @@ def join_rows(out: I64, rows: I64, at: I64, base: int, columns: I64, first: int)
 # ---- order ---------------------------------------------------------------------------
 @inlined
 def _precedes(places: I64, a: int, b: int) -> bool:
-    """Whether column a of a matrix is less than column b, the first matrix row deciding first."""
+    """Whether column a of a matrix is less than column b; the first matrix row counts most."""
     less = False
     for j in range(places.shape[0]):
         if places[j, a] != places[j, b]:
@@ -239,7 +239,7 @@ def _precedes(places: I64, a: int, b: int) -> bool:
 
 @kernel
 def is_sorted(instants: I64, places: I64, last: I64) -> bool:
-    """Whether rows ascend by instant, then by column of a matrix, then by `last`."""
+    """Whether rows ascend by instant, then by column of the matrix, then by `last`."""
     for i in range(1, instants.shape[0]):
         if instants[i - 1] != instants[i]:
             if instants[i - 1] > instants[i]:
@@ -253,9 +253,9 @@ def is_sorted(instants: I64, places: I64, last: I64) -> bool:
 
 @kernel
 def order_rows(instants: I64, places: I64) -> tuple[bool, I64]:
-    """Rows that ascend by instant in the order of (instant, column of a matrix).
+    """Sort rows that ascend by instant by (instant, column of a matrix).
 
-    False: they are so already, and no order is given.
+    Returns False and no order if they are sorted already.
     """
     n = instants.shape[0]
     order, moved, start = np.arange(n), False, 0
@@ -276,7 +276,7 @@ def order_rows(instants: I64, places: I64) -> tuple[bool, I64]:
 
 @kernel
 def _sort_few(order: I64, start: int, end: int, places: I64) -> None:
-    """Put each of the rows order[start:end] behind those that precede it."""
+    """Insertion sort of order[start:end]."""
     for i in range(start + 1, end):
         row, at = order[i], i
         while at > start and _precedes(places, row, order[at - 1]):
@@ -287,7 +287,7 @@ def _sort_few(order: I64, start: int, end: int, places: I64) -> None:
 
 @kernel
 def _sort_by_digits(order: I64, start: int, end: int, places: I64) -> None:
-    """Sort the rows order[start:end] by one digit after another, from the least one."""
+    """Radix sort of order[start:end], from the lowest digit on."""
     n = end - start
     rows, other = order[start:end].copy(), np.empty(n, np.int64)
     ends = np.empty(1 << _DIGIT, np.int64)

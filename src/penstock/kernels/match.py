@@ -1,7 +1,8 @@
-"""Kernel of stream ⋈ Q as a compiled scan: every row against every query's parameters.
+"""The kernel of stream ⋈ Q as a compiled scan: every row against every query's parameters.
 
-A predicate compares a value of the row with a parameter. Floats are compared through an order-
-preserving map to int64, so NaN equals NaN and is largest. NULL on either side is no match.
+A predicate compares a value of the row with a parameter. Floats are compared through an
+order-preserving map to int64, so NaN equals NaN and is largest. A NULL on either side never
+matches.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ def match_queries(
     lin: I64, sign: I8, by_cohort: bool, keyed: bool, values: I64, preds: I64, params: I64,
     queries: I64, since: I64, cohort: I64,
 ) -> tuple[I64, I64, I8]:  # fmt: skip
-    """All (row, query) pairs that match, row-major in row order, with the sign of each.
+    """All matching (row, query) pairs, in order of row and query, with the sign of each.
 
     `preds` rows are (operator, is_float, parameter, value); `values` holds the compared values
-    with a NULL word first. A kept half of a replacement pair becomes ±1.
+    after a NULL word. If a query takes only one half of a replacement, that half becomes ±1.
     """
     n = lin.shape[0]
     capacity = max(16, n)

@@ -1,7 +1,8 @@
 """Prefetching of state.
 
-State outside the caches costs a wait per event. The places of a batch's events are known, so a
-kernel prefetches those of event i + AHEAD while it works on event i, and the waits overlap.
+A read of state outside the caches makes an event wait. The places that a batch's events need are
+known in advance, so a kernel prefetches those of event i + AHEAD while it processes event i, and
+the waits overlap.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 AHEAD = 12
-"""Events between the prefetch and the use of a place."""
+"""The number of events between the prefetch and the use of a place."""
 
 _BYTES, _INT = ir.IntType(8).as_pointer(), ir.IntType(32)
 
@@ -23,7 +24,7 @@ _BYTES, _INT = ir.IntType(8).as_pointer(), ir.IntType(32)
 def prefetch(typing_context: Any, array: Any, row: Any, index: Any) -> Any:
     """Prefetch an element of an array in C order.
 
-    `row` and `index` name it in a matrix; a flat array has only row 0.
+    `row` and `index` select it in a matrix; a flat array has only row 0.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

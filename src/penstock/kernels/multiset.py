@@ -1,8 +1,8 @@
-"""Ordered multisets in one pool: treaps with counts and subtree sizes, O(log n) each way.
+"""Ordered multisets in one pool: treaps with counts and subtree sizes, O(log n) per operation.
 
-For rows that leave in any order, and for medians. Each multiset is one state word, the root
-(0 when empty). Slot 0 of the pool is no node: its words are registers. Strings are ordered by
-their bytes, everything else as int64. Priorities come from a counter, so a replay repeats them.
+They serve rows that leave in any order, and medians. Each multiset is one state word, its root (0
+when empty). Slot 0 of the pool is not a node: its words are registers. Strings are ordered by their
+bytes, everything else as int64. Priorities come from a counter, so a replay repeats them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from penstock.kernels.jit import kernel
 from penstock.kernels.strings import U8, compare_strings
 
 KEY, COUNT, SIZE, LEFT, RIGHT, RANK = 0, 1, 2, 3, 4, 5
-"""Words of a node: key, how often, rows below and here, children, heap priority."""
+"""Words of a node: key, count, size of the subtree, children, heap priority."""
 USED, FREE, FREED, MADE = 1, 2, 3, 4
-"""Registers in slot 0: highest node ever used, first free node, free nodes, nodes ever made."""
+"""Registers in slot 0: highest node ever used, first free node, free nodes, nodes created."""
 WORDS = 6
 DEPTH = 512
 """Length of the path scratch; a treap that fits in memory is far shallower."""
@@ -77,7 +77,7 @@ def _lift(pool: I64, node: int, side: int) -> int:
 
 @kernel
 def _hang(pool: I64, root: int, parent: int, old: int, new: int) -> int:
-    """Put `new` where `old` hangs below `parent` (0: the root); returns the root."""
+    """Replace the child `old` of `parent` (0: the root) by `new`; returns the root."""
     if parent == 0:
         return new
     pool[parent, LEFT if pool[parent, LEFT] == old else RIGHT] = new
@@ -86,10 +86,10 @@ def _hang(pool: I64, root: int, parent: int, old: int, new: int) -> int:
 
 @kernel
 def descend(pool: I64, root: int, key: int, path: I64) -> int:
-    """Where the number `key` is or belongs: path[: depth + 1] from the root; returns depth.
+    """Find `key`: path[: depth + 1] is the path from the root; returns depth.
 
-    The last node of the path is the one with `key`, or 0; then path[depth + 1] is the side
-    of its parent on which it belongs.
+    The last element of the path is the node of `key`, or 0 if there is none. Then path[depth + 1]
+    is the side of its parent on which the key belongs.
     """
     node, depth, side = root, 0, LEFT
     while node != 0 and pool[node, KEY] != key:
@@ -106,7 +106,7 @@ def descend(pool: I64, root: int, key: int, path: I64) -> int:
 def descend_text(
     pool: I64, root: int, code: int, starts: I64, lengths: I64, heap: U8, path: I64
 ) -> int:
-    """The same for a string."""
+    """Find the string `code`; the result is that of `descend`."""
     node, depth, side = root, 0, LEFT
     while node != 0 and pool[node, KEY] != code:
         path[depth] = node
@@ -200,7 +200,7 @@ def clear_multisets(pool: I64, state: I64, groups: I64, at: int) -> None:
     """Free all nodes of the multisets of `groups`."""
     for i in range(groups.shape[0]):
         node = state[groups[i], at]
-        while node != 0:  # turning left children up needs no stack
+        while node != 0:  # rotating left children up needs no stack
             left = pool[node, LEFT]
             if left != 0:
                 pool[node, LEFT] = pool[left, RIGHT]

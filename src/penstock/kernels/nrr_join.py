@@ -1,7 +1,7 @@
-"""The join results of rows of a stream with retractions and a non-retroactive relation.
+"""Remembers the results of a join of a stream with retractions and a non-retroactive table.
 
-Each arrival leaves one entry per result, or one unmatched entry, all with its sequence number.
-A −1 row recalls the entries of the oldest equal arrival: the table may have changed since.
+Each arrival stores one entry per result, or one unmatched entry, all with its sequence number. A −1
+row removes the entries of the oldest equal arrival, because the table may have changed since.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.kernels.join import REMOVALS, REMOVED, Chains
 
 @kernel
 def _oldest(chain: int, side: Chains, sequence: int) -> int:
-    """The least sequence number in `chain`, −1 when it is empty."""
+    """The least sequence number in `chain`; −1 if the chain is empty."""
     least = -1
     row = side.head[chain]
     while row >= 0:
@@ -27,7 +27,7 @@ def _oldest(chain: int, side: Chains, sequence: int) -> int:
 
 @kernel
 def _recall(chain: int, ts: int, side: Chains, out: I64, n: int) -> int:
-    """Unlink the oldest arrival's entries, the matched live ones to out[n:]; the new n."""
+    """Unlink the oldest arrival's entries; append the matched live ones to out[n:]; the new n."""
     following, state, head = side.next, side.state, side.head
     sequence = state.shape[1] - 2
     oldest = _oldest(chain, side, sequence)
@@ -52,9 +52,9 @@ def _recall(chain: int, ts: int, side: Chains, out: I64, n: int) -> int:
 
 @kernel
 def remember(ts: I64, sign: I8, ids: I64, first: I64, slots: I64, side: Chains) -> I64:
-    """Link the entries of + rows, recall those of − rows; emitted (slot, ts, sign) in order.
+    """Link the entries of + rows and remove those of − rows; emits (slot, ts, sign) in order.
 
-    Row i has the entries slots[first[i]:first[i + 1]], its arrivals the chain ids[i].
+    Row i has the entries slots[first[i]:first[i + 1]]; equal arrivals share the chain ids[i].
     """
     following, state, head = side.next, side.state, side.head
     matched = state.shape[1] - 1

@@ -1,7 +1,7 @@
 """Kernels of routing: a stable 64-bit hash of rows, and rows grouped by shard.
 
-The hash depends on values alone (never on codes, processes or Python's `hash`), so that equal
-keys of two streams meet in one shard, today and after a restart.
+The hash depends on values only (never on codes, processes or Python's `hash`), so that equal keys
+of two streams go to the same shard, now and after a restart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _mix(word: int) -> int:
 
 @kernel
 def add_words(hashes: U64, words: I64) -> None:
-    """Take one more column of 64-bit values into the hash of each row."""
+    """Add one more column of 64-bit values to the hash of each row."""
     for i in range(hashes.shape[0]):
         hashes[i] = _mix(hashes[i] ^ np.uint64(words[i]))
 
@@ -46,7 +46,7 @@ def hash_strings(offsets: I64, data: U8) -> I64:
 
 @kernel
 def shards_of(hashes: U64, count: int) -> I64:
-    """The shard of each row; the high bits, so that a shard's own hash tables see all low ones."""
+    """The shard of each row, from the high bits; a shard's own hash tables use the low bits."""
     out = np.empty(hashes.shape[0], np.int64)
     for i in range(hashes.shape[0]):
         out[i] = np.int64((hashes[i] >> np.uint64(32)) * np.uint64(count) >> np.uint64(32))
@@ -55,7 +55,7 @@ def shards_of(hashes: U64, count: int) -> I64:
 
 @kernel
 def group_by_shard(shards: I64, count: int) -> tuple[I64, I64]:
-    """Positions of the rows ordered by shard (stable), and where each shard starts."""
+    """Positions of the rows sorted by shard (stable), and the start of each shard."""
     starts = np.zeros(count + 1, np.int64)
     for i in range(shards.shape[0]):
         starts[shards[i] + 1] += 1

@@ -1,4 +1,4 @@
-"""Moving rows between deltas (one matrix row per column) and state (one matrix row per row)."""
+"""Copies rows between deltas (one matrix row per column) and state (one matrix row per row)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def hash_key(keys: I64, i: int) -> np.int64:
 
 
 def select_columns(rows: I64, columns: tuple[int, ...]) -> I64:
-    """The chosen columns of a column-major matrix, NULL bits moved along."""
+    """The chosen columns of a column-major matrix; the NULL bits move with them."""
     out = np.empty((1 + len(columns), rows.shape[1]), np.int64)
     nulls = rows[0]
     some_null = bool(nulls.any())

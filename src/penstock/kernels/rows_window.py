@@ -1,4 +1,4 @@
-"""Kernel of count windows: which stored row each new row displaces, per partition."""
+"""The kernel of count windows: finds the stored row that each new row displaces, per partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.kernels.jit import kernel
 def displace_rows(
     ids: I64, slots: I64, limit: int, heads: I64, tails: I64, counts: I64, nxt: I64
 ) -> I64:
-    """Append slot i to the queue of partition ids[i]; return the slot that falls out, or −1."""
+    """Append slot i to the queue of partition ids[i]; return the displaced slot, or −1."""
     n = ids.shape[0]
     out = np.full(n, -1, np.int64)
     for i in range(n):

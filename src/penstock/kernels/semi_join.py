@@ -1,9 +1,9 @@
 """Semi and anti join: left values chained by key, right rows counted by key.
 
-A left value is in the answer while its key is matched (semi) or unmatched (anti); when the
-right count of a key leaves or reaches 0 all its left values follow. Events come as the four
-streams of `kernels.set_op`; left events carry value ids, right events key ids. The words of a
-value begin as in `kernels.prefix`; its chain numbers and key are stored plus 1, 0 is none.
+A left value is in the answer while its key is matched (semi) or unmatched (anti). When the right
+count of a key leaves or reaches 0, all its left values follow. Events come as the four streams of
+`kernels.set_op`; left events carry value ids, right events key ids. The first words of a value are
+those of `kernels.prefix`. Chain numbers and keys are stored plus 1, so that 0 means none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.kernels.set_op import (
     warm,
 )
 
-KEY, BEFORE, AFTER = 7, 8, 9  # words of a value behind those of the list: key, its chain
+KEY, BEFORE, AFTER = 7, 8, 9  # words of a value after those of the list: key, its chain
 VALUE_WORDS = 10
 RIGHTS, FIRST, MATCHED, K_MARK = 0, 1, 2, 3  # words of a key
 KEY_WORDS = 4
@@ -34,7 +34,7 @@ KEY_WORDS = 4
 
 @kernel
 def adopt(values: I64, keys: I64, val: I64, key: I64) -> None:
-    """Chain each of `values` that has no key yet to its key."""
+    """Link each of `values` that has no key yet to its key's chain."""
     for i in range(values.shape[0]):
         v, k = values[i], keys[i]
         if val[v, KEY] == 0:
@@ -49,7 +49,7 @@ def adopt(values: I64, keys: I64, val: I64, key: I64) -> None:
 
 @kernel
 def orphan(values: I64, val: I64, key: I64) -> I64:
-    """Unchain empty `values`, cleaning their words; returns the keys left without anything."""
+    """Unlink empty `values` and reset their words; returns the keys that are then empty."""
     spare = np.empty(values.shape[0], np.int64)
     n = 0
     for i in range(values.shape[0]):
@@ -71,7 +71,7 @@ def orphan(values: I64, val: I64, key: I64) -> I64:
 
 @kernel
 def _warm_keys(ids: I64, start: int, stop: int, val: I64, key: I64) -> int:
-    """Read the values of the next left events and their keys."""
+    """Read ahead the values of the next left events and their keys."""
     total = warm(ids, start, stop, val)
     for p in range(start, stop):
         total ^= key[val[ids[p], KEY] - 1, RIGHTS]
@@ -80,7 +80,7 @@ def _warm_keys(ids: I64, start: int, stop: int, val: I64, key: I64) -> int:
 
 @kernel
 def _touch_key(key: I64, k: int) -> bool:
-    """Remember whether `k` is matched before its first event of an instant."""
+    """Record, before the first event of an instant, whether key `k` is matched."""
     if key[k, K_MARK]:
         return False
     key[k, K_MARK] = 1
@@ -92,7 +92,7 @@ def _touch_key(key: I64, k: int) -> bool:
 def _show(
     expiring: bool, target: int, v: int, ts: int, val: I64, slots: I64, regs: I64, out: I64, n: int
 ) -> tuple[I64, int]:
-    """Make `target` rows of value `v` those in the answer, and emit what that changes."""
+    """Put `target` rows of value `v` in the answer, and emit the changes."""
     if expiring:
         resize(val, slots, v, target)
         return flush(val, slots, regs, v, ts, out, n)
@@ -108,7 +108,7 @@ def _show(
 def _warm(
     stream: int, expiring: bool, ids: I64, start: int, stop: int, val: I64, slots: I64, key: I64
 ) -> int:
-    """Read what the next events of a stream will ask for."""
+    """Read ahead what the next events of a stream need."""
     if stream > LEFT:
         return warm(ids, start, stop, key)
     total = _warm_keys(ids, start, stop, val, key)
@@ -122,8 +122,8 @@ def net_semi(
 ) -> I64:  # fmt: skip
     """Apply all events and return the emitted rows.
 
-    `expiring` rows keep their expiry (`kernels.prefix`), and only premature ends are −1 rows.
-    Otherwise every end is one, and `slots` and `exp` are not read.
+    With `expiring`, rows keep their expiry (`kernels.prefix`) and only premature ends are −1 rows.
+    Otherwise every end is a −1 row, and `slots` and `exp` are not read.
     """
     total = ts.shape[0]
     out = np.empty((total + 16, 4), np.int64)

@@ -130,7 +130,7 @@ def net_counts(
 
 @kernel
 def vacant(candidates: I64, words: I64, first: int, second: int, mark: int) -> I64:
-    """Those of `candidates` whose words `first` and `second` are 0, each once.
+    """The distinct `candidates` with both words `first` and `second` equal to 0.
 
     The word `mark` is 0 before and after.
     """

@@ -1,6 +1,6 @@
-"""Kernels of query sets: replacements split by set, rows of equal content, lists of names.
+"""Kernels of query sets: replacements split by set, rows with equal content, lists of names.
 
-Sets lie one after another: set i is items[offsets[i] : offsets[i + 1]], ascending.
+Sets are stored one after another: set i is items[offsets[i] : offsets[i + 1]], ascending.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from penstock.kernels.strings import U8
 
 @kernel
 def split_pairs(offsets: I64, items: I64, sign: I8) -> tuple[I64, I8, I64, I64]:
-    """Rows with their sets so that both halves of a replacement (−2, +2) have the same one.
+    """Split rows with sets so that both halves of a replacement (−2, +2) have the same set.
 
-    Queries only in the first set see a deletion, those only in the second an insertion. Returns
-    the row, the sign and the set of each result; rows with an empty set are left out.
+    Queries that are only in the first set see a deletion, those only in the second an insertion.
+    Returns the row, sign and set of each result; rows with an empty set are dropped.
     """
     n = sign.shape[0]
     rows = np.empty(2 * n, np.int64)
@@ -32,7 +32,7 @@ def split_pairs(offsets: I64, items: I64, sign: I8) -> tuple[I64, I8, I64, I64]:
         pair = sign[i] == -2
         for part in range(
             4 if pair else 1
-        ):  # only in the first; old and new of both; only in the second
+        ):  # only in the first set; old and new row of both; only in the second set
             row = i if part < 2 else i + 1
             begin = at
             a, a_end = offsets[row], offsets[row + 1]
@@ -57,7 +57,7 @@ def split_pairs(offsets: I64, items: I64, sign: I8) -> tuple[I64, I8, I64, I64]:
 
 @kernel
 def first_equal(words: I64) -> I64:
-    """For each row of row-major `words`, the first row that is equal to it."""
+    """For each row of row-major `words`, the first row with equal content."""
     n = words.shape[0]
     size = 16
     while size < 2 * n:
@@ -83,7 +83,7 @@ def first_equal(words: I64) -> I64:
 
 @kernel
 def count_before(first: I64) -> I64:
-    """How many earlier rows have the same `first` (a row number)."""
+    """For each element, the number of earlier elements with the same value of `first`."""
     seen = np.zeros(first.shape[0], np.int64)
     out = np.empty(first.shape[0], np.int64)
     for i in range(first.shape[0]):
@@ -94,9 +94,9 @@ def count_before(first: I64) -> I64:
 
 @kernel
 def set_texts(offsets: I64, items: I64, starts: I64, text: U8) -> tuple[I64, I32, U8]:
-    """The texts of each set's items one after another: where each set begins, ends, bytes.
+    """The concatenated texts of each set's items: starts of sets, ends of texts, bytes.
 
-    Text j is text[starts[j] : starts[j + 1]]; the ends count from the beginning of their set.
+    Text j is text[starts[j] : starts[j + 1]]; ends count from the start of their set.
     """
     begins = np.zeros(offsets.shape[0], np.int64)
     total = 0
@@ -120,7 +120,7 @@ def set_texts(offsets: I64, items: I64, starts: I64, text: U8) -> tuple[I64, I32
 def list_texts(
     who: I64, offsets: I64, begins: I64, ends: I32, data: U8
 ) -> tuple[I32, I32, U8]:  # fmt: skip
-    """Arrow's list of strings of each row's set: offsets of lists, offsets of texts, bytes."""
+    """For each row, its set as an Arrow list of strings: list offsets, text offsets, bytes."""
     n = who.shape[0]
     lists = np.zeros(n + 1, np.int32)
     size = 0

@@ -1,11 +1,11 @@
 """SteM kernels: find rows of a log by key or by range of one column (CACQ §3.3.1).
 
 A log is row-major, NULL word first; the row at position p is `rows[p - base]`. Rows with one key
-form a chain from newer to older ones: `gap`, in a ring by position, says how far back the next one
-is, 0 for none. The newest rows of the keys of a bucket form a list, the latest first: `head` holds
-the position of the first (its low 32 bits), `skip` says how far back the next one is. So a
-probe compares keys until it has found its own, and then takes the chain as it is. A head that is
-so old that its bits name a younger row leads into a list of other keys, where none is equal.
+form a chain from newer to older: `gap`, a ring by position, has the distance to the next row, 0 for
+none. The newest rows of all keys of a bucket form a list, the latest first: `head` has the position
+of the first (its low 32 bits), `skip` the distance to the next. So a probe compares keys until it
+finds its own, and then follows the chain without comparing. If a head is so old that its 32 bits
+name a younger row, the probe enters a list of other keys and finds no equal one.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from penstock.arrays import I32, I64, Bool
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import prefetch
 
-_AHEAD = 64  # rows prefetched before they are read: the misses overlap
+_AHEAD = 64  # rows prefetched in advance, so that the misses overlap
 LOW = 0xFFFFFFFF
-"""The bits of a position that `head` keeps."""
+"""The bits of a position that `head` stores."""
 
 
 @inlined
@@ -39,7 +39,7 @@ def hash_of_row(rows: I64, i: int, columns: I64) -> int:
 
 @kernel
 def _bucket_of_row(rows: I64, i: int, columns: I64, mask: int) -> int:
-    """The bucket of a logged row, −1 when its key has a NULL."""
+    """The bucket of a logged row; −1 if its key has a NULL."""
     h = hash_of_row(rows, i, columns)
     return h & mask if h >= 0 else -1
 
@@ -60,7 +60,7 @@ def _bucket_of_key(keys: I64, i: int, mask: int) -> int:
 
 @inlined
 def same_key(rows: I64, row: int, key: I64, others: I64, place: int, other_key: I64) -> bool:
-    """Whether two rows, none with a NULL in it, have the same key."""
+    """Whether two rows have the same key; neither key may have a NULL."""
     same = True
     for c in range(key.shape[0]):
         same = same and others[place, 1 + other_key[c]] == rows[row, 1 + key[c]]
@@ -69,7 +69,7 @@ def same_key(rows: I64, row: int, key: I64, others: I64, place: int, other_key: 
 
 @inlined
 def _older(position: int, back: int, first: int) -> int:
-    """The position so far back, −1 when there is none or it is not alive."""
+    """The position at distance `back`; −1 if there is none or it is not alive."""
     return position - back if back and position - back >= first else -1
 
 
@@ -78,7 +78,7 @@ def link_rows(
     rows: I64, base: int, start: int, until: int, first: int, columns: I64, head: I32, gap: I32,
     skip: I32,
 ) -> None:  # fmt: skip
-    """Put the rows at [start, until) into their chains; none before `first` is alive."""
+    """Link the rows at [start, until) into their chains; rows before `first` are dead."""
     buckets, ring = head.shape[0] - 1, gap.shape[0] - 1
     places = np.empty(_AHEAD, np.int64)
     for p in range(start, until):
@@ -99,7 +99,7 @@ def link_rows(
             before, at = at, _older(at, int(skip[at & ring]), first)
         gap[p & ring] = p - at if at >= 0 else 0
         skip[p & ring] = p - newest if newest >= 0 else 0
-        if at >= 0:  # its key's newest row is another one now
+        if at >= 0:  # another row is the newest of its key now
             after = _older(at, int(skip[at & ring]), first)
             if before < 0:
                 skip[p & ring] = p - after if after >= 0 else 0
@@ -117,7 +117,7 @@ def _grown(array: I64) -> I64:
 
 @kernel
 def _spread(hits: I64, hit: int, start: int, counts: I64, out: I64, found: int) -> I64:
-    """Append the hits (probe from `start` on, position) to `out`, by probe and back to front."""
+    """Append hits (probe from `start` on, position) to `out`, by probe, in reverse order."""
     while found + hit > out.shape[0]:
         out = _grown(out)
     ends = found + np.cumsum(counts)
@@ -139,10 +139,10 @@ def walk_chains(
     keys: I64, null: Bool, floor: int, limit: I64,
     rows: I64, base: int, built: int, columns: I64, head: I32, gap: I32, skip: I32,
 ) -> tuple[I64, I64]:  # fmt: skip
-    """Positions of the rows with the key of each probe, ascending, and how many each has.
+    """The positions of the rows with the key of each probe, ascending, and their numbers.
 
-    Probe i sees positions in [floor, limit[i]); `null` is empty or says which probe nothing.
-    Probes of a block take their steps in turn, so that their cache misses overlap.
+    Probe i sees positions in [floor, limit[i]). `null` is empty or marks probes that find nothing.
+    Probes of a block advance in turn, so that their cache misses overlap.
     """
     n, buckets, ring = limit.shape[0], head.shape[0] - 1, gap.shape[0] - 1
     newest, width = built - 1, keys.shape[0]
@@ -193,7 +193,7 @@ def walk_chains(
 # ---- ranges --------------------------------------------------------------------------
 @inlined
 def lower_bound(values: I64, begin: int, end: int, value: int) -> int:
-    """The first of the sorted values at [begin, end) that is not less."""
+    """The first index in [begin, end) with a value that is not less; the values are sorted."""
     while begin < end:
         middle = (begin + end) >> 1
         if values[middle] < value:
@@ -208,7 +208,7 @@ def search_runs(
     low: I64, high: I64, null: Bool, floor: int, limit: I64,
     values: I64, positions: I64, offsets: I64, born: I64,
 ) -> tuple[I64, I64]:  # fmt: skip
-    """Positions of the values in [low[i], high[i]] of each probe, ascending, and their number.
+    """The positions of values in [low[i], high[i]] for each probe, ascending, and their numbers.
 
     Run r is `values[offsets[r]:offsets[r + 1]]` and holds positions in [born[r], born[r + 1]).
     """

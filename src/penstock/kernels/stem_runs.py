@@ -1,7 +1,7 @@
-"""Entries of rows in sorted runs: by (key word, ordered value, position).
+"""Entries of rows in sorted runs, ordered by (key word, ordered value, position).
 
-An entry is at one place of three arrays. `keys` is empty if the SteM has no key columns: then
-entries are in order of (value, position). Positions of a run are before those of the next one.
+An entry is one index into three arrays. If the SteM has no key columns, `keys` is empty and entries
+are ordered by (value, position). All positions of a run are before those of the next run.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.stem import hash_of_key, hash_of_row, lower_bound
 
 _MOST = np.iinfo(np.int64).max
-_DIGIT = 8  # bits of a word that one pass of the sort looks at
+_DIGIT = 8  # bits of a word per pass of the sort
 
 
 @kernel
 def key_words(keys: I64) -> I64:
-    """The key word of each column of a matrix with a row per key column.
+    """The key word of each matrix column; the matrix has a row per key column.
 
-    The word of one key column is the value itself, that of several is a hash.
+    The word of a single key column is its value, the word of several is a hash.
     """
     if keys.shape[0] == 1:
         return keys[0].copy()
@@ -35,9 +35,10 @@ def take_entries(
     rows: I64, start: int, key: I64, value: int, is_float: bool, nan: bool,
     keys: I64, values: I64, positions: I64,
 ) -> int:  # fmt: skip
-    """Write the entries of the logged rows from position `start` on; how many there are.
+    """Write the entries of the logged rows from position `start` on; return their number.
 
-    Rows with a NULL in a key column or the value have none; rows with a NaN as value if not `nan`.
+    Rows with a NULL in a key column or in the value have no entry; without `nan`, neither have rows
+    with NaN as value.
     """
     nulls, most, n = np.int64(1) << value, np.int64(_MOST), 0
     for c in range(key.shape[0]):
@@ -61,12 +62,12 @@ def take_entries(
 
 @kernel
 def _sort_by(words: I64, order: I32) -> I32:
-    """Sort places by their words; places with equal words stay in their order (radix sort)."""
+    """Sort indices by their words (stable radix sort)."""
     n, digits = order.shape[0], 1 << _DIGIT
     own, other, places = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
     differ, starts = np.int64(0), np.empty(digits, np.int64)
     for i in range(n):
-        own[i] = words[order[i]] ^ np.int64(-_MOST - 1)  # negative words before the others
+        own[i] = words[order[i]] ^ np.int64(-_MOST - 1)  # negative words come before the others
         differ |= own[i] ^ own[0]
     for shift in range(0, 64, _DIGIT):
         if (differ >> shift) & (digits - 1) == 0:
@@ -104,8 +105,8 @@ def merge_entries(
 ) -> None:
     """Merge two adjacent runs in place.
 
-    It goes from the back with the second run set aside, and does not touch what is before its
-    least entry. It chooses between two entries without a branch, which nothing could predict.
+    The merge runs backwards with the second run copied aside, and stops at that run's least entry.
+    It selects entries without a branch, because the branch would be unpredictable.
     """
     by = keys if keys.shape[0] else values
     b_by, b_values = by[middle:end].copy(), values[middle:end].copy()
@@ -128,7 +129,7 @@ def merge_entries(
 
 @kernel
 def drop_entries(keys: I64, values: I64, positions: I64, offsets: I64, first: int) -> None:
-    """Drop the entries of positions before `first`; run r is at offsets [r] to [r + 1]."""
+    """Drop the entries at positions before `first`; run r is at [offsets[r], offsets[r + 1])."""
     by = keys if keys.shape[0] else values
     out, begin = 0, offsets[0]
     for r in range(offsets.shape[0] - 1):
@@ -142,7 +143,7 @@ def drop_entries(keys: I64, values: I64, positions: I64, offsets: I64, first: in
 
 @inlined
 def _upper_bound(values: I64, begin: int, end: int, value: int) -> int:
-    """The first of the sorted values at [begin, end) that is greater."""
+    """The first index in [begin, end) with a greater value; the values are sorted."""
     while begin < end:
         middle = (begin + end) >> 1
         if values[middle] <= value:
@@ -158,7 +159,7 @@ def part_of_key(keys: I64, begin: int, end: int, key: int) -> tuple[int, int]:
     if not keys.shape[0]:
         return begin, end
     least = lower_bound(keys, begin, end, key)
-    until, step = least, 1  # entries at [least, until) have the key; the part is mostly short
+    until, step = least, 1  # entries at [least, until) have the key; this part is mostly short
     while until + step <= end and keys[until + step - 1] == key:
         until += step
         step *= 2
@@ -167,7 +168,7 @@ def part_of_key(keys: I64, begin: int, end: int, key: int) -> tuple[int, int]:
 
 @kernel
 def count_keys(words: I64, keys: I64, offsets: I64) -> I64:
-    """How many entries of all runs have each key word."""
+    """The number of entries with each key word, in all runs."""
     counts = np.zeros(words.shape[0], np.int64)
     for i in range(words.shape[0]):
         for r in range(offsets.shape[0] - 1):

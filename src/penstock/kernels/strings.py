@@ -22,7 +22,7 @@ after the last collection."""
 
 @kernel
 def load_word(data: U8, at: np.uint64) -> np.uint64:
-    """Eight bytes from `at`, little-endian. Unsigned indices, so that it becomes one load."""
+    """Eight bytes from `at`, little-endian; unsigned indices let this compile to one load."""
     word = np.uint64(0)
     for k in range(8):
         byte = np.uint64(data[at + np.uint64(k)])
@@ -32,7 +32,7 @@ def load_word(data: U8, at: np.uint64) -> np.uint64:
 
 @inlined
 def copy_bytes(data: U8, start: int, to: U8, place: int, length: int) -> None:
-    """Copy data[start : start + length] to `place`. Unsigned indices, so that it is vectorised."""
+    """Copy data[start : start + length] to `place`; unsigned indices let this be vectorised."""
     i, j = np.uint64(start), np.uint64(place)
     for k in range(np.uint64(length)):
         to[j + np.uint64(k)] = data[i + np.uint64(k)]
@@ -226,9 +226,9 @@ def gather_utf8(codes: I64, offsets: I64, starts: I64, heap: U8) -> U8:
 
 @kernel
 def sweep(marks: Bool, lengths: I64, free: I64, regs: I64) -> int:
-    """Free every live code without a mark (codes beyond `marks` have none); how many.
+    """Free every live code without a mark (codes beyond `marks` have none); return their number.
 
-    Codes are pushed from the highest down, so that low ones are used again first.
+    Codes are pushed from the highest down, so that low ones are reused first.
     """
     freed = 0
     for code in range(regs[USED] - 1, 0, -1):

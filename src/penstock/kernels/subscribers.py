@@ -1,7 +1,7 @@
-"""Kernels of subscribers: the queries that each row of Q serves, as lists through flat arrays.
+"""Kernels of subscribers: the queries that each row of Q serves, as linked lists in flat arrays.
 
-`row` is by query; `after` and `before` chain the queries of a row in the order they came, from its
-`head` to its `tail` (−1: none).
+`row` is indexed by query. `after` and `before` link the queries of a row in order of arrival, from
+its `head` to its `tail` (−1: none).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _link(
 def link_queries(
     queries: I64, rows: I64, row: I64, after: I64, before: I64, head: I64, tail: I64, size: I64
 ) -> None:
-    """Put each query last in the list of its row."""
+    """Append each query to the list of its row."""
     for i in range(queries.shape[0]):
         _link(queries[i], rows[i], row, after, before, head, tail, size)
 
@@ -40,7 +40,7 @@ def link_to_fresh(
     queries: I64, rows: I64, fresh: I64, row: I64, after: I64, before: I64, head: I64, tail: I64,
     size: I64,
 ) -> tuple[I64, I64]:  # fmt: skip
-    """Link the queries of rows that had no query before, and mark these rows `fresh`.
+    """Link the queries of rows without queries, and mark these rows as `fresh`.
 
     Returns the place of each such row's first query, and the places of queries of other rows.
     """
@@ -65,7 +65,7 @@ def link_to_fresh(
 def unlink_queries(
     queries: I64, row: I64, after: I64, before: I64, head: I64, tail: I64, size: I64
 ) -> None:
-    """Take each query (distinct, linked) out of the list of its row."""
+    """Remove each query (distinct, linked) from the list of its row."""
     for i in range(queries.shape[0]):
         query = queries[i]
         previous, following = before[query], after[query]
@@ -83,7 +83,7 @@ def unlink_queries(
 
 @kernel
 def queries_of_rows(rows: I64, after: I64, head: I64, size: I64) -> tuple[I64, I64]:
-    """The queries of each row one after another, and where those of each begin and end."""
+    """The queries of each row, concatenated, and the start and end of each row's part."""
     n = rows.shape[0]
     offsets = np.zeros(n + 1, np.int64)
     for i in range(n):

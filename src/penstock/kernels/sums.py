@@ -1,7 +1,7 @@
 """Reversible sums: 128-bit integers, and the building blocks of exact sums of floats.
 
 A sum is stored in adjacent int64 words of a state row; rows that leave a window are subtracted
-(DESIGN §3). Two-sum and Dekker's product give what a rounded sum or product has lost.
+(DESIGN §3). Two-sum and Dekker's product compute the rounding error of a sum or product.
 """
 
 from __future__ import annotations
@@ -81,20 +81,20 @@ def wide_float(state: I64, g: int, at: int) -> float:
 # ---- floats ------------------------------------------------------------------------------
 @kernel
 def sum_error(a: float, b: float, total: float) -> float:
-    """What rounding took from a + b = total (Knuth's two-sum)."""
+    """The rounding error of a + b = total (Knuth's two-sum)."""
     part = total - a
     return (a - (total - part)) + (b - part)
 
 
 @kernel
 def put_float(state: I64, g: int, at: int, value: float) -> None:
-    """Store the bits of an accumulator, −0.0 and all."""
+    """Store the exact bits of an accumulator, including −0.0."""
     state[g, at] = np.float64(value).view(np.int64)
 
 
 @kernel
 def product_error(a: float, b: float, product: float) -> float:
-    """What rounding took from a·b = product (Dekker's product)."""
+    """The rounding error of a·b = product (Dekker's product)."""
     wide = SPLIT * a
     a_high = wide - (wide - a)
     a_low = a - a_high

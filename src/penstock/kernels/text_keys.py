@@ -1,8 +1,8 @@
-"""Integers in the order of texts: the first seven bytes of a text, then how long it is.
+"""Integers in the order of texts: the first seven bytes of a text, then its length.
 
-Shorter texts are padded with zeros, and the length of those longer than seven bytes counts as
-eight. So the key is strictly increasing over texts of up to seven bytes, NUL bytes included, and
-a longer text lies above all its beginnings; longer texts that begin alike have one key.
+Shorter texts are padded with zeros; a length above seven counts as eight. So the key is strictly
+increasing over texts of up to seven bytes, including NUL bytes, and a longer text comes after all
+its prefixes. Longer texts with the same first seven bytes have the same key.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def keys_of_codes(codes: I64, starts: I64, lengths: I64, heap: U8) -> I64:
 
 @kernel
 def keys_of_texts(offsets: I64, data: U8, sizes: I64) -> tuple[I64, I64]:
-    """Of the first `sizes` bytes of each text: its key, and the largest of a text so begun."""
+    """For the first `sizes` bytes of each text: the key, and the largest key with that prefix."""
     n = sizes.shape[0]
     least, most = np.empty(n, np.int64), np.empty(n, np.int64)
     for i in range(n):
@@ -51,7 +51,7 @@ def keys_of_texts(offsets: I64, data: U8, sizes: I64) -> tuple[I64, I64]:
 
 @kernel
 def read_patterns(offsets: I64, data: U8) -> tuple[I64, I64]:
-    """Of each LIKE pattern, how many bytes come before a wildcard, and its kind."""
+    """For each LIKE pattern, the number of bytes before the first wildcard, and its kind."""
     n = offsets.shape[0] - 1
     sizes, kinds = np.empty(n, np.int64), np.full(n, WHOLE, np.int64)
     for i in range(n):

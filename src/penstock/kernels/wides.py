@@ -1,8 +1,8 @@
 """Exact sums over the whole range of doubles: rows of 32-bit digits in one pool.
 
-A row holds a number as digits of 2³² from 2^base on, with the base known to the caller (−1074 for
-sums of doubles, −2148 for sums of squares). Digits may exceed 32 bits until `settle` carries.
-Row 0 of a pool is no number: its words are registers. Digits outside [LO, HI] are 0.
+A row holds a number as digits of 2³² from 2^base on; the caller knows the base (−1074 for sums of
+doubles, −2148 for sums of squares). Digits may exceed 32 bits until `settle` carries. Row 0 of a
+pool is not a number: its words are registers. Digits outside [LO, HI] are 0.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from penstock.kernels.jit import kernel
 USED, FREE = 1, 2
 """Registers in row 0: highest row ever used, first free row."""
 LO, HI, SIGN = 0, 1, 2
-"""Words of a row: its lowest and highest digit; 1, or −1 when the digits are of the opposite.
+"""Words of a row: lowest digit, highest digit, and the sign: −1 if all digits are negated.
 
 LO of a free row is the next free row.
 """
 START = 5
-"""First digit; the two words before it stay 0, so that a digit always has two below it."""
+"""The first digit; the two words before it stay 0, so that two digits below always exist."""
 BASE, SQUARE_BASE = -1074, -2148
 SUM_WORDS, SQUARE_WORDS = START + 70, START + 140
-"""Room for 2⁶³ values, and for n·Σx² of as many."""
+"""Words for the sum of 2⁶³ values, and for n·Σx² of as many."""
 
 _DIGIT = 0xFFFFFFFF
 _FRACTION = (1 << 52) - 1
@@ -35,7 +35,7 @@ _MANTISSA = (1 << 53) - 1
 # ---- rows ------------------------------------------------------------------------------
 @kernel
 def make_empty(pool: I64, row: int) -> None:
-    """Make a row with zero digits the number 0."""
+    """Initialise a row with zero digits as the number 0."""
     pool[row, LO] = pool.shape[1]
     pool[row, HI] = 0
     pool[row, SIGN] = 1
@@ -43,7 +43,7 @@ def make_empty(pool: I64, row: int) -> None:
 
 @kernel
 def take_row(pool: I64) -> int:
-    """A row for a number, which is 0; 0 when the pool is full."""
+    """Take a row for a new number with value 0; returns 0 if the pool is full."""
     row = pool[0, FREE]
     if row != 0:
         pool[0, FREE] = pool[row, LO]
@@ -66,7 +66,7 @@ def clear_digits(pool: I64, row: int) -> None:
 
 @kernel
 def give_row(pool: I64, row: int) -> None:
-    """Give a row back."""
+    """Put a row on the free list."""
     clear_digits(pool, row)
     pool[row, LO] = pool[0, FREE]
     pool[0, FREE] = row
@@ -109,7 +109,7 @@ def add_float(pool: I64, row: int, value: float, lift: int) -> None:
 # ---- reading ---------------------------------------------------------------------------
 @kernel
 def _carry(pool: I64, row: int, factor: int) -> int:
-    """Multiply by `factor` (1, −1), leave 32 bits in each digit, return what is above the last."""
+    """Multiply by `factor` (1, −1), carry so that digits have 32 bits; returns the final carry."""
     carry = 0
     for p in range(pool[row, LO], pool[row, HI] + 1):
         total = pool[row, p] * factor + carry
@@ -120,7 +120,7 @@ def _carry(pool: I64, row: int, factor: int) -> int:
 
 @kernel
 def settle(pool: I64, row: int) -> bool:
-    """Carry, and make the digits those of the magnitude; whether the number is not 0."""
+    """Carry and make the digits those of the magnitude; returns whether the number is not 0."""
     above = _carry(pool, row, 1)
     if above < 0:
         above = _carry(pool, row, -1) - above
@@ -142,13 +142,13 @@ def settle(pool: I64, row: int) -> bool:
 
 @kernel
 def bits_of(digit: int) -> int:
-    """The length of a positive number below 2⁵³ in bits."""
+    """The number of bits of a positive number below 2⁵³."""
     return math.frexp(float(digit))[1]
 
 
 @kernel
 def bottom(pool: I64, row: int) -> int:
-    """The place of the lowest bit of a settled number that is not 0."""
+    """The place of the lowest bit that is set in a settled number."""
     lo = pool[row, LO]
     digit = pool[row, lo]
     return int(32 * (lo - START) + bits_of(digit & -digit) - 1)
@@ -156,14 +156,14 @@ def bottom(pool: I64, row: int) -> int:
 
 @kernel
 def top(pool: I64, row: int) -> int:
-    """The place above the highest bit of a settled number that is not 0."""
+    """The place above the highest bit that is set in a settled number."""
     hi = pool[row, HI]
     return int(32 * (hi - START) + bits_of(pool[row, hi]))
 
 
 @kernel
 def nearest(pool: I64, row: int) -> tuple[float, int]:
-    """A settled number as the nearest mantissa of 53 bits (ties to even) and its place."""
+    """The mantissa of 53 bits nearest to a settled number (ties to even), and its place."""
     hi = pool[row, HI]
     if hi < pool[row, LO]:
         return 0.0, 0
@@ -180,14 +180,14 @@ def nearest(pool: I64, row: int) -> tuple[float, int]:
 
 @kernel
 def to_double(pool: I64, row: int, base: int) -> float:
-    """A settled number as the nearest double, infinite beyond the range."""
+    """The double nearest to a settled number; infinite beyond the range."""
     mantissa, place = nearest(pool, row)
     return math.ldexp(mantissa, place + base)
 
 
 @kernel
 def take_double(pool: I64, row: int, base: int) -> float:
-    """The nearest double, which must be finite; leaves the settled rest."""
+    """Subtract the nearest double, which must be finite, and return it; the rest stays settled."""
     value = to_double(pool, row, base)
     add_float(pool, row, -value, BASE - base)
     settle(pool, row)

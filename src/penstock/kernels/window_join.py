@@ -1,9 +1,9 @@
-"""The partners of each event of a join of two windows over SteMs, and the pairs they make.
+"""The partners of each event of a join of two windows over SteMs, and the resulting pairs.
 
-A row that arrives or leaves (`kernels/window_timeline.py`) probes the other window: its rows of
-earlier steps by their SteM, *fresh* ones, which arrived in this step, by chains that were linked
-on the way and are forgotten. What leaves is told by the same probe as what comes, so no results
-are stored (docs/design/0005). Pairs come in the order of the changelog, partners newest first.
+A row that arrives or leaves (`kernels/window_timeline.py`) probes the other window. The SteM finds
+rows of earlier steps; temporary chains find *fresh* rows, which arrived in this step. A departure
+makes the same probe as an arrival, so no results are stored (docs/design/0005). Pairs are in the
+order of the changelog, partners newest first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from penstock.kernels.memory import prefetch
 from penstock.kernels.stem import LOW, same_key
 from penstock.kernels.window_timeline import Events, Order, Side
 
-_BLOCK = 64  # events that are looked up together
-_STEPS = 16  # that they take in turn
+_BLOCK = 64  # events looked up together
+_STEPS = 16  # events that advance in turn
 
 
 class Hashed(NamedTuple):
-    """The SteM of a side by its columns. Only what is before the side's `start` counts."""
+    """The SteM of a side by its columns; only rows before the side's `start` count."""
 
     built: int
     head: I32
@@ -33,7 +33,7 @@ class Hashed(NamedTuple):
 
 
 class JoinedPairs(NamedTuple):
-    """Place of the left and of the right row, time and sign of each pair."""
+    """The places of the left and right row, the time and the sign of each pair."""
 
     left: I32
     right: I32
@@ -42,7 +42,7 @@ class JoinedPairs(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Of each event of a block: some partners, their number, and the place of the next one."""
+    """For each event of a block: some partners, their number, and the place of the next one."""
 
     some: I32
     number: I64
@@ -54,9 +54,9 @@ class Matches(NamedTuple):
 def _look_up(
     events: Events, begin: int, end: int, own: Side, other: Side, stem: Hashed, found: Matches
 ) -> None:  # fmt: skip
-    """The first partners of the events at [begin, end) in the other's SteM, newest first.
+    """Look up the first partners of the events at [begin, end) in the other SteM, newest first.
 
-    They take their steps in turn, so that their cache misses overlap.
+    The events advance in turn, so that their cache misses overlap.
     """
     row_of, firsts, _, _, hashes = events
     rows, key, theirs, their_key = own.rows, own.columns, other.rows, other.columns
@@ -101,7 +101,7 @@ def _append(
     events: Events, begin: int, end: int, own: Side, other: Side, stem: Hashed, links: I32,
     found: Matches, counts: I64, out: I32, n: int,
 ) -> int:  # fmt: skip
-    """Write all partners of the events at [begin, end) to `out`; the new n, −1 when it is full."""
+    """Append all partners of the events at [begin, end) to `out`; the new n, −1 if it is full."""
     row_of, firsts, _, fresh, hashes = events
     rows, key, theirs, their_key = own.rows, own.columns, other.rows, other.columns
     gap, base, start, ring, room = (
@@ -138,7 +138,7 @@ def _append(
 def _ask_for_fresh(
     events: Events, begin: int, end: int, other: Side, links: I32
 ) -> None:  # fmt: skip
-    """Ask for the first fresh rows that the events at [begin, end) look at."""
+    """Prefetch the first fresh rows that the events at [begin, end) read."""
     _, firsts, _, fresh, hashes = events
     theirs, start = other.rows, other.start
     for e in range(begin, end):
@@ -152,7 +152,7 @@ def _ask_for_fresh(
 
 @kernel
 def twice(array: I32) -> I32:
-    """A copy with as much room again."""
+    """A copy with twice the capacity."""
     new = np.empty(2 * array.shape[0], np.int32)
     new[: array.shape[0]] = array
     return new
@@ -162,7 +162,7 @@ def twice(array: I32) -> I32:
 def find_partners(
     events: Events, own: Side, other: Side, stem: Hashed, links: I32
 ) -> tuple[I64, I32]:
-    """How many partners each event of a side has, and their places, newest first."""
+    """The number of partners of each event of a side, and all their places, newest first."""
     m = events.row.shape[0]
     found = Matches(np.empty((_BLOCK, _STEPS + 1), np.int32), np.empty(_BLOCK, np.int64),
                    np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64))  # fmt: skip
@@ -172,7 +172,7 @@ def find_partners(
         _ask_for_fresh(events, begin, end, other, links)
         if events.first[begin] < other.start:
             _look_up(events, begin, end, own, other, stem, found)
-        else:  # no row of earlier steps is in the window any more
+        else:  # the window holds no rows of earlier steps any more
             found.number[:], found.rest[:] = 0, -1
         after = _append(events, begin, end, own, other, stem, links, found, counts, out, n)
         while after < 0:
@@ -186,7 +186,7 @@ def find_partners(
 def merge_pairs(
     order: Order, left: I32, right: I32, counts: tuple[I64, I64], partners: tuple[I32, I32]
 ) -> JoinedPairs:
-    """The pairs of all events, in their order; `left` and `right` are the rows of events."""
+    """The pairs of all events in order; `left` and `right` have the rows of the events."""
     (l_counts, r_counts), (l_partners, r_partners) = counts, partners
     of_right, all_ts, signs = order
     n = l_partners.shape[0] + r_partners.shape[0]
@@ -215,7 +215,7 @@ def merge_pairs(
 
 @kernel
 def in_band(pairs: JoinedPairs, left: I64, right: I64, test: Test) -> I64:
-    """Which pairs have known values within the band."""
+    """Marks the pairs with non-NULL values within the band."""
     kept, n = np.empty(pairs.ts.shape[0], np.int64), 0
     for k in range(kept.shape[0]):
         a, b = pairs.left[k], pairs.right[k]
@@ -240,7 +240,8 @@ def gather_sides(
 ) -> I64:
     """The chosen columns of all pairs, column-major; without `nulls` no row has a NULL.
 
-    One column at a time: many output streams at once are slower than rereading the places.
+    It gathers one column at a time: many output streams at once are slower than rereading the
+    places.
     """
     a, b = pairs.left, pairs.right
     rows = np.empty((1 + columns.shape[0], a.shape[0]), np.int64)

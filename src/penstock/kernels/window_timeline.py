@@ -1,10 +1,10 @@
 """The timeline of a join of two windows: arrivals and departures in the order of the changelog.
 
-The rows of a window are neighbours in the log of its stream: those that have arrived and not left.
-So a window is two cursors, and the events of a join are the moves of four. `order_events` moves
-the cursors and says which rows of the other window each event meets; `chain_events` drops events
-without a key and links *fresh* rows, which arrive in this step, into chains by their hash. At
-each instant departures (left before right) come before arrivals (left before right).
+The rows of a window are adjacent in the log of its stream: those that have arrived and not left. So
+a window is two cursors, and the events of a join are the moves of four cursors. `order_events`
+moves the cursors and finds the rows of the other window that each event meets. `chain_events` drops
+events without a key and links *fresh* rows, which arrive in this step, into chains by hash. At each
+instant, departures (left before right) come before arrivals (left before right).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HASH = 0x7FFFFFFF
 
 
 class Side(NamedTuple):
-    """A log by place (position less `base`), a window over it and the columns it is joined by.
+    """A log by place (position minus `base`), a window over it, and the columns of the join.
 
     The window begins at `first`; rows at [start, end) have not arrived. Length and slide are those
     of the window's lifetime.
@@ -41,7 +41,7 @@ class Side(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The events of both sides in the order of the changelog: which side, when, and which way."""
+    """The events of both sides in the order of the changelog: side, time, and direction."""
 
     of_right: Bool
     ts: I64
@@ -49,7 +49,7 @@ class Order(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """Of each event in order: its row, and the places [first, until) of the other window."""
+    """For each event in order: its row, and the places [first, until) of the other window."""
 
     row: I32
     first: I32
@@ -57,10 +57,10 @@ class Meeting(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Rows of one side that arrive or leave, in this order, and where their partners are.
+    """Rows of one side that arrive or leave, in order, and where to find their partners.
 
-    That is at [first, until): in the chain of fresh rows that begins at `fresh`, and in the
-    SteM by `hashed`, the hash of the key.
+    The partners are at places [first, until): in the chain of fresh rows that begins at `fresh`,
+    and in the SteM under `hashed`, the hash of the key.
     """
 
     row: I32
@@ -71,7 +71,7 @@ class Events(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """Events by side, their common order, and by side of each fresh row hash and next older one."""
+    """Events by side, their order, and for fresh rows of each side the hash and next older row."""
 
     order: Order
     left: Events
@@ -84,10 +84,10 @@ class Timeline(NamedTuple):
 def make_timeline(
     left: Side, right: Side, at: int, now: int, tells: bool, leaving: tuple[int, int]
 ) -> Timeline:
-    """The events up to `now` of rows with a key; at most so many rows by side are `leaving`.
+    """The events up to `now` of rows with a key; at most `leaving` rows leave on each side.
 
-    Rows arrive at their own time, or `at` when that is later: a row that has left by then was
-    never there. Departures are events only if the join `tells` them.
+    Rows arrive at their own time, or at `at` if that is later; a row that has left by then is
+    skipped. Departures are events only if the join `tells` them.
     """
     order, meeting = order_events(left, right, at, now, tells, leaving)
     return chain_events(left, right, leaving, order, meeting)
@@ -96,13 +96,13 @@ def make_timeline(
 # ---- when ----------------------------------------------------------------------------
 @inlined
 def _next_arrival(ts: I64, row: int, end: int, slide: int, at: int) -> int:
-    """When the next row comes in; NEVER when all have."""
+    """The time of the next arrival; NEVER if all rows have arrived."""
     return max(arrival(ts[row], slide), at) if row < end else NEVER
 
 
 @inlined
 def _next_departure(ts: I64, row: int, end: int, length: int, slide: int) -> int:
-    """When the oldest row leaves; NEVER when there is none, or it stays."""
+    """The time of the next departure; NEVER if the window is empty or its oldest row stays."""
     return departure(ts[row], length, slide) if row < end else NEVER
 
 
@@ -110,7 +110,7 @@ def _next_departure(ts: I64, row: int, end: int, length: int, slide: int) -> int
 def order_events(
     left: Side, right: Side, at: int, now: int, tells: bool, leaving: tuple[int, int]
 ) -> tuple[Order, Meeting]:
-    """All events, whether their rows have a key or not, and what each meets."""
+    """All events, also of rows without a key, and what each event meets."""
     # Arrays are taken out of their tuples once: in the loop that would count references.
     l_ts, l_end, l_length, l_slide = left.ts, left.end, left.length, left.slide
     r_ts, r_end, r_length, r_slide = right.ts, right.end, right.length, right.slide
@@ -147,9 +147,9 @@ def order_events(
 # ---- by key --------------------------------------------------------------------------
 @kernel
 def _hashes(side: Side, leaving: int) -> I32:
-    """31 bits of hash of the keys: of the rows that may leave from `first` on, then of fresh ones.
+    """31-bit hashes of keys: of the rows that may leave from `first` on, then of fresh rows.
 
-    It is −1 when there is a NULL in the key. A few more follow, for those that look ahead.
+    A key with a NULL has −1. A few more elements follow, for kernels that read ahead.
     """
     rows, key, first, start, end = side.rows, side.columns, side.first, side.start, side.end
     hashes = np.zeros(leaving + end - start + AHEAD, np.int32)
@@ -161,7 +161,7 @@ def _hashes(side: Side, leaving: int) -> I32:
 
 @kernel
 def _buckets(rows: int) -> I32:
-    """Empty chains for so many rows."""
+    """Empty chains for this many rows."""
     n = 16
     while n < rows:
         n *= 2
@@ -172,10 +172,10 @@ def _buckets(rows: int) -> I32:
 def _chain(
     at: int, row: int, fresh: int, hashes: I32, head: I32, links: I32, other: I32
 ) -> tuple[int, int]:
-    """The hash of an event's row and the newest fresh row of its bucket on the `other` side.
+    """The hash of an event's row, and the newest fresh row of its bucket on the `other` side.
 
-    The hash is the one at `at`. A row that arrives (`fresh` ≥ 0 is its number among those that
-    do) is put before its own chain.
+    The hash is the one at `at`. An arriving row (`fresh` ≥ 0 is its number among arrivals) is put
+    at the front of its own chain.
     """
     hashed, later = int(hashes[at]), hashes[at + AHEAD]
     prefetch(other, 0, later & (other.shape[0] - 1))
@@ -198,9 +198,9 @@ def _put(events: I32, n: int, meeting: tuple[int, int, int], fresh: int, hashed:
 def chain_events(
     left: Side, right: Side, leaving: tuple[int, int], order: Order, meeting: Meeting
 ) -> Timeline:
-    """The events of rows with a key by side, each with the chain of fresh rows that it meets.
+    """The events by side of rows with a key, each with the chain of fresh rows that it meets.
 
-    `order` is made shorter in place.
+    `order` is shortened in place.
     """
     l_base, l_start, l_come = left.first, left.start, left.end - left.start
     r_base, r_start, r_come = right.first, right.start, right.end - right.start

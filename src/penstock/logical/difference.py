@@ -1,7 +1,8 @@
-"""Differences: comparisons of two columns read as bounds of one column minus the other.
+"""Differences: comparisons of two columns, read as bounds of one column minus the other.
 
-``s.b >= r.b + 5 AND s.b < r.b + $d`` bounds ``s.b - r.b``. Integers, decimals and times may move
-across the comparison. Floats round, so for them only a difference that is written as one counts.
+``s.b >= r.b + 5 AND s.b < r.b + $d`` bounds ``s.b - r.b``. Integers, decimals and times may be
+moved across the comparison. Floats round, so for them only a difference that the text itself
+contains counts.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from penstock.logical.expr import Call, Column, Expr, Literal, columns_of, param
 from penstock.types import BIGINT, BOOLEAN, Kind, SqlType
 
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
-"""Comparisons after both sides are negated or change places."""
+"""Comparisons after both sides are negated or exchanged."""
 
 
 @record
 class Difference:
-    """Column `minuend` − column `subtrahend` ⟨fn⟩ `bound`, which reads no columns."""
+    """Column `minuend` − column `subtrahend` ⟨fn⟩ `bound`; the bound reads no columns."""
 
     minuend: Column
     subtrahend: Column
@@ -44,12 +45,12 @@ def plain(expr: Expr) -> Expr:
 
 
 def measurable(type_: SqlType) -> bool:
-    """Whether values of the type have differences that are numbers."""
+    """Whether differences of values of the type are numbers."""
     return type_.is_numeric or type_.kind in (Kind.TIMESTAMP, Kind.DATE)
 
 
 def differences_of(condition: Expr) -> list[Difference] | None:
-    """The bounds that together say what `condition` says; None if it bounds no difference."""
+    """Bounds that together are equivalent to `condition`; None if it bounds no difference."""
     if not isinstance(condition, Call) or condition.fn not in MIRRORED:
         return None
     fn, (left, right) = condition.fn, condition.args
@@ -63,7 +64,7 @@ def differences_of(condition: Expr) -> list[Difference] | None:
 
 
 def _within(value: Expr, fn: str, bound: Expr) -> list[Difference] | None:
-    """``abs(value) <= bound`` as two bounds."""
+    """Rewrite ``abs(value) <= bound`` as two bounds."""
     both = [_difference(fn, value, bound), _difference(MIRRORED[fn], value, _negative(bound))]
     return [found for found in both if found is not None] if None not in both else None
 
@@ -86,7 +87,7 @@ def _difference(fn: str, left: Expr, right: Expr) -> Difference | None:
 
 
 def _written(fn: str, left: Expr, right: Expr) -> Difference | None:
-    """A difference of doubles as it stands in the text, compared with a constant."""
+    """A difference of doubles in the text, compared with a constant."""
     value = plain(left)
     if columns_of(right) or not isinstance(value, Call) or value.fn != "sub":
         return None

@@ -16,7 +16,7 @@ from penstock.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, SqlType
 
 
 class Arg(enum.Enum):
-    """What an argument position takes; the binder casts to it."""
+    """The type that an argument position accepts; the binder casts to it."""
 
     ANY = "any value"
     SAME = "values of one common type"  # all SAME arguments of a call have equal types

@@ -1,6 +1,6 @@
-"""Lifetime: when the rows of a window arrive and when they leave (DESIGN §5.8).
+"""Lifetime: the arrival and departure of the rows of a window (DESIGN §5.8).
 
-A window makes it; scans, flows, joins over SteMs and kernels read it. Since rows lie in a log in
+A window makes it; scans, flows, joins over SteMs and kernels read it. Since a log has its rows in
 time order, a lifetime also bounds the positions that a window holds at an instant.
 """
 
@@ -17,7 +17,7 @@ from penstock.logical.expr import Param
 from penstock.logical.nodes import Now, Range, Unbounded, Window
 
 Length = int | Param
-"""The length of a window: one that all queries of a template have, or a parameter."""
+"""The length of a window: one number for all queries of a template, or a parameter."""
 
 
 class Log(Protocol):
@@ -33,7 +33,7 @@ class Log(Protocol):
 
 @record
 class Lifetime:
-    """Rows live for `length` (NEVER: for ever), with a `slide` from and to its multiples."""
+    """Rows live for `length` (NEVER: forever); with a `slide`, they come and go at multiples."""
 
     length: Length
     slide: int = 0
@@ -45,17 +45,20 @@ class Lifetime:
 
     # ---- rows ------------------------------------------------------------------------
     def lengths(self, params: I64, qids: I64) -> int | I64:
-        """The length for some queries (`params` is their Q): all have it, or each its own."""
+        """The length for some queries (`params` is their Q): one number, or one for each."""
         if isinstance(self.length, Param):
             return np.asarray(params[qids, 1 + self.length.index])
         return self.length
 
     def arrivals(self, ts: I64) -> I64:
-        """When rows of these times arrive."""
+        """The arrivals of rows with these times."""
         return arrive(ts, self.slide) if self.slide else ts.copy()
 
     def departures(self, ts: I64, lengths: int | I64 | None = None) -> I64:
-        """When rows of these times leave; `lengths` are those of queries if it is a parameter."""
+        """The departures of rows with these times.
+
+        `lengths` are those of queries if it is a parameter.
+        """
         if not self.ends:
             return np.full(ts.shape[0], NEVER)
         return depart(ts, self._fixed() if lengths is None else lengths, self.slide)
@@ -66,11 +69,11 @@ class Lifetime:
 
     # ---- positions -------------------------------------------------------------------
     def latest_gone(self, now: int) -> int:
-        """Rows up to this time have left at `now`."""
+        """The latest time of rows that have left at `now`."""
         return latest_gone(now, self._fixed(), self.slide)
 
     def first(self, log: Log, now: int) -> int:
-        """The first position that is in the window at `now`, or comes into it later."""
+        """The first position that is in the window at `now` or enters it later."""
         if not self.ends or now == BEGINNING:
             return log.discarded
         return log.position(self.latest_gone(now), after=True)
@@ -83,7 +86,7 @@ class Lifetime:
 
 
 def lifetime_of(window: Window) -> Lifetime | None:
-    """The lifetime of a window's rows; None for a ROWS window, where other rows decide."""
+    """The lifetime of a window's rows; None for a ROWS window, where it depends on other rows."""
     match window:
         case Range(length=length, slide=slide):
             return Lifetime(length, slide)

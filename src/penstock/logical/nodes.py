@@ -22,9 +22,9 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # of BIGINT
 # ---- windows -------------------------------------------------------------------------
 @record
 class Range:
-    """[RANGE length SLIDE slide]: in µs if `micros`, else in plain units; slide 0: every instant.
+    """[RANGE length SLIDE slide], in µs if `micros`, else in plain units; slide 0 means none.
 
-    A length that is a parameter differs from query to query; every row of Q has a positive one.
+    If the length is a parameter, each query has its own; every row of Q has a positive one.
     """
 
     length: int | Param
@@ -65,7 +65,7 @@ class Rows:
 
 @record
 class Now:
-    """[NOW]: rows of this very instant."""
+    """[NOW]: rows of the current instant."""
 
 
 @record
@@ -200,7 +200,7 @@ class Project(Node):
 
 
 class JoinKind(enum.Enum):
-    """What a join yields; LEFT/RIGHT/FULL are lowered to INNER and ANTI before planning."""
+    """The kinds of joins; LEFT, RIGHT and FULL are lowered to INNER and ANTI before planning."""
 
     INNER = "inner"
     LEFT = "left"
@@ -366,7 +366,7 @@ class Received(Node):
 
 
 def values_of(node: Node) -> list[Any]:
-    """The values of a node's fields, as its constructor takes them."""
+    """The values of a node's fields, in the order of its constructor."""
     fields: tuple[str, ...] = node.__match_args__
     return [getattr(node, name) for name in fields]
 

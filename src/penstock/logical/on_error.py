@@ -1,10 +1,10 @@
-"""ON ERROR NULL and SKIP ROW as a rewrite of the plan; the result cannot fail.
+"""ON ERROR NULL and SKIP ROW as a rewrite of the plan; the rewritten plan cannot fail.
 
-NULL puts a hiding function over every call that can fail. SKIP ROW puts one over every condition,
-a filter below every projection (keep rows on which all expressions have a value), and a filter
-above every GROUP BY (keep groups with sums that fit). So the setting is part of the template, all
-optimiser rules keep it, and a row gets the same result on arrival and on departure. A view that
-the query reads keeps its own setting.
+NULL wraps every call that can fail in a hiding function. SKIP ROW wraps every condition, adds a
+filter below every projection (keep rows on which all expressions have a value), and one above every
+GROUP BY (keep groups with sums that fit). So the setting is part of the template, all optimizer
+rules preserve it, and a row gets the same result on arrival and on departure. A view that the query
+reads keeps its own setting.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _KEEP_UNMATCHED = (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL, JoinKind.ANTI)
 
 
 def apply(node: Node, on_error: OnError, views: Collection[Node]) -> Node:
-    """The plan of a query with this setting; `views` are subplans that have their own."""
+    """The plan of a query with this setting; `views` are subplans with their own setting."""
     if on_error == "fail":
         return node
     rewrite = _null if on_error == "null" else _skip
@@ -71,7 +71,7 @@ def apply(node: Node, on_error: OnError, views: Collection[Node]) -> Node:
 
 
 def _over(node: Node, rewrite: Callable[[Node], Node], visit: Callable[[Node], Node]) -> Node:
-    """`node` over rewritten inputs, rewritten; the same object where nothing changes."""
+    """Rewrite the inputs of `node`, then `node`; the same object if nothing changes."""
     if isinstance(node, Join) and rewrite is _skip and node.kind in _KEEP_UNMATCHED:
         node = _unmatched_keys(node)
     inputs = [visit(child) for child in node.inputs]
@@ -88,7 +88,7 @@ def _null(node: Node) -> Node:
 @case(_NULL, Scan, TableScan, ViewScan, Received, Windowed, Distinct, SetOp)
 @case(_SKIP, Scan, TableScan, ViewScan, Received, Windowed, Distinct, SetOp)
 def _unchanged(node: Node) -> Node:
-    return node  # it computes nothing
+    return node  # a column or constant computes nothing
 
 
 @case(_NULL, Filter)
@@ -115,7 +115,7 @@ def _null_group_by(node: GroupBy) -> Node:
 
 
 def or_null(expr: Expr) -> Expr:
-    """`expr` in which every call that fails is NULL."""
+    """Replace every failing call in `expr` by NULL."""
     if not can_fail(expr):
         return expr
 
@@ -143,7 +143,7 @@ def _skip_join(node: Join) -> Node:
 
 
 def _skipping(condition: Expr) -> Expr:
-    """A condition that does not hold where it fails, conjunct by conjunct."""
+    """A condition that counts as false where it fails, conjunct by conjunct."""
     if not can_fail(condition):
         return condition
     made = conjunction([_or_skip(part) for part in conjuncts(condition)])
@@ -152,7 +152,10 @@ def _skipping(condition: Expr) -> Expr:
 
 
 def _or_skip(part: Expr) -> Expr:
-    """NULL is as good as FALSE here; a comparison with constants stays one, for the index."""
+    """A conjunct that is NULL, which rejects the row like FALSE, where it fails.
+
+    A comparison with constants keeps its form, so that an index can use it.
+    """
     if not can_fail(part):
         return part
     if isinstance(part, Call) and part.fn in _STRICT and not fails_itself(part):
@@ -164,7 +167,7 @@ def _or_skip(part: Expr) -> Expr:
 
 @case(_SKIP, Project)
 def _computed(node: Project) -> Node:
-    """The projection of the rows on which all of its expressions have a value."""
+    """A projection of only those rows on which all of its expressions have a value."""
     risky = tuple(e for e in node.exprs if can_fail(e))
     if not risky:
         return node
@@ -175,7 +178,7 @@ def _computed(node: Project) -> Node:
 
 @case(_SKIP, GroupBy)
 def _shown(node: GroupBy) -> Node:
-    """The groups with sums that all fit: each is not NULL, or is a sum of no values."""
+    """The groups with only fitting sums: each sum is not NULL, or has no values."""
     aggs = tuple(_settled(agg, "skip") for agg in node.aggs)
     risky = [i for i, agg in enumerate(aggs) if agg.on_error != "fail"]
     if not risky:
@@ -203,7 +206,7 @@ def _settled(agg: Agg, on_error: OnError) -> Agg:
 
 
 def _unmatched_keys(join: Join) -> Join:
-    """Where rows without a match stay, a key that fails matches nothing: the row stays too."""
+    """Where rows without a match stay, let a key that fails match nothing."""
     left, right = (_keys_or_null(side) for side in join.inputs)
     return replace(join, left=left, right=right)
 

@@ -9,11 +9,11 @@ class StemKind(enum.Enum):
     """The values are in the names of arrays and in what a session reports."""
 
     HASH = "hash"
-    """Rows whose columns all equal given values."""
+    """Finds rows by equality of all columns."""
     ORDERED = "ordered"
-    """Rows with the one column in a range; rows with NaN are in no range."""
+    """Finds rows by a range of its one column; a NaN is in no range."""
     KEYED = "keyed"
-    """Rows whose columns but the last equal given values, in order of the last; NaN is largest."""
+    """Finds rows by equality of all columns but the last, in order of the last; NaN is largest."""
 
 
 StemKey = tuple[tuple[int, ...], StemKind]

@@ -1,7 +1,7 @@
-"""When a condition holds: a row is taken if it is TRUE, and FALSE and NULL are the same.
+"""When a condition holds: a row is accepted if it is TRUE; FALSE and NULL are equivalent.
 
-A failure below AND and OR counts only if it could make the difference. So the form in which a
-condition is evaluated (whole, as clauses, as alternatives) does not decide whether it fails.
+A failure below AND and OR counts only if it can change the result. So the form in which a condition
+is evaluated (whole, as clauses, as alternatives) does not decide whether it fails.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FALSE = Literal(BOOLEAN, False)
 
 
 def push_down_not(expr: Expr, negate: bool = False) -> Expr:
-    """The same condition, or its negation, with NOT directly above what is no AND, OR or NOT."""
+    """The condition, or its negation, with every NOT moved below AND and OR."""
     if isinstance(expr, Call) and expr.fn == "not":
         return push_down_not(expr.args[0], not negate)
     if isinstance(expr, Call) and expr.fn in ("and", "or"):

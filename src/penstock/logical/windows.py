@@ -1,4 +1,4 @@
-"""How long the rows of a window live, as far as the plan knows it."""
+"""The lifetime of a window's rows, if the plan determines it."""
 
 from __future__ import annotations
 

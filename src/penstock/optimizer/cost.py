@@ -1,10 +1,10 @@
 """The per-unit-time cost of a plan (Golab & Özsu 2005, §5.4.1).
 
-Per operator: input rates λ1, λ2, input sizes N1, N2, output size and distinct counts d.
-Selection, projection and union cost λ each; join and intersection probe what the other side
-holds, N/d rows of equal key (N without a key); distinct finds its value by key; group-by
-costs 2λ per aggregate; negation 2λ1·log d1 + 2λ2·log d2 and its premature ends. Every operator
-but group-by costs twice as much when its input brings negative rows.
+The cost of an operator depends on its input rates λ1, λ2, input sizes N1, N2, output size and
+distinct counts d. Selection, projection and union cost λ each. A join or intersection probes the
+other side's state: N/d rows of equal key, or N without a key. Distinct looks its value up by key.
+Group-by costs 2λ per aggregate. Negation costs 2λ1·log d1 + 2λ2·log d2 plus its premature ends.
+Every operator except group-by costs twice as much if its input brings negative rows.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _OWN: dict[type[Node], Callable[..., float]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Work per second: of the whole plan and of each of its nodes (shared ones counted once)."""
+    """Work per second of the whole plan and of each of its nodes; a shared node counts once."""
 
     total: float
     per_node: Mapping[Node, float]
 
 
 def cost(node: Node, stats: Stats) -> Cost:
-    """What `node` costs per second by the statistics."""
+    """The cost of `node` per second, according to the statistics."""
     estimator = Estimator(stats)
     per_node: dict[Node, float] = {}
 
@@ -93,7 +93,7 @@ def _join(node: Join, estimator: Estimator) -> float:
     left_keys, right_keys = zip(*node.equi, strict=True) if node.equi else ((), ())
     work = left.rate * right.per_key(right_keys)
     if nrr_stream_side(node) is not None:
-        return work  # updates of the table probe nothing
+        return work  # table updates do not probe
     return work + right.rate * left.per_key(left_keys)
 
 

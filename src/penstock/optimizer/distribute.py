@@ -1,9 +1,9 @@
-"""Cut a plan into what level 1 and level 2 of a sharded job do (docs/design/0004-spark.md).
+"""Cuts a plan into the parts for level 1 and level 2 of a sharded job (docs/design/0004-spark.md).
 
-Each operator says how its inputs must be spread so that it yields its rows spread as wanted
-(`optimizer/input_spreads.py`): hashed on columns, anywhere (each row on one shard), all on every
-shard, or all on one. A search over these alternatives finds the placement: without moving rows,
-else with one cut, else on one shard.
+For each operator, `optimizer/input_spreads.py` lists how its inputs may be spread so that its rows
+come out spread as wanted: hashed on columns, anywhere (each row on one shard), all on every shard,
+or all on one. A search over these alternatives finds a placement that moves no rows, else one with
+one cut, else one on a single shard.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ Step = Wants | Literal["cut", "split"]
 
 _NOTHING: Known = {}
 Views = Mapping[int, Distributed]
-"""The plans of templates, whose views others may read."""
+"""The distributed plans of templates by key, for plans that read their views."""
 _NO_VIEWS: Views = {}
 
 
 def distribute(
     plan: Node, home: int, known: Known = _NOTHING, views: Views = _NO_VIEWS
 ) -> Distributed:
-    """Where each part of an optimised, lowered plan runs; `home` is the shard of "one" spreads.
+    """Decide where each part of an optimized, lowered plan runs.
 
-    A scan that may be anywhere takes a hash route of its stream that is in use already. Views are
-    read where their answers are; so the shard of one that has such is home.
+    `home` is the shard of "one" spreads. A scan that may be anywhere uses a hash route of its
+    stream that exists already. Views are read where their answers are, so a view's only shard
+    becomes home.
     """
     homes = [views[view.template].home for view in views_of(plan)]
     search = _Search(plan, next((h for h in homes if h is not None), home), views)
@@ -65,7 +66,7 @@ def distribute(
 
 
 def _best(search: _Search, known: Known) -> Distributed:
-    """One level, else two, else one shard of level 1."""
+    """The best placement: one level, else two levels, else one shard of level 1."""
     plan, one = search.plan, search.one
     if search.level1(plan, ANY) is not None:
         return _Builder(search, known).one_level(ANY, None)
@@ -82,7 +83,7 @@ def _best(search: _Search, known: Known) -> Distributed:
 
 
 def _spread_view(plan: Node) -> PlanError:
-    """The complaint about a plan that would need rows of a view on other shards than they are."""
+    """The error for a plan that needs rows of a view on shards that do not have them."""
     view = views_of(plan)[0].view
     return PlanError(
         f"this query needs the rows of view {view} on other shards",
@@ -93,7 +94,7 @@ def _spread_view(plan: Node) -> PlanError:
 
 
 def _is_bare(node: Node) -> bool:
-    """Whether level 1 would do nothing but hand the rows of a stream on."""
+    """Whether level 1 would only pass the rows of a stream on."""
     if isinstance(node, Scan):
         return not isinstance(node.window, Rows)
     return isinstance(node, Project) and _is_bare(node.input)
@@ -102,7 +103,7 @@ def _is_bare(node: Node) -> bool:
 # ---- the search ----------------------------------------------------------------------
 @dataclass(slots=True)
 class _Search:
-    """For each node and want the first alternative that works all the way down."""
+    """For each node and wanted spread, the first alternative that works for the whole subtree."""
 
     plan: Node
     home: int
@@ -116,7 +117,7 @@ class _Search:
         return Spread("one", shard=self.home)
 
     def level1(self, node: Node, want: Spread) -> Wants | None:
-        """How to spread the inputs when no row moves again."""
+        """How to spread the inputs if no row may move again; None if that is impossible."""
         key = node, want
         if key not in self._first:
             self._first[key] = self._level1(node, want)
@@ -134,13 +135,16 @@ class _Search:
         return None
 
     def _has_view(self, node: ViewScan, want: Spread, level: int) -> bool:
-        """Whether the rows of a view are in a level as they are wanted."""
+        """Whether the rows of a view are in a level, spread as wanted."""
         plan = self.views[node.template]
         there = want.kind == "any" or (want.kind == "one" and want.shard == plan.home)
         return plan.levels == level and there
 
     def level2(self, node: Node, want: Spread) -> Step | None:
-        """The same on top of rows that level 1 sends; asked only where one level is too few."""
+        """The same for rows that level 1 sends to level 2.
+
+        Called only if one level is not enough.
+        """
         key = node, want
         if key not in self._second:
             self._second[key] = self._level2(node, want)
@@ -152,7 +156,7 @@ class _Search:
         if isinstance(node, ViewScan):
             return () if self._has_view(node, want, 2) else None
         if isinstance(node, Scan | Windowed):
-            return None  # rows that were sent have lost their order, which count windows need
+            return None  # sent rows are out of order, and count windows need the order
         if self._can_split(node, want):
             return "split"
         for wants in input_spreads(node, want):
@@ -170,7 +174,7 @@ class _Search:
 # ---- the plan ------------------------------------------------------------------------
 @dataclass(slots=True)
 class _Builder:
-    """Follows the search and builds the plan it found."""
+    """Builds the plan that the search found."""
 
     search: _Search
     known: Known
@@ -180,11 +184,11 @@ class _Builder:
     _built: dict[tuple[Node, Spread, int], Node] = field(default_factory=dict)
 
     def one_level(self, want: Spread, home: int | None) -> Distributed:
-        """The whole plan in level 1."""
+        """Place the whole plan in level 1."""
         return self._done(self._build(self.search.plan, want, 1), home)
 
     def two_levels(self, want: Spread, home: int | None) -> Distributed:
-        """The plan cut where the search cut it."""
+        """Cut the plan into two levels where the search cut it."""
         return self._done(self._build(self.search.plan, want, 2), home, upper=True)
 
     def _done(self, view: Node, home: int | None, upper: bool = False) -> Distributed:
@@ -221,7 +225,7 @@ class _Builder:
         return replace(node, stream=route.name)
 
     def _receive(self, sent: Node, want: Spread) -> Received:
-        """What level 2 gets of `sent`, which is sent once however often it is read."""
+        """The leaf of level 2 for the rows of `sent`; several readers share one transmission."""
         spread = hash_on(range(width(sent))) if want.kind == "any" else want
         send = self.sends.setdefault((sent, spread), Send(len(self.sends), sent, spread))
         return Received(send.channel, sent.schema)

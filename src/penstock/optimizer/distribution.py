@@ -1,8 +1,7 @@
-"""What a plan looks like when it is spread over shards (docs/design/0004-spark.md).
+"""The form of a plan that is spread over shards (docs/design/0004-spark.md).
 
-A `Spread` says which shards get a row; a `Route` is a stream with a spread, and a shard's engine
-sees it as a stream of its own. `Distributed` is a plan cut into what level 1 does and what
-level 2 does.
+A `Spread` says which shards get a row. A `Route` is a stream with a spread; a shard's engine treats
+it as a separate stream. A `Distributed` plan has a part for level 1 and a part for level 2.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from penstock.logical.nodes import Node
 
 @frozen
 class Spread(Hashed):
-    """Which shards get a row: by hash of columns, anywhere, all of them, or one."""
+    """The shards that get a row: one by hash of columns, any one, all of them, or a fixed one."""
 
     kind: Literal["hash", "any", "all", "one"]
-    columns: tuple[int, ...] = ()  # of the stream (routes) or of the rows sent (sends)
+    columns: tuple[int, ...] = ()  # of the stream (routes) or of the sent rows (sends)
     shard: int = 0  # of "one"
 
     def __str__(self) -> str:
@@ -44,7 +43,7 @@ class Route:
 
 @record
 class Send:
-    """A subplan of level 1 whose rows go to level 2 on a channel of their template."""
+    """A subplan of level 1 that sends its rows to level 2 on a channel of its template."""
 
     channel: int
     node: Node
@@ -53,10 +52,10 @@ class Send:
 
 @record
 class Distributed:
-    """A plan in one level (`view` runs in level 1) or in two (`upper`: it runs in level 2).
+    """A plan in one level (`view` runs in level 1) or in two (`upper`: `view` runs in level 2).
 
-    Scans read routes by their names. `home` is the only shard that runs `view`; None: all do.
-    `origin` gives the node of the undistributed plan that a node stands for, where there is one.
+    Scans read routes by their names. `home` is the only shard that runs `view`; None means all. For
+    a node, `origin` gives the node of the undistributed plan that it came from, if there is one.
     """
 
     view: Node
@@ -76,7 +75,7 @@ class Distributed:
         return self.view if level == self.levels else None
 
     def sends_at(self, level: int) -> tuple[Send, ...]:
-        """What this level sends to level 2."""
+        """The rows that this level sends to level 2."""
         return self.sends if level == 1 else ()
 
     def runs_on(self, level: int, shard: int) -> bool:

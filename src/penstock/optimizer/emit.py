@@ -1,8 +1,8 @@
-"""How a keyed operator lets its results leave: silently at `exp`, or by −1 rows.
+"""Chooses how a keyed operator ends its results: silently at `exp`, or by −1 rows.
 
-*expiring* suits a join above, which then sees few negative rows; *explicit* suits a view and
-every keyed operator, which want net changes (Golab & Özsu 2005, §5.3.2 and §5.4.3). A
-negation is expiring below a join only while premature ends are rare.
+*expiring* suits a join above, because the join then sees few negative rows. *explicit* suits a view
+and every keyed operator, because they need net changes (Golab & Özsu 2005, §5.3.2 and §5.4.3). A
+negation below a join is expiring only while premature ends are rare.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FEW_PREMATURE = 0.25
 
 
 def choose_emit(node: Node, parent: Node | None, stats: Stats) -> Emit:
-    """How `node` should emit to `parent`, its nearest consumer that is no filter or projection."""
+    """How `node` should emit to `parent`, its nearest consumer except filters and projections."""
     if not isinstance(parent, Join) or parent.kind is not JoinKind.INNER:
         return "explicit"
     match node:
@@ -38,10 +38,10 @@ def choose_emit(node: Node, parent: Node | None, stats: Stats) -> Emit:
 
 
 def choose_emits(root: Node, stats: Stats) -> dict[Node, Emit]:
-    """The choice for every keyed operator of a plan; explicit where two uses disagree.
+    """The choice for every keyed operator of a plan; explicit if two uses disagree.
 
-    An expiring Distinct renews its rows, so it is used only where a keyed operator above nets
-    the renewal away: no user sees a row leave and come at one instant.
+    An expiring Distinct renews its rows: a row leaves and comes back at the same instant. So it is
+    used only below a keyed operator that nets such pairs, and no user sees them.
     """
     chosen: dict[Node, Emit] = {}
 
@@ -60,7 +60,7 @@ def choose_emits(root: Node, stats: Stats) -> dict[Node, Emit]:
 
 
 def consumer(node: Node, parent: Node | None) -> Node | None:
-    """What the inputs of `node` have as nearest consumer, `parent` being that of `node`."""
+    """The nearest consumer of the inputs of `node`, given that of `node` itself."""
     return parent if isinstance(node, Filter | Project) else node
 
 

@@ -1,7 +1,7 @@
-"""Estimated rate, size and distinct values of every plan edge, from `Stats`.
+"""Estimates the rate, size and distinct values of every plan edge from `Stats`.
 
-The usual independence assumptions; what is unknown is guessed (`optimizer/stats.py`). Only
-comparisons between plans of one query mean anything.
+The estimates assume independence, and guess unknown values (`optimizer/stats.py`). They are
+meaningful only for comparing plans of one query.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class Estimate:
         return max(1.0, min(self.size, prod(self.distinct[k] for k in keys)))
 
     def per_key(self, keys: tuple[int, ...]) -> float:
-        """Rows of one value of `keys`."""
+        """The number of rows per value of `keys`."""
         return self.size / self.values(keys) if keys else self.size
 
     def scaled(self, share: float) -> Estimate:
-        """With only `share` of the rows."""
+        """The estimate for a `share` of the rows."""
         return _capped(self.rate * share, self.size * share, self.distinct)
 
 
@@ -79,7 +79,7 @@ def _capped(rate: float, size: float, distinct: tuple[float, ...]) -> Estimate:
 
 
 class Estimator:
-    """Estimates edges of one plan, each once."""
+    """Estimates the edges of one plan, each one once."""
 
     def __init__(self, stats: Stats) -> None:
         self.stats = stats
@@ -199,7 +199,7 @@ complete(_ESTIMATES, subclasses(nodes, Node), "estimate")
 
 # ---- parts ---------------------------------------------------------------------------
 def _held(window: Window, rate: float, ticks_per_s: float, distinct: tuple[float, ...]) -> float:
-    """How many rows a window holds."""
+    """The number of rows that a window holds."""
     match window:
         case Range():
             if isinstance(window.length, Param):
@@ -229,7 +229,7 @@ def _once_each(rows: Estimate) -> Estimate:
 
 
 def _match_share(left: Estimate, right: Estimate, keys: tuple[tuple[int, int], ...]) -> float:
-    """The share of left rows whose key is among the right ones, values taken to overlap fully."""
+    """The share of left rows with a key among the right rows, if their values overlap fully."""
     mine, theirs = left.values(tuple(a for a, _ in keys)), right.values(tuple(b for _, b in keys))
     return min(1.0, theirs / mine)
 

@@ -1,8 +1,8 @@
-"""Which parts of a plan run in a flow: selections and joins of windows over streams (CACQ §3).
+"""Finds the parts of a plan that run in a flow: selections and window joins of streams (CACQ §3).
 
 A block is a tree of scans, filters, choices of columns and inner joins on columns. It is taken
-apart into what makes the span (streams and how they join), what each alias must satisfy, and
-what is left to do above.
+apart into the span (streams and how they join), the conditions on each alias, and the rest, which
+is evaluated above.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from penstock.optimizer.query_band import QueryBand, find_band
 from penstock.optimizer.span import AliasColumn, Span, SpanBand
 from penstock.predicates.clauses import Conjunct, clauses_of
 
-_EDDY_FROM = 3  # streams of a join without conditions that is worth routing
+_EDDY_FROM = 3  # from this many streams on, a join without conditions is routed
 PLACES = 1 << 16
 """A column of an alias as one number: alias × PLACES + column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A select-project-join block by alias; `above` reads the output columns.
+    """A select-project-join block by alias; the conditions in `above` read the output columns.
 
-    A block of two streams may have a `band` whose bounds differ from query to query; its columns
-    are numbered alias × `PLACES` + column.
+    A block of two streams may have a `band` with bounds that differ by query. Its columns are
+    numbered alias × `PLACES` + column.
     """
 
     span: Span
@@ -49,18 +49,18 @@ class Block:
 
     @property
     def lifetimes(self) -> tuple[Lifetime, ...]:
-        """By alias, how long rows live."""
+        """The lifetime of rows, by alias."""
         return tuple(map(Lifetime, self.windows))
 
     @property
     def own_windows(self) -> bool:
-        """Whether each query has windows of its own length."""
+        """Whether each query has its own window lengths."""
         return any(isinstance(length, Param) for length in self.windows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A subtree: scans from left to right; columns of expressions are places as numbers."""
+    """A subtree: its scans from left to right; its expressions have places as column numbers."""
 
     scans: tuple[Scan, ...]
     output: tuple[int, ...]
@@ -72,11 +72,11 @@ class _Part:
 
 @lru_cache(maxsize=256)
 def find_block(node: Node, streams: frozenset[str]) -> Block | None:
-    """The block that `node` is, if it is worth sharing in a plan that reads these `streams`.
+    """The block that `node` is, if sharing it pays in a plan that reads these `streams`.
 
-    A selection is one only if it is all that its plan reads. Whatever has windows of each
-    query's own length is: nobody else could tell when a row leaves. The shards of a process ask
-    for the same one after another.
+    A selection is a block only if it is all that its plan reads. A part with window lengths per
+    query always is a block, because only a flow knows when its rows leave. Results are cached,
+    because the shards of a process ask for the same block one after another.
     """
     part = _flatten(node, 0)
     if part is None:
@@ -91,7 +91,7 @@ def find_block(node: Node, streams: frozenset[str]) -> Block | None:
 
 
 def _with_query_band(part: _Part) -> _Part:
-    """Of two streams without a constant band, the part with its band of each query's own."""
+    """Move a band with bounds per query out of the predicates of a join without other bands."""
     if len(part.scans) != 2 or part.bands:
         return part
     asked = [p for p in part.predicates if not _is_guess(p, part.predicates)]
@@ -100,7 +100,7 @@ def _with_query_band(part: _Part) -> _Part:
 
 
 def _is_worth_it(part: _Part, streams: frozenset[str]) -> bool:
-    """Whether there is something to group or to route."""
+    """Whether the part has something to share or to route."""
     if len(part.scans) == 1 and len(streams) > 1:
         return False
     return len(part.scans) >= _EDDY_FROM or any(len(_aliases(p)) <= 1 for p in part.predicates)
@@ -111,7 +111,7 @@ def _own_windows(part: _Part) -> bool:
 
 
 def _flatten(node: Node, first: int) -> _Part | None:
-    """The subtree as a part whose aliases count from `first`."""
+    """The subtree as a part with aliases numbered from `first`."""
     match node:
         case Scan():
             if window_length(node) is None:
@@ -169,7 +169,7 @@ def _aliases(predicate: Expr) -> set[int]:
 
 
 def _classes(equal: tuple[tuple[int, int], ...]) -> list[frozenset[int]] | None:
-    """Sets of equal places; None when two of one alias are in one (not a join condition)."""
+    """Sets of equal places; None if a set has two places of one alias (not a join condition)."""
     classes: list[frozenset[int]] = []
     for pair in equal:
         touched = [c for c in classes if c & set(pair)]
@@ -180,7 +180,7 @@ def _classes(equal: tuple[tuple[int, int], ...]) -> list[frozenset[int]] | None:
 
 
 def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
-    """The block with aliases in an order that does not depend on how the query is written."""
+    """The block with its aliases in an order that does not depend on how the query is written."""
     joined = [n for c in classes for n in c] + [
         p[0] * PLACES + p[1] for b in part.bands for p in (b.left, b.right)
     ]
@@ -209,7 +209,9 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
     ]  # fmt: skip
     band = part.query_band
     if band is not None:
-        band = replace(band, minuend=number(band.minuend), subtrahend=number(band.subtrahend))
+        words = tuple(remap(p, number) for p in band.asked)
+        minuend, subtrahend = number(band.minuend), number(band.subtrahend)
+        band = replace(band, minuend=minuend, subtrahend=subtrahend, asked=words)
         if not classes:
             bands.append(_open_band(band))
     scans = tuple(part.scans[old] for old in order)
@@ -222,11 +224,11 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
         return None
     asked = [p for p in part.predicates if not _is_guess(p, part.predicates)]
     above = [p for p in asked if len(_aliases(p)) > 1]
-    if above:  # it guards what can fail
+    if above:  # it guards conditions that can fail
         above = [p for p in asked if len(_aliases(p)) > 1 or can_fail(p)]
     places = list(part.output)
     if any(n not in places for p in above for n in columns_of(p)):
-        return None  # a condition on columns that are not passed on
+        return None  # a condition on columns that the block does not output
     return Block(
         span,
         scans,
@@ -239,13 +241,13 @@ def _ordered(part: _Part, classes: list[frozenset[int]]) -> Block | None:
 
 
 def _open_band(band: QueryBand) -> SpanBand:
-    """What all queries of a band have in common: between which columns it is."""
+    """The part of a band that all its queries share: the columns that it compares."""
     left, right = sorted((_place(band.minuend), _place(band.subtrahend)))
     return SpanBand(left, right, None, None, band.is_float)
 
 
 def _is_guess(predicate: Expr, others: tuple[Expr, ...]) -> bool:
-    """Whether it only says early what another says."""
+    """Whether the predicate is a MAYBE of another one: that one decides later anyway."""
     return isinstance(predicate, Call) and predicate.fn == MAYBE and predicate.args[0] in others
 
 
@@ -255,7 +257,7 @@ def _condition(predicate: Expr, new: dict[int, int]) -> Conjunct:
 
 
 def _connected(span: Span) -> bool:
-    """Whether every alias can be reached from every other by probing."""
+    """Whether probing can reach every alias from every other."""
     present = frozenset({0})
     for _ in range(len(span)):
         found = {

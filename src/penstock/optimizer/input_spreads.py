@@ -1,7 +1,7 @@
-"""How the inputs of each operator must be spread over shards, so that it yields rows as wanted.
+"""How the inputs of each operator must be spread over shards to give the wanted output spread.
 
-One function per node class yields alternatives, the best first. Equal keys always meet: the k-th
-column of a hash on one side belongs to the k-th of the other.
+One function per node class yields alternatives, the best first. Equal keys always meet on one
+shard: the k-th column of a hash on one side belongs to the k-th column on the other.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from penstock.patterns.rules import is_table
 Known = Mapping[str, Collection[Spread]]
 """Spreads of the routes in use, by stream."""
 Wants = tuple[Spread, ...]
-"""How the inputs of a node must be spread; columns are those of the input."""
+"""The required spread of each input of a node, in columns of that input."""
 ANY, ALL = Spread("any"), Spread("all")
-_MOST_PAIRINGS = 16  # of wanted columns with equalities that name them more than once
+_MOST_PAIRINGS = 16  # most combinations, if equalities name the wanted columns more than once
 _SPREADS: dict[type[Node], Callable[..., Iterator[Wants]]] = {}
 
 
 def input_spreads(node: Node, want: Spread) -> Iterator[Wants]:
-    """Spreads of the inputs that make `node` yield its rows as wanted, the best first."""
+    """Spreads of the inputs that give `node` the wanted output spread, the best first."""
     if want.kind in ("all", "one"):
         yield (want,) * len(node.inputs)
     else:
@@ -53,7 +53,7 @@ def input_spreads(node: Node, want: Spread) -> Iterator[Wants]:
 
 @case(_SPREADS, Scan, TableScan, ViewScan, Received)
 def _of_leaf(_node: Node, _want: Spread) -> Iterator[Wants]:
-    """None: routes spread streams, views stay where they are, tables are on every shard."""
+    """No inputs: routes spread streams, views stay in place, tables are on every shard."""
     yield from ()
 
 
@@ -72,7 +72,7 @@ def _of_project(node: Project, want: Spread) -> Iterator[Wants]:
 
 @case(_SPREADS, Windowed)
 def _of_windowed(node: Windowed, want: Spread) -> Iterator[Wants]:
-    """A count window needs all rows of its partition; time windows are lowered to the scans."""
+    """A count window needs all rows of its partition; time windows have been moved to the scans."""
     if isinstance(node.window, Rows):
         yield from ((hashed,) for hashed in _meet(want, node.window.partition))
 
@@ -102,7 +102,7 @@ def hash_on(columns: Collection[int] | Iterator[int]) -> Spread:
 
 
 def _meet(want: Spread, columns: Sequence[int]) -> Iterator[Spread]:
-    """Hashes, as good as `want`, that bring rows with equal `columns` to one shard."""
+    """Hash spreads, as good as `want`, that bring rows with equal `columns` to one shard."""
     if want.kind == "hash":
         if set(want.columns) <= set(columns):
             yield want
@@ -114,10 +114,10 @@ def _meet(want: Spread, columns: Sequence[int]) -> Iterator[Spread]:
 
 @case(_SPREADS, Join)
 def _of_join(node: Join, want: Spread) -> Iterator[Wants]:
-    """Both sides by equal keys, or one side everywhere.
+    """Both sides by equal keys, or one side on all shards.
 
-    A stream is copied to all shards only where no equality could bring rows together. Rows of
-    SEMI and ANTI are judged by all of the right side, so their left side is never the copy.
+    A stream is copied to all shards only if no equality can bring matching rows together. SEMI and
+    ANTI joins compare each left row with all right rows, so their left side is never copied.
     """
     copy_right = not node.equi or is_table(node.right)
     copy_left = node.kind is JoinKind.INNER and (not node.equi or is_table(node.left))
@@ -144,13 +144,13 @@ def _by_keys(pairs: Sequence[tuple[int, int]]) -> Wants:
 
 
 def _pairs_of(node: Join, column: int) -> list[tuple[int, int]]:
-    """The equalities about an output column."""
+    """The equalities that involve an output column."""
     left = width(node.left)
     return [(i, j) for i, j in node.equi if column in (i, left + j)]
 
 
 def _on_side(node: Join, column: int, side: int) -> int | None:
-    """Where the values of an output column are found on the left (0) or the right."""
+    """The column of the left (0) or right (1) input with the values of an output column."""
     left = width(node.left)
     if (column >= left) == bool(side):
         return column - left if side else column
@@ -158,7 +158,7 @@ def _on_side(node: Join, column: int, side: int) -> int | None:
 
 
 def scan_spread(node: Scan, want: Spread, known: Known) -> Spread | None:
-    """The spread of the stream's rows that gives a scan what is wanted of it, None if none does.
+    """The spread of a stream that gives a scan its wanted spread; None if there is none.
 
     A count window needs all rows of its partition, in the order of the stream.
     """

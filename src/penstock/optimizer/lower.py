@@ -1,11 +1,11 @@
-"""Lowering: what the engine has no operator for becomes what it has. Always applied.
+"""Lowering: replaces operators that the engine does not have. Always applied.
 
 - LEFT, RIGHT and FULL joins: UNION ALL of the inner join and the NULL-padded rows of anti joins.
 - SEMI and ANTI with a band or a residual: SEMI or ANTI of the whole left row, NULLs equal
-  (`null_safe`), with the left columns of the inner join. Equal left rows share their fate.
+  (`null_safe`), with the left columns of the inner join. Equal left rows have equal results.
 - UNION: DISTINCT of UNION ALL.
-- A join with a non-retroactive table: the bare table on the right, and below semi and anti
-  joins (`push_down_table_join`), so that a row is joined once, with the table as it arrives.
+- A join with a non-retroactive table: the bare table on the right, and the join below semi and
+  anti joins (`push_down_table_join`), so that each row joins the table once, on arrival.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from penstock.types import BOOLEAN
 
 
 def lower(node: Node) -> Node:
-    """The plan in operators the engine has; lowering twice changes nothing more.
+    """Rewrite the plan into operators that the engine has; a second call changes nothing.
 
     before: s LEFT JOIN t ON k = k
     after:  (s ⋈ k = k t) UNION ALL π s.*, NULL, … (s ▷ k = k t)
@@ -89,7 +89,7 @@ def _nulls(node: Node) -> tuple[Expr, ...]:
 
 # ---- semi and anti joins -------------------------------------------------------------
 def _lower_exists(join: Join) -> Node:
-    """A SEMI or ANTI join whose condition is column equality alone."""
+    """Rewrite a SEMI or ANTI join so that its only condition is equality of columns."""
     join = _settle(join)
     if join.band is None and join.residual is None:
         return join
@@ -99,14 +99,14 @@ def _lower_exists(join: Join) -> Node:
 
 
 def _settle(join: Join) -> Join:
-    """Move what one side can decide out of the residual, and column equalities into `equi`."""
+    """Move one-sided conditions from the residual to the inputs, column equalities to `equi`."""
     if join.null_safe:
         return join
     split = width(join.left)
     pairs = {part: equated_columns(part, split) for part in residual_parts(join)}
     equi = join.equi + tuple(p for p in pairs.values() if p and p not in join.equi)
     left, right, rest = split_safe([part for part, pair in pairs.items() if not pair], split)
-    if join.kind is JoinKind.ANTI:  # a left row that fails its own test has no match: it stays
+    if join.kind is JoinKind.ANTI:  # a left row that fails its own test stays
         rest, left = left + rest, []
     join = replace(join, left=where(join.left, left), right=where(join.right, right), equi=equi)
     return with_residual(join, rest)
@@ -114,9 +114,9 @@ def _settle(join: Join) -> Join:
 
 # ---- joins with non-retroactive tables -----------------------------------------------
 def _lower_nrr(join: Join) -> Node:
-    """Table to the right, nothing between it and the join, the join below semi and anti joins."""
+    """Put the table on the right, bare, and the join below semi and anti joins."""
     if is_nrr(join.right) and is_nrr(join.left):
-        return join  # refused by the plan check
+        return join  # the plan check rejects it
     if is_nrr(join.left):
         return commute(join, _lower)
     match join.right:
@@ -130,7 +130,7 @@ def _lower_nrr(join: Join) -> Node:
 
 
 def _lift_project(join: Join, project: Project) -> Node:
-    """Join(l, Project(t)) as Project(Join(l, t)); a computed key becomes a residual."""
+    """Rewrite Join(l, Project(t)) as Project(Join(l, t)); a computed key becomes a residual."""
     split = width(join.left)
     left = columns(join.left, range(split))
     right = tuple(shift(e, split) for e in project.exprs)
@@ -153,7 +153,7 @@ def _lift_band(join: Join, project: Project) -> Band | None:
     if isinstance(key, Column):
         return replace(join.band, right_column=key.index)
     raise PlanError(
-        "a band join with a computed column of a non-retroactive table",
+        "a band join cannot compare a computed column of a non-retroactive table",
         code="PS-PLAN-009",
         remedy="compare with a column of the table itself",
     )

@@ -1,7 +1,7 @@
-"""lower_windows: a time window over a stateless subplan is the same window on its streams.
+"""lower_windows: moves a time window over a stateless subplan to the subplan's streams.
 
-RANGE and NOW look at nothing but a row's time, which filters, projections, unions and joins
-with non-retroactive tables keep. ROWS counts rows, so it stays where it is written.
+RANGE and NOW use only a row's time, which filters, projections, unions and joins with
+non-retroactive tables do not change. ROWS counts rows, so it stays where it is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.optimizer.rewrite import over
 
 
 def lower_windows(node: Node) -> Node:
-    """`node` without time windows over subplans.
+    """Remove time windows over subplans.
 
     before: (σ a > 7 (s)) [RANGE 10]
     after:  σ a > 7 (s [RANGE 10])
@@ -51,6 +51,6 @@ def _put(node: Node, window: Window) -> Node:
     if isinstance(node, Join):
         return node.with_inputs(_put(node.left, window), node.right)
     raise PlanError(
-        f"a window over {type(node).__name__}: its rows already have a window",
+        f"a window cannot be put over {type(node).__name__}: its rows already have a window",
         remedy="write the window on the stream inside the subquery or view",
     )

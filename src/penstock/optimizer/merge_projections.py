@@ -1,7 +1,7 @@
-"""Projections over projections become one; a projection that changes nothing goes away.
+"""Merges nested projections into one, and removes projections that change nothing.
 
-Not merged: an inner column computed by a user's function, or by any function and read more than
-once, since merging would compute it again.
+An inner column stays separate if merging would compute it again: a column with a UDF call, or any
+computed column that is read more than once.
 """
 
 from __future__ import annotations

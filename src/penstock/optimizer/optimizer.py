@@ -1,8 +1,8 @@
-"""The optimiser: lowering, then the rules in order until nothing changes.
+"""The optimizer: lowering, then the rules in order until nothing changes.
 
-Every rule is a pure function of a plan and the statistics that keeps every answer at every
-instant; each can be switched off by name. Lowering is not optional. The docstring of a rule shows
-a plan before and after it: σ filter, π projection, ⋈ join, ▷ anti join, δ DISTINCT, γ aggregate.
+Every rule is a pure function of a plan and the statistics, and preserves every answer at every
+instant. Each rule can be switched off by name; lowering cannot. The docstring of a rule shows a
+plan before and after it: σ filter, π projection, ⋈ join, ▷ anti join, δ DISTINCT, γ aggregate.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ NEEDS: dict[Rule, frozenset[type[Node]]] = {
     push_down_distinct: frozenset({Distinct}),
     order_joins: frozenset({Join}),
 }
-"""Kinds of nodes without all of which a rule changes nothing, and is not asked."""
+"""For each rule, the kinds of nodes that a plan must contain; otherwise the rule is skipped."""
 THOROUGH: frozenset[Rule] = frozenset({prune_projection})
-"""Rules that find nothing more to do in a plan that they have made."""
+"""Rules that find nothing more to do in their own output."""
 _NOTHING: frozenset[type[Node]] = frozenset()
 RULE_NAMES = frozenset(rule.__name__ for rule in RULES)
 MAX_ROUNDS = 10
@@ -55,14 +55,14 @@ def optimize(node: Node, stats: Stats, off: frozenset[str] = frozenset()) -> Nod
     unknown = off - RULE_NAMES
     if unknown:
         raise PlanError(
-            f"no optimiser rule is called {', '.join(sorted(unknown))}",
+            f"the optimizer has no rule {', '.join(sorted(unknown))}",
             code="PS-PLAN-005",
-            remedy=f"the rules are {', '.join(sorted(RULE_NAMES))}",
+            remedy=f"use any of {', '.join(sorted(RULE_NAMES))}",
         )
     rules = [rule for rule in RULES if rule.__name__ not in off]
     node = lower(node)
     kinds = {type(part) for part in walk(node)}
-    settled: set[Rule] = set()  # what has nothing to do in the plan as it is
+    settled: set[Rule] = set()  # rules known to change nothing in the current plan
     for rule in rules * MAX_ROUNDS:
         if len(settled) == len(rules):
             break

@@ -1,9 +1,9 @@
-"""Trees of inner joins are put in the order the cost model likes best, left-deep.
+"""Orders trees of inner joins by the cost model; the results are left-deep.
 
-Dynamic programming over sets of inputs (greedy for many), no cross product unless there is no other
-way, the original columns restored by a projection. Plans whose streams have not been
-measured, and plans no cheaper than what is there, stay as they are. Joins with a band or with
-a non-retroactive table are inputs, never reordered: the latter's result depends on when it joins.
+The search is dynamic programming over sets of inputs (greedy for many inputs). It avoids cross
+products if it can, and a projection restores the original column order. A plan stays unchanged if
+its streams are not measured or if no order is cheaper. Joins with a band or with a non-retroactive
+table count as inputs: reordering the latter would change when they join.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.optimizer.stats import Stats
 from penstock.patterns.rules import is_nrr, is_table
 
 EXACT_LIMIT = 6
-"""Up to this many inputs every left-deep order is considered."""
+"""Up to this many inputs, the search considers every left-deep order."""
 _WORTH = 0.999
 """A new order must cost less than this share of the old."""
 
 
 def order_joins(node: Node, stats: Stats) -> Node:
-    """Reorder every tree of inner joins whose streams are measured.
+    """Reorder every tree of inner joins over measured streams.
 
     before: (large ⋈ k = k larger) ⋈ k = k small
     after:  π … ((small ⋈ k = k large) ⋈ k = k larger)
@@ -47,7 +47,7 @@ def order_joins(node: Node, stats: Stats) -> Node:
 # ---- a tree of joins as inputs and conditions ----------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """Inputs and conditions over their columns, numbered through from left to right."""
+    """Inputs, and conditions over their columns, which are numbered from left to right."""
 
     leaves: tuple[Node, ...]
     equalities: tuple[tuple[int, int], ...]
@@ -89,7 +89,7 @@ def _rebuild(node: Node, leaves: Iterator[Node]) -> Node:
 # ---- the search ----------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Partial:
-    """A left-deep plan of some inputs, the numbers of its columns, and what it costs."""
+    """A left-deep plan of some inputs, the numbers of its columns, and its cost."""
 
     plan: Node
     columns: tuple[int, ...]
@@ -123,13 +123,13 @@ def _grow(tree: _Tree, layer: list[_Partial], stats: Stats) -> list[_Partial]:
 
 
 def _next_inputs(tree: _Tree, partial: _Partial) -> list[int]:
-    """Inputs with a key in common with `partial`; all the others when there is none."""
+    """Inputs that share a key with `partial`; if there are none, all other inputs."""
     others = [i for i in range(len(tree.leaves)) if i not in partial.inputs]
     return [i for i in others if _keys(tree, partial, i)] or others
 
 
 def _keys(tree: _Tree, partial: _Partial, leaf: int) -> list[tuple[int, int]]:
-    """Positions in the partial plan and in the input that must be equal."""
+    """Pairs of columns (in the partial plan, in the input) that must be equal."""
     mine, theirs = partial.columns, tree.numbers(leaf)
     turned = [(b, a) for a, b in tree.equalities]
     pairs = [p for p in (*tree.equalities, *turned) if p[0] in mine and p[1] in theirs]
@@ -139,7 +139,7 @@ def _keys(tree: _Tree, partial: _Partial, leaf: int) -> list[tuple[int, int]]:
 def _join(tree: _Tree, partial: _Partial, leaf: int, stats: Stats) -> _Partial:
     columns = partial.columns + tree.numbers(leaf)
     ready = [p for p in tree.predicates if columns_of(p).issubset(columns)]
-    if len(partial.inputs) > 1:  # then what the partial plan could decide, it has
+    if len(partial.inputs) > 1:  # otherwise the partial plan has applied it already
         ready = [p for p in ready if not columns_of(p).issubset(partial.columns)]
     residual = conjunction([remap(p, columns.index) for p in ready])
     keys = tuple(_keys(tree, partial, leaf))

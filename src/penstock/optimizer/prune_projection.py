@@ -1,12 +1,12 @@
-"""Columns nobody reads are not carried: scans, tables, joins and aggregates are narrowed.
+"""Removes columns that no operator reads from scans, tables, joins and aggregates.
 
-Two passes: first the columns needed of every node, over all its uses, so that a subplan used
-twice stays one subplan; then the narrowed plan. DISTINCT, INTERSECT and EXCEPT compare whole rows
-and need them whole. A time column is needed only when it is read: time travels beside the
-payload. At least one column stays, so that a row is something.
+The first pass collects the needed columns of every node over all its uses, so that a subplan used
+twice stays one subplan; the second pass builds the narrowed plan. DISTINCT, INTERSECT and EXCEPT
+compare whole rows and need all columns. A time column is needed only if an expression reads it: the
+time of a row is stored beside its columns. Every row keeps at least one column.
 
-What flows into a join with a non-retroactive table stays whole where rows are replaced or
-retracted: a change in a column that nobody reads is an arrival, which meets the table anew.
+Rows that flow into a join with a non-retroactive table keep all columns if they can be replaced or
+retracted: there a change in an unread column is a new arrival, which joins the table again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from penstock.patterns.rules import is_nrr, nrr_stream_side, pattern_of
 
 Columns = frozenset[int]
 Kept = tuple[int, ...]
-"""Which old columns a narrowed node yields, in order."""
+"""The old columns that a narrowed node yields, in order."""
 _KEYED: dict[type[Node], Callable[..., bool]] = {}
 _READS: dict[type[Node], Callable[..., tuple[Columns, ...]]] = {}
 _NARROW: dict[type[Node], Callable[..., tuple[Node, Kept]]] = {}
@@ -63,7 +63,7 @@ def prune_projection(node: Node, stats: Stats) -> Node:
 
 # ---- which columns are needed --------------------------------------------------------
 def _whole(plan: Node) -> frozenset[Node]:
-    """Nodes below joins with non-retroactive tables whose arrivals depend on all columns."""
+    """Nodes below joins with non-retroactive tables that must keep all columns."""
     joins = {node for node in walk(plan) if isinstance(node, Join)}
     sides = [side for join in joins if (side := nrr_stream_side(join)) is not None]
     return frozenset(node for side in sides for node in walk(side) if _remakes_rows(node))
@@ -124,7 +124,7 @@ def _at_least_one(node: Node, needed: Columns) -> Columns:
 
 
 def _reads(node: Node, needed: Columns) -> tuple[Columns, ...]:
-    """The columns `node` reads of each input to yield `needed`."""
+    """The columns of each input that `node` reads to yield `needed`."""
     return _READS[type(node)](node, needed)
 
 
@@ -171,7 +171,7 @@ def _join_reads(node: Join, needed: Columns) -> tuple[Columns, ...]:
 
 
 def _partition(node: Node) -> Columns:
-    """PARTITION BY columns of a window: positions of its input's, or of the stream's, columns."""
+    """The PARTITION BY columns of a window, as positions in its input or stream."""
     match node:
         case Windowed(window=Rows(partition=partition)):
             return frozenset(partition)
@@ -192,9 +192,9 @@ def _agg_columns(agg: Agg) -> Columns:
 
 # ---- the narrowed plan ---------------------------------------------------------------
 class _Narrowing:
-    """Rebuilds each distinct node once, telling which of its old columns it still yields.
+    """Rebuilds each distinct node once and records which of its old columns it still yields.
 
-    A node of which all is needed is returned as it is.
+    A node stays the same object if all its columns are needed.
     """
 
     def __init__(self, needs: dict[Node, Columns], whole: frozenset[Node]) -> None:
@@ -203,7 +203,7 @@ class _Narrowing:
         self.done: dict[Node, tuple[Node, Kept]] = {}
 
     def of(self, node: Node) -> tuple[Node, Kept]:
-        """`node` narrowed, and what it kept: at least what is needed."""
+        """`node` narrowed, and the columns it kept: at least the needed ones."""
         if node not in self.done:
             self.done[node] = _NARROW[type(node)](node, self)
         return self.done[node]
@@ -214,7 +214,7 @@ class _Narrowing:
         return select(plan, [kept.index(i) for i in sorted(wanted)])
 
     def needed(self, node: Node) -> Kept:
-        """The columns that are needed of `node`, in order."""
+        """The needed columns of `node`, in order."""
         return tuple(sorted(self.needs[node]))
 
 
@@ -228,7 +228,7 @@ def _narrow_scan(node: Scan | TableScan, plan: _Narrowing) -> tuple[Node, Kept]:
 
 @case(_NARROW, ViewScan, Received, Distinct)
 def _narrow_inputs(node: Node, plan: _Narrowing) -> tuple[Node, Kept]:
-    """`node` stays whole; what is below its inputs may be narrowed."""
+    """Keep all columns of `node`; the subplans below its inputs may be narrowed."""
     children = [plan.exactly(c, frozenset(range(width(c)))) for c in node.inputs]
     return over(node, children), tuple(range(width(node)))
 
@@ -285,7 +285,7 @@ def _narrow_windowed(node: Windowed, plan: _Narrowing) -> tuple[Node, Kept]:
 
 @case(_NARROW, Join)
 def _narrow_join(node: Join, plan: _Narrowing) -> tuple[Node, Kept]:
-    """Each side yields just what is read of it, unless it must stay whole: it is stored."""
+    """Narrow each side to the columns that are read, unless it must stay whole."""
     reads = _join_reads(node, plan.needs[node])
     wanted = [
         plan.needs[side]

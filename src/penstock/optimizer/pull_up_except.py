@@ -1,10 +1,10 @@
-"""Update pattern simplification, the strict half: negation moves up (Golab & Özsu 2005, §5.4.2).
+"""Update pattern simplification, strict half: moves negation up (Golab & Özsu 2005, §5.4.2).
 
-(A ▷ B) ⋈ C = (A ⋈ C) ▷ B: what an anti join compares are columns of A, which the join keeps. So the
-join sees no negative rows and keeps its WK state; likewise for semi joins and DISTINCT above a
-negation. A EXCEPT B below a join is the anti join of the distinct rows of A. With measured
-streams a join is only passed when the cost model agrees (a join that multiplies rows is better
-left above, §6.6); unmeasured, it always is.
+(A ▷ B) ⋈ C = (A ⋈ C) ▷ B: an anti join compares columns of A, and the join keeps them. After the
+rewrite the join sees no negative rows and keeps its WK state. The same holds for semi joins and
+DISTINCT above a negation. A EXCEPT B below a join is the anti join of the distinct rows of A. If
+the streams are measured, the negation passes a join only if the cost model agrees (a join that
+multiplies rows should stay above, §6.6); otherwise it always does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def pull_up_except(node: Node, stats: Stats) -> Node:
 
 
 def _pull(node: Node, stats: Stats) -> Node:
-    """`node`, whose inputs have been dealt with, with a negation just below it moved above."""
+    """Move a negation directly below `node` above it; the inputs of `node` are done already."""
     match node:
         case Distinct(input=Join(kind=JoinKind.ANTI) as anti):
             return replace(anti, left=_pull(Distinct(anti.left), stats))
@@ -55,7 +55,7 @@ def _above_join(join: Join, stats: Stats) -> Node:
 
 
 def _as_anti(node: Node) -> Join | None:
-    """A negation as an anti join whose keys are columns of its left input."""
+    """A negation as an anti join on columns of its left input."""
     match node:
         case Join(kind=JoinKind.ANTI):
             return node

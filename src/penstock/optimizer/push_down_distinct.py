@@ -1,8 +1,8 @@
-"""Duplicate elimination below joins (Golab & Özsu 2005, §5.4.2), and away where it does nothing.
+"""Moves DISTINCT below joins (Golab & Özsu 2005, §5.4.2), and removes it where rows are distinct.
 
-The distinct rows of a join are the join of the distinct rows of what it reads of each side. The
-outer DISTINCT goes when the output tells all of those columns, a key of one side standing for
-the equal key of the other. Joins with tables are left alone: a table is read as it is.
+The distinct rows of a join are the join of the distinct rows of the columns it reads of each side.
+The outer DISTINCT can go if the output determines all of those columns; a key of one side
+determines the equal key of the other. Joins with tables stay as they are.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def is_duplicate_free(node: Node) -> bool:
 
 
 def _determined(node: Node, kept: set[int]) -> bool:
-    """Whether the columns `kept` tell every other column of `node`."""
+    """Whether the columns `kept` determine every other column of `node`."""
     if isinstance(node, GroupBy):
         return kept.issuperset(range(len(node.keys)))
     if isinstance(node, Join) and node.kind is JoinKind.INNER:
@@ -89,7 +89,10 @@ def _push(node: Node) -> Node:
 
 
 def _over_distinct(project: Project | None, join: Join) -> Node:
-    """The same rows, perhaps fewer copies, from the distinct rows of what is read of each side."""
+    """Compute the rows from the distinct rows of the columns read of each side.
+
+    The result has the same distinct rows, perhaps with fewer copies.
+    """
     exprs = project.exprs if project else columns(join, range(width(join)))
     needed = condition_columns(join).union(*map(columns_of, exprs))
     split = width(join.left)

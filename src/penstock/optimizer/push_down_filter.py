@@ -1,13 +1,13 @@
-"""Filters move as far down as the answer allows, conjunct by conjunct.
+"""Moves filters down as far as the answer allows, conjunct by conjunct.
 
-Through projections, joins (to the side that decides), unions, set operations, semi and anti
-joins (left), distinct and the keys of a group-by; never below a ROWS window, whose rows are
-counted before they are filtered, and not into a non-retroactive table, which a join reads
-as it is. An equality of one column from each side becomes a key of an inner join. A predicate
-with parameters stays above keyed operators: below, each query would have its own state, and
-above, all queries of the template share one. A predicate that can fail stays above joins and
-keyed operators, where it meets only rows that these let through; what it says of rows on which it
-does not fail moves down all the same (`MAYBE`).
+A conjunct moves through projections, joins (to the side that it reads), unions, set operations,
+semi and anti joins (to the left), distinct and the keys of a group-by. It never moves below a ROWS
+window, which counts rows before they are filtered, nor into a non-retroactive table, which a join
+reads as a whole. An equality of one column from each side becomes a key of an inner join. A
+predicate with parameters stays above keyed operators: above, all queries of the template share
+their state; below, each query would need its own. A predicate that can fail stays above joins and
+keyed operators, so that it is evaluated only on rows that pass them; a version that ignores
+failures moves down in addition (`MAYBE`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def push_down_filter(node: Node, stats: Stats) -> Node:
 
 
 def _push(node: Node, parts: list[Expr]) -> Node:
-    """`node` filtered by `parts`, which read its output."""
+    """Filter `node` by `parts`, which read its output."""
     match node:
         case Filter():
             mine = conjuncts(node.predicate)
@@ -79,7 +79,7 @@ def _push(node: Node, parts: list[Expr]) -> Node:
 
 
 def _through_project(node: Project, parts: list[Expr]) -> Node:
-    """Predicates over computed columns compute them; a user's function is not called twice."""
+    """Move predicates below a projection; they then compute its columns, except UDF calls."""
     stay = [p for p in parts if any(has_udf(node.exprs[i]) for i in columns_of(p))]
     go = [substitute(p, node.exprs) for p in parts if p not in stay]
     return where(over(node, [_push(node.input, go)]), stay)
@@ -113,14 +113,14 @@ def _through_keyed(node: Node, parts: list[Expr]) -> Node:
 
 
 def _into_exists(node: Join, parts: list[Expr]) -> Node:
-    """All to the left; to the right too where whole rows are compared, so both sides stay alike."""
+    """Move predicates to the left input; also to the right one if whole rows are compared."""
     whole_row = node.null_safe and node.equi == tuple((i, i) for i in range(width(node.left)))
     right = _push(node.right, parts if whole_row else [])
     return over(node, [_push(node.left, parts), right])
 
 
 def _through_group_by(node: GroupBy, parts: list[Expr]) -> Node:
-    """Predicates over keys decide whole groups; without keys the one row is always there."""
+    """Predicates on keys decide whole groups and move down; without keys none does."""
     keys = range(len(node.keys))
     go = [p for p in parts if node.keys and columns_of(p).issubset(keys)]
     stay = [p for p in parts if p not in go]

@@ -1,10 +1,9 @@
-"""Update pattern simplification, the simple half: projections move below strict operators.
+"""Update pattern simplification, simple half: moves projections below strict operators.
 
-A projection is weakest non-monotonic; below a semi or anti join it never sees a negative row
-(Golab & Özsu 2005, §5.4.2). Legal when the columns the semi or anti join compares come out of
-the projection unchanged, and when it cannot fail on rows that the join leaves out. It also
-moves into the sides of a UNION ALL, closer to the scans.
-Filters have their own rule.
+A projection is weakest non-monotonic; below a semi or anti join it never sees a negative row (Golab
+& Özsu 2005, §5.4.2). It may move if it passes the columns that the join compares unchanged and
+cannot fail on rows that the join leaves out. It also moves into the sides of a UNION ALL, closer to
+the scans. Filters have their own rule.
 """
 
 from __future__ import annotations

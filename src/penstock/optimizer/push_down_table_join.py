@@ -1,11 +1,11 @@
-"""Joins with tables move below anti joins: (A ▷ B) ⋈ T = (A ⋈ T) ▷ B (Golab & Özsu 2005, §5.4.2).
+"""Moves joins with tables below anti joins: (A ▷ B) ⋈ T = (A ⋈ T) ▷ B (Golab & Özsu 2005, §5.4.2).
 
-A join with a table has no answer of its own to a negative row: the table may have changed
-since. Below the negation it never meets one. For a non-retroactive table this is not a matter
-of cost but of meaning, since a row that reappears must show the table as the row found it on
-arrival; lowering therefore always does it, also below semi joins and into both sides of a
-UNION ALL. Joins of streams stay between: moving a table join below one would change when a
-result is generated (Definition 2).
+A join with a table cannot process a negative row correctly, because the table may have changed
+since the row arrived; below the negation it never sees one. For a non-retroactive table the result
+depends on it, not only the cost: a row that reappears must show the table as of its arrival. So
+lowering always applies this rule, also below semi joins and into both sides of a UNION ALL. Joins
+of streams are not passed: moving a table join below one would change when a result is generated
+(Definition 2).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _push(node: Node) -> Node:
 
 
 def sink_table_join(join: Join, *, through_union: bool = False) -> Node:
-    """`join` with a table on its right, below the semi and anti joins of its left input."""
+    """Move a join with a table on its right below the semi and anti joins of its left input."""
     stream = join.left
     if not _sinks(stream, through_union):
         return join
@@ -70,7 +70,7 @@ def sink_table_join(join: Join, *, through_union: bool = False) -> Node:
 
 
 def _sinks(node: Node, through_union: bool) -> bool:
-    """Whether a semi or anti join is reached through stateless operators only."""
+    """Whether stateless operators lead down to a semi or anti join."""
     match node:
         case Join(kind=JoinKind.SEMI | JoinKind.ANTI):
             return through_union or pattern_of(node) is Pattern.STR
@@ -83,7 +83,7 @@ def _sinks(node: Node, through_union: bool) -> bool:
 
 
 def _below_project(join: Join, project: Project, through_union: bool) -> Node:
-    """Join(Project(x), t) as Project(Join(x, t)), when the keys are plain columns of x."""
+    """Rewrite Join(Project(x), t) as Project(Join(x, t)) if the keys are plain columns of x."""
     keys = [project.exprs[i] for i, _ in join.equi]
     if join.band is not None or not all(isinstance(key, Column) for key in keys):
         return join

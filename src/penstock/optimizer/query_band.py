@@ -1,7 +1,7 @@
-"""The band of a block whose bounds differ from query to query (Agarwal et al. 2009, §3.1).
+"""A band with bounds that differ by query (Agarwal et al. 2009, §3.1).
 
-``s.b - r.b BETWEEN $lo AND $hi`` bounds the difference of a column of one alias and a column of
-the other. Conditions that bound the same difference are one band; all others are no part of it.
+``s.b - r.b BETWEEN $lo AND $hi`` bounds the difference of two columns of different aliases.
+Conditions that bound the same difference form one band; other conditions are not part of it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from penstock.types import BIGINT, BOOLEAN, DOUBLE
 
 @record
 class QueryBand:
-    """Conditions on `minuend` − `subtrahend`, which are columns by number.
+    """Conditions on `minuend` − `subtrahend`, two columns given by number.
 
-    Each condition compares `value` with an expression of parameters.
+    Each condition compares `value` with an expression of parameters. `asked` says the same in the
+    words of the query: what fails there has a bound that cannot be computed.
     """
 
     minuend: int
     subtrahend: int
     is_float: bool
     conditions: tuple[Expr, ...]
+    asked: tuple[Expr, ...]
 
     @property
     def value(self) -> Expr:
-        """The difference in the conditions."""
+        """The difference as it occurs in the conditions."""
         return difference_value(self.is_float)
 
 
@@ -41,9 +43,9 @@ def difference_value(is_float: bool) -> Call:
 def find_band(
     predicates: list[Expr], alias: Callable[[int], int]
 ) -> tuple[QueryBand | None, list[Expr]]:
-    """The band with bounds per query among conjuncts, and the conjuncts that are not in it.
+    """The band among some conjuncts, and the conjuncts that are not part of it.
 
-    `alias` tells to which alias a column belongs.
+    `alias` maps a column to its alias.
     """
     bounds = [_across(predicate, alias) for predicate in predicates]
     first = next((d for d in bounds if d and any(params_of(one.bound) for one in d)), None)
@@ -51,18 +53,20 @@ def find_band(
         return None, predicates
     plus, minus = first[0].minuend, first[0].subtrahend
     is_float = plus.type.is_float or minus.type.is_float
-    conditions, rest = list[Expr](), list[Expr]()
+    conditions, asked, rest = list[Expr](), list[Expr](), list[Expr]()
     for predicate, found in zip(predicates, bounds, strict=True):
         turned = [_turned(d, plus.index, minus.index, is_float) for d in found or ()]
         if turned and None not in turned:
             conditions += [c for c in turned if c is not None]
+            asked.append(predicate)
         else:
             rest.append(predicate)
-    return QueryBand(plus.index, minus.index, is_float, tuple(conditions)), rest
+    found_band = QueryBand(plus.index, minus.index, is_float, tuple(conditions), tuple(asked))
+    return found_band, rest
 
 
 def _across(predicate: Expr, alias: Callable[[int], int]) -> list[Difference] | None:
-    """The bounds of a difference of two aliases; None if the conjunct is nothing else."""
+    """The bounds of a difference of two aliases; None if the conjunct is anything else."""
     if len({alias(column) for column in columns_of(predicate)}) != 2:
         return None
     found = differences_of(predicate)
@@ -75,7 +79,7 @@ def _turned(found: Difference, plus: int, minus: int, is_float: bool) -> Expr | 
     """The bound as a condition on the band's difference; None if it bounds another one."""
     fn, bound = found.fn, found.bound
     columns = found.minuend.index, found.subtrahend.index
-    if columns == (minus, plus) and not is_float:  # the negation of NaN is no bound of the same
+    if columns == (minus, plus) and not is_float:  # NaN stays largest when negated
         fn, bound = MIRRORED[fn], _negative(bound)
     elif columns != (plus, minus):
         return None

@@ -1,6 +1,6 @@
-"""Small tools the rewrite rules share: traversals, column bookkeeping, swapped joins.
+"""Tools that the rewrite rules share: traversals, column bookkeeping, swapped joins.
 
-Everything is pure: a changed plan is a new plan, an unchanged one the same object.
+Everything is pure: a changed plan is a new plan, an unchanged plan is the same object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Change = Callable[[Node], Node]
 
 def bottom_up(node: Node, change: Change) -> Node:
     """Rebuild the plan from its leaves, passing every node through `change` once."""
-    done: dict[int, Node] = {}  # by id: `node` holds on to all its parts
+    done: dict[int, Node] = {}  # by id: `node` keeps all its parts alive
 
     def visit(part: Node) -> Node:
         known = done.get(id(part))
@@ -38,7 +38,7 @@ def bottom_up(node: Node, change: Change) -> Node:
 
 
 def over(node: Node, inputs: Sequence[Node]) -> Node:
-    """`node` over `inputs`; the same object when they are the ones it has."""
+    """`node` with other `inputs`; the same object if the inputs are the same."""
     for old, new in zip(node.inputs, inputs, strict=True):
         if old is not new:
             return node.with_inputs(*inputs)
@@ -57,7 +57,10 @@ def columns(node: Node, indices: Iterable[int]) -> tuple[Column, ...]:
 
 
 def select(node: Node, indices: Sequence[int]) -> Node:
-    """The chosen columns of `node`, in that order; `node` itself when that is all of them."""
+    """The chosen columns of `node` in that order.
+
+    `node` itself if these are all of them in order.
+    """
     if list(indices) == list(range(width(node))):
         return node
     exprs = columns(node, indices)
@@ -81,14 +84,14 @@ def shift(expr: Expr, by: int) -> Expr:
 
 
 def has_udf(expr: Expr) -> bool:
-    """Whether a user's function is called: work worth doing once only."""
+    """Whether a UDF is called: work that should be done only once."""
     if not isinstance(expr, Call):
         return False
     return expr.fn.startswith("udf:") or any(has_udf(a) for a in expr.args)
 
 
 def equated_columns(part: Expr, split: int) -> tuple[int, int] | None:
-    """(left, right) when `part` says a left column equals a right column of the same type."""
+    """(left, right) if `part` equates a left and a right column of the same type."""
     match part:
         case Call(fn="eq", args=(Column() as a, Column() as b)) if a.type == b.type:
             low, high = sorted((a.index, b.index))
@@ -98,7 +101,7 @@ def equated_columns(part: Expr, split: int) -> tuple[int, int] | None:
 
 
 def split_sides(parts: list[Expr], split: int) -> tuple[list[Expr], list[Expr], list[Expr]]:
-    """Conjuncts of the left columns only, of the right only (indices as seen there), the rest."""
+    """Split conjuncts by what they read: the left side, the right side (renumbered), or both."""
     left: list[Expr] = []
     right: list[Expr] = []
     rest: list[Expr] = []
@@ -114,7 +117,7 @@ def split_sides(parts: list[Expr], split: int) -> tuple[list[Expr], list[Expr], 
 
 
 def split_safe(parts: list[Expr], split: int) -> tuple[list[Expr], list[Expr], list[Expr]]:
-    """The same, where what can fail is of neither side: it is for rows that have a partner."""
+    """The same, but a conjunct that can fail stays with the join: it needs rows with partners."""
     left, right, rest = split_sides([p for p in parts if not can_fail(p)], split)
     return left, right, [*rest, *(p for p in parts if can_fail(p))]
 
@@ -143,7 +146,7 @@ def _swap_band(band: Band) -> Band:
 
 
 def commute(join: Join, change: Change) -> Node:
-    """An inner join with its sides exchanged and then changed, its columns put back in order."""
+    """Exchange the sides of an inner join, apply `change`, and restore the column order."""
     nl, nr = width(join.left), width(join.right)
     order = [*range(nr, nr + nl), *range(nr)]
     return select(change(swap_sides(join, JoinKind.INNER)), order)
@@ -160,7 +163,7 @@ def residual_parts(join: Join) -> list[Expr]:
 
 
 def condition_columns(join: Join) -> frozenset[int]:
-    """What the join condition reads, as indices of left + right columns."""
+    """The columns that the join condition reads, as indices of left + right columns."""
     split = width(join.left)
     read = {i for left, right in join.equi for i in (left, right + split)}
     if join.band is not None:
@@ -173,7 +176,7 @@ def condition_columns(join: Join) -> frozenset[int]:
 def rebase_join(
     join: Join, left: Node, right: Node, left_at: dict[int, int], right_at: dict[int, int]
 ) -> Join:
-    """`join` over other inputs, where old column i is found at left_at[i] or right_at[i]."""
+    """`join` over other inputs; old column i is now at left_at[i] or right_at[i]."""
     split = width(join.left)
     band, residual = join.band, join.residual
     if band is not None:

@@ -1,8 +1,8 @@
-"""Span: which streams a join reads and how their rows must fit together (CACQ §3.3.2).
+"""Span: the streams that a join reads and the conditions that connect their rows (CACQ §3.3.2).
 
 All select-project-join blocks with the same span form one flow, whatever their filters, window
-lengths and output columns. It is what CACQ calls a virtual source: there is one for each set of
-sources that some query ranges over, and no other.
+lengths and output columns. CACQ calls it a virtual source; one exists for each set of sources that
+some query reads together.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class SpanBand:
         return np.asarray((right >= lows) & (right <= highs) & (lows <= highs))
 
     def range_of(self, values: I64, *, is_left: bool) -> tuple[I64, I64]:
-        """Least and greatest partner of each integer value; (1, 0) when there is none."""
+        """The least and greatest partner of each integer value; (1, 0) if there is none."""
         low, high = self.low, self.high
         if not is_left:
             low, high = None if high is None else -high, None if low is None else -low
         lows = _shifted(values, low, np.iinfo(np.int64).min)
         highs = _shifted(values, high, np.iinfo(np.int64).max)
-        # a bound beyond all integers excludes or includes all
+        # a bound beyond all integers excludes or includes all of them
         if low is not None and low > 0:
             over = values > np.iinfo(np.int64).max - int(low)
             lows, highs = np.where(over, 1, lows), np.where(over, 0, highs)
@@ -62,7 +62,7 @@ class SpanBand:
 
 
 def _shifted(values: I64, by: int | float | None, open_end: int) -> I64:
-    """The sums, `open_end` where that is no integer or there is no bound."""
+    """The sums; `open_end` if a sum is no integer or there is no bound."""
     if by is None:
         return np.full(values.shape, open_end)
     by = int(by)
@@ -84,7 +84,7 @@ class Span:
         return len(self.streams)
 
     def links(self, alias: int, present: frozenset[int]) -> list[tuple[int, AliasColumn]]:
-        """Columns of `alias` that equal a column of an alias that is present, and where."""
+        """Pairs of a column of `alias` and an equal column of an alias in `present`."""
         found = []
         for places in self.classes:
             mine = [c for a, c in places if a == alias]
@@ -94,7 +94,7 @@ class Span:
         return found
 
     def bands_with(self, alias: int, present: frozenset[int]) -> list[SpanBand]:
-        """The bands between `alias` and what is present."""
+        """The bands between `alias` and the aliases in `present`."""
         return [
             b
             for b in self.bands
@@ -103,7 +103,7 @@ class Span:
         ]
 
     def keys(self, alias: int) -> list[StemKey]:
-        """The SteMs in which rows of `alias` may be looked up."""
+        """The SteMs that may look up rows of `alias`."""
         everyone = frozenset(range(len(self))) - {alias}
         links = [column for column, _ in self.links(alias, everyone)]
         if links and len(self) == 2:
@@ -119,7 +119,7 @@ class Span:
         return list(dict.fromkeys(found))
 
     def describe(self, names: list[tuple[str, ...]]) -> str:
-        """The joined columns; `names` are those of each alias's stream."""
+        """A text with the joined columns; `names` are those of each alias's stream."""
 
         def show(place: AliasColumn) -> str:
             return f"{self.streams[place[0]]}.{names[place[0]][place[1]]}"

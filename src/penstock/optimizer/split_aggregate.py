@@ -1,10 +1,10 @@
-"""Split an aggregate without GROUP BY into partial ones, one per shard, and a final one.
+"""Splits an aggregate without GROUP BY into partial ones, one per shard, and a final one.
 
-Counts add up, sums of sums are sums, the least of minima is the minimum, and an average is a sum
-over a count. Sums of doubles travel in parts that say them exactly: for that, shards group the rows
-by the magnitude of the values. What has no such form (DISTINCT, stddev, median) or no exact one
-(averages of DECIMAL, whose partial sums overflow long before the average does; sums that are NULL
-while they overflow, which none that is made of them would see) is not split.
+Counts and sums add up, the least of the minima is the minimum, and an average is a sum over a
+count. Sums of doubles are sent in exact parts; for that, shards group the rows by the magnitude of
+the values. Aggregates without such a form are not split (DISTINCT, stddev, median), nor are those
+without an exact one: the partial sums of a DECIMAL average may overflow although the average does
+not, and a partial sum that overflows may be NULL, which the final sum would not notice.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from penstock.schema import MAX_COLUMNS
 from penstock.types import BIGINT, DOUBLE, Kind
 
 Final = Callable[[Node], Node]
-"""The final plan over the rows of all partial aggregates: the schema is the original's."""
+"""Builds the final plan over the rows of all partial aggregates; its schema is the original's."""
 
 
 def split(node: GroupBy) -> tuple[GroupBy, Final] | None:
-    """The partial aggregate over the same rows and what makes the final one of its results.
+    """The partial aggregate over the same rows, and a function that builds the final one.
 
     before: γ avg(a) (s)
     after:  π total / n (γ sum(total), sum(n) (rows of all shards: γ sum(a), count(a) (s)))
@@ -54,13 +54,13 @@ def _splits(agg: Agg) -> bool:
 
 @dataclass(slots=True)
 class _Parts:
-    """The partial aggregates, each once, with the function that merges its results."""
+    """The partial aggregates, without duplicates, and the functions that merge their results."""
 
     found: dict[Agg, str] = field(default_factory=dict)
 
     def value_of(self, agg: Agg) -> Expr:
-        """The value of `agg` over the merged parts."""
-        if agg.fn == "count":  # 0, not NULL, before the first partial row is there
+        """The expression for `agg` over the merged parts."""
+        if agg.fn == "count":  # 0, not NULL, before the first partial row arrives
             return Call(BIGINT, "coalesce", (self._part(agg, "sum"), Literal(BIGINT, 0)))
         if agg.fn != "avg":
             return self._part(agg, agg.fn)
@@ -75,12 +75,12 @@ class _Parts:
 
     @property
     def keys(self) -> list[Expr]:
-        """Magnitudes of what is added up in doubles."""
+        """The magnitudes of values that are added as doubles."""
         exact = [a.arg for a in self.found if _is_exact(a) and a.arg is not None]
         return list(dict.fromkeys(Call(BIGINT, "magnitude", (_double(arg),)) for arg in exact))
 
     def shown(self) -> Iterator[Agg]:
-        """What a shard shows, by column."""
+        """The columns that a shard sends."""
         for agg in self.found:
             if _is_exact(agg):
                 types = (DOUBLE, DOUBLE, DOUBLE, BIGINT)
@@ -90,7 +90,7 @@ class _Parts:
                 yield agg
 
     def merged(self, received: Node) -> tuple[Agg, ...]:
-        """The aggregates over what shards show."""
+        """The aggregates over the rows that shards send."""
         at, found = len(self.keys), []
         for fn in self.found.values():
             field_ = received.schema[at]
@@ -100,12 +100,12 @@ class _Parts:
 
 
 def _is_exact(agg: Agg) -> bool:
-    """Whether a part is a sum of doubles."""
+    """Whether a part is an exact sum of doubles."""
     return agg.fn == "sum" and agg.type.is_float
 
 
 def _total(agg: Agg) -> Agg:
-    """The sum below an average: of BIGINT in floating point, where it cannot overflow."""
+    """The sum inside an average: of BIGINT in floating point, where it cannot overflow."""
     assert agg.arg is not None
     if agg.arg.type.kind is Kind.INT:
         return replace(agg, fn="sum", type=BIGINT)
@@ -122,9 +122,10 @@ def _name(agg: Agg, at: int) -> str:
 
 
 def _partial(rows: Node, parts: _Parts) -> GroupBy | None:
-    """`parts` over `rows`, None when they need too many columns.
+    """Aggregate `rows` by `parts`; None if that needs too many columns.
 
-    Operators take columns only, so computed arguments and keys become columns below.
+    Operators read columns only, so computed arguments and keys become columns of a projection
+    below.
     """
     aggs, keys = list(parts.shown()), parts.keys
     read = [e for agg in aggs for e in (agg.arg, agg.filter) if e is not None] + keys

@@ -1,8 +1,7 @@
-"""What is known or guessed of streams, tables and predicates when a plan is chosen.
+"""Statistics of streams, tables and predicates, measured or guessed, for the choice of a plan.
 
-Frozen values: measuring is the engine's work, which hands a new `Stats` to the optimiser.
-Whatever is not given is a default guess, and rules that trade one plan against another by
-cost leave a plan as it is while they would only be guessing.
+The values are frozen: the engine measures and gives the optimizer a new `Stats`. Missing values are
+guessed. Rules that compare plans by cost do not change a plan that has only guessed statistics.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ DEFAULT_ROWS = 1000.0
 DEFAULT_PREMATURE = 0.5
 DEFAULT_WINDOW_S = 600.0
 HORIZON_S = 3600.0
-"""How long a stream that is kept for ever is taken to have been kept."""
+"""The assumed age of a stream that is kept forever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +52,15 @@ class Stats:
     premature: Mapping[Node, float] = field(default_factory=dict)
 
     def stream(self, name: str) -> StreamStats:
-        """Of a stream, guessed when unknown."""
+        """The statistics of a stream, guessed if unknown."""
         return self.streams.get(name, StreamStats())
 
     def table(self, name: str) -> TableStats:
-        """Of a table, guessed when unknown."""
+        """The statistics of a table, guessed if unknown."""
         return self.tables.get(name, TableStats())
 
     def premature_share(self, node: Node) -> float:
-        """Share of premature expirations of a negation, guessed when not measured."""
+        """The share of premature expirations of a negation, guessed if not measured."""
         return self.premature.get(node, DEFAULT_PREMATURE)
 
     def knows(self, node: Node) -> bool:

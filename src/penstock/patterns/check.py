@@ -1,8 +1,8 @@
-"""Refuses plans that cannot run: unbounded state nobody asked for, and misplaced NRRs.
+"""Rejects plans that cannot run: unrequested unbounded state, and misplaced NRRs.
 
-A stream without a window may flow through stateless operators (filter, projection, UNION ALL,
-join with a non-retroactive table); an operator that would keep it for ever is refused unless
-[UNBOUNDED] is written (DESIGN §3). Works on plans before and after lowering.
+A stream without a window may pass through stateless operators (filter, projection, UNION ALL, join
+with a non-retroactive table). A plan with an operator that would keep its rows forever is an error
+unless [UNBOUNDED] is written (DESIGN §3). The check accepts plans before and after lowering.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _JOIN_NAMES = {
 
 
 def check_bounded(node: Node) -> None:
-    """Raise PlanError when `node` would keep unbounded state or uses a table where it may not."""
+    """Raise PlanError if `node` would keep unbounded state or uses a table where it may not."""
     _check_tables(node)
     for part in walk(node):
         name = stateful_name(part)
@@ -50,7 +50,7 @@ def check_bounded(node: Node) -> None:
 
 
 def stateful_name(node: Node) -> str:
-    """How users call this operator when it keeps state, '' when it keeps none."""
+    """The operator's name in SQL if it keeps state, else ''."""
     match node:
         case Join():
             return "" if nrr_stream_side(node) is not None else _JOIN_NAMES[node.kind]
@@ -67,7 +67,7 @@ def stateful_name(node: Node) -> str:
 
 
 def open_streams(node: Node) -> list[str]:
-    """Streams whose rows reach the output of `node` with no window written over them."""
+    """The streams that reach the output of `node` without a window."""
     if isinstance(node, Scan | Windowed) and node.window != Unbounded(explicit=False):
         return []
     if isinstance(node, Scan):
@@ -95,7 +95,7 @@ def _check_window(node: Windowed) -> None:
 
 
 def _check_tables(node: Node) -> None:
-    """Every NRR must hang below an inner join, on one side only."""
+    """Raise PlanError unless every NRR is below an inner join, on one side only."""
     if is_nrr(node):
         raise _misplaced(node)
     if not isinstance(node, Join):
@@ -114,7 +114,7 @@ def _check_join_tables(join: Join) -> None:
         return
     if sides and join.kind in (JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL):
         raise PlanError(
-            f"{_JOIN_NAMES[join.kind]} with the non-retroactive table {_table_name(sides[0])}",
+            f"{_JOIN_NAMES[join.kind]} cannot read non-retroactive table {_table_name(sides[0])}",
             code="PS-PLAN-003",
             remedy="use an inner join, or create the table without NONRETROACTIVE",
         )

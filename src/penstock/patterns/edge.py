@@ -1,4 +1,4 @@
-"""What is known of a plan edge: its update pattern and the physical facts beside it."""
+"""The properties of a plan edge: its update pattern, and the physical facts beside it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Pattern(enum.Enum):
 
 
 Emit = Literal["explicit", "expiring"]
-"""How a keyed operator lets its results leave: by −1 rows, or silently at `exp`."""
+"""How a keyed operator ends its results: by −1 rows, or silently at `exp`."""
 
 
 @record
 class Edge:
     """Properties of the rows that flow along one plan edge.
 
-    `expiring`: rows have a finite `exp` and leave silently at it. `negatives`: −1 rows may
-    come. `fifo`: rows of equal lineage come in order of `exp`. `span`: the constant exp − ts,
-    when there is one. `keyed`: rows come as (−2, +2) replacements by key. `netted`: of each row
-    only the net change of an instant is sent.
+    `expiring`: rows have a finite `exp` and leave silently at it. `negatives`: −1 rows may come.
+    `fifo`: rows of equal lineage come in order of `exp`. `span`: exp − ts, if it is constant.
+    `keyed`: rows come as (−2, +2) replacements by key. `netted`: only the net change of each row at
+    an instant is sent.
     """
 
     schema: Schema

@@ -1,9 +1,9 @@
 """The update pattern of every plan edge by the five rules of Golab & Özsu 2005, §5.2.
 
-One rule per node class; a class without a rule is an error when this module is imported.
-The paper leaves monotonic inputs aside. Here a join, distinct, intersection or semi join whose
-inputs are all MON is MON: over [UNBOUNDED] inputs nothing it ever yielded leaves again. A mix
-of MON and expiring rows is WK, because rows that never leave stand between rows that do.
+There is one rule per node class; a class without a rule is an error when this module is imported.
+The paper does not treat monotonic inputs. Here a join, distinct, intersection or semi join with
+only MON inputs is MON: over [UNBOUNDED] inputs no result ever leaves. A mix of MON and expiring
+rows is WK, because rows that never leave lie between rows that do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from penstock.logical.windows import Length, window_length
 from penstock.patterns.edge import Pattern
 
 _RULES: dict[type[Node], Callable[..., Pattern]] = {}
-_REMEMBERED = 4096  # nodes: every node above asks those below it
+_REMEMBERED = 4096  # by node: every node above asks for the pattern of those below
 
 
 @lru_cache(_REMEMBERED)
@@ -73,9 +73,9 @@ def nrr_stream_side(join: Join) -> Node | None:
 
 # ---- patterns, by what is known of the inputs ------------------------------------------
 def window_pattern(window: Window, unwindowed: Pattern = Pattern.MON) -> Pattern:
-    """Time windows expire first in, first out; when a ROWS window does is not known (§7).
+    """The pattern of a window: WKS for time windows, STR for ROWS windows (§7).
 
-    Where each query has its own length, rows leave in another order than they came.
+    WK if each query has its own length, because rows then do not leave in order of arrival.
     """
     match window:
         case Range(length=Param()):
@@ -94,27 +94,27 @@ def rows_pattern() -> Pattern:
 
 
 def relation_pattern() -> Pattern:
-    """Rows of a table or view leave when a statement or the view says so.
+    """The pattern of a table or view: a statement, or the view, decides when rows leave.
 
-    A join with a non-retroactive table does not look at this.
+    A join with a non-retroactive table ignores it.
     """
     return Pattern.STR
 
 
 def group_pattern() -> Pattern:
-    """Rule 4: new values replace old ones by key, whatever came in."""
+    """Rule 4: new values replace old ones by key, for every input pattern."""
     return Pattern.WK
 
 
 def weak(inputs: Collection[Pattern]) -> Pattern:
-    """Rule 3, with MON kept when every input is: what joins and keyed operators yield."""
+    """Rule 3 for joins and keyed operators, extended: MON if every input is MON."""
     if Pattern.STR in inputs:
         return Pattern.STR
     return Pattern.MON if set(inputs) == {Pattern.MON} else Pattern.WK
 
 
 def merged(inputs: Collection[Pattern], one_span: bool) -> Pattern:
-    """Rule 2. Windows of different lengths do not merge first in, first out: WK (§3.1)."""
+    """Rule 2, for UNION ALL; WK if window lengths differ, since the merge is not FIFO (§3.1)."""
     found = set(inputs)
     if Pattern.STR in found:
         return Pattern.STR
@@ -124,9 +124,9 @@ def merged(inputs: Collection[Pattern], one_span: bool) -> Pattern:
 
 
 def join_pattern(kind: JoinKind, inputs: Collection[Pattern], with_table: bool = False) -> Pattern:
-    """Rule 3 for inner and semi joins, rule 5 where there is a table or an anti join.
+    """Rule 3 for inner and semi joins, rule 5 with a table or an anti join.
 
-    An outer join holds an anti join.
+    An outer join contains an anti join.
     """
     if with_table or kind not in (JoinKind.INNER, JoinKind.SEMI):
         return Pattern.STR
@@ -161,7 +161,7 @@ def _view(_node: ViewScan) -> Pattern:
 
 @case(_RULES, Received)
 def _received(_node: Received) -> Pattern:
-    return Pattern.STR  # what level 1 sends is on the edge; here nothing better is known
+    return Pattern.STR  # the pattern of what level 1 sends is on the edge
 
 
 @case(_RULES, Filter)
@@ -206,7 +206,7 @@ def _patterns(node: Node) -> list[Pattern]:
 
 @lru_cache(_REMEMBERED)
 def _span(node: Node) -> Length | None:
-    """The one length of life that all rows of a WKS edge have, None when there are several."""
+    """The lifetime that all rows of a WKS edge share; None if there are several."""
     if isinstance(node, Scan | Windowed) and not isinstance(node.window, Unbounded):
         return window_length(node)
     if isinstance(node, Join):

@@ -1,1 +1,1 @@
-"""Physical operators: configuration, state in the arena, `step`."""
+"""Physical operators: their specs (configuration), their state in the arena, and `step`."""

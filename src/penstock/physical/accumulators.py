@@ -1,8 +1,9 @@
-"""The accumulators of a GROUP BY: runs the pass of each aggregate over the events of a step.
+"""The accumulators of a GROUP BY: they run the kernel of each aggregate over the events of a step.
 
-Sums live in the groups' state rows, those of doubles also in pools of digits; deques and multisets
-have pools of nodes (strings apart from numbers, so that the collector of strings finds them);
-values of DISTINCT aggregates have ids and counts. An id lives as long as its count is not 0.
+Sums live in the groups' state rows; exact sums of doubles also use pools of digits. Deques and
+multisets have pools of nodes. Pools of strings are separate from pools of numbers, so that the
+collector of strings finds them. Each value of a DISTINCT aggregate has an id and a count; the id is
+released when the count reaches 0.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ _WIDES = (
     *(("sums", keep, wides.SUM_WORDS) for keep in (*EXACT, Keep.SPREAD)),
     ("squares", Keep.SPREAD, wides.SQUARE_WORDS),
 )
-"""Pools of the rows of digits that sums of doubles move to when two doubles are too few."""
+"""Pools of digit rows: a sum of doubles moves there when two doubles cannot hold it exactly."""
 FloatPass = Callable[[Events, AggSlots, I64, bool, I64, I64], bool]
 
 
 class Accumulators:
-    """State of all aggregates of one operator, in its scope."""
+    """The state of all aggregates of one operator, kept in the operator's scope."""
 
     def __init__(self, plan: GroupPlan, scope: Scope, ctx: Context, level: Lineage) -> None:
         self._plan = plan
@@ -67,7 +68,7 @@ class Accumulators:
         return cast(I64, self._scope[name])
 
     def name_values(self, entries: I64, rows: I64) -> None:
-        """Write the ids of distinct values into the entries of `rows`."""
+        """Write the ids of the distinct values of `rows` into `entries`."""
         for a in self._distinct:
             place = a.place
             count = np.flatnonzero((entries[:, VALID] >> place.agg) & 1)
@@ -80,7 +81,10 @@ class Accumulators:
 
     # ---- passes ----------------------------------------------------------------------------
     def run(self, events: Events, counts: I64, lins: I64) -> None:
-        """Apply `events` and show every touch; `counts`: rows of its group; `lins` by group."""
+        """Apply `events` to all aggregates and record the new values in `events.shown`.
+
+        `counts` holds the number of rows of each group, `lins` the lineage of each group.
+        """
         self._make_room(int(np.count_nonzero(events.steps > 0)))
         gone = [self._run_distinct(a, events, lins) for a in self._distinct]
         for a in self._plan.aggs:
@@ -146,7 +150,7 @@ class Accumulators:
         return exact_spread.Pools(self._arr("sums"), self._arr("squares"), scratch)
 
     def _widen(self, name: str) -> None:
-        """Make room for one more row of digits at least."""
+        """Add room for at least one more digit row to a pool."""
         pool = self._arr(name)
         if pool[0, wides.FREE] == 0:
             self._scope.reserve(name, 2 + int(pool[0, wides.USED]))
@@ -162,14 +166,14 @@ class Accumulators:
         )
 
     def _make_room(self, arrivals: int) -> None:
-        """A node for every arrival and aggregate of each pool."""
+        """Reserve in each pool one node per arrival and aggregate."""
         for name, users in self._users.items():
             pool = self._arr(name)
             used, free = int(pool[0, deque.USED]), int(pool[0, deque.FREED])
             self._scope.reserve(name, 1 + used + max(0, arrivals * len(users) - free))
 
     def _fail(self, a: AggPlan, lins: I64) -> None:
-        """Queries whose sum cannot be shown fail; the others go on."""
+        """Fail the queries of sums that overflow, or count what ON ERROR hides."""
         limit = "DECIMAL(18)" if a.bound else "BIGINT"
         reason, n = f"overflow of {limit} in {a.agg}", lins.shape[0]
         if a.agg.on_error == "fail":
@@ -180,7 +184,7 @@ class Accumulators:
 
     # ---- forgetting and reading --------------------------------------------------------------
     def clear(self, groups: I64) -> None:
-        """Free the nodes that `groups` hold."""
+        """Free the nodes of these groups."""
         state = self._arr("state")
         for name, users in self._users.items():
             for a in users:
@@ -194,7 +198,7 @@ class Accumulators:
             exact_spread.clear_spreads(self._spread_pools(), state, groups, a.place.at + 2)
 
     def purge(self, groups: I64) -> None:
-        """Forget the distinct values of `groups`."""
+        """Release the distinct values of these groups."""
         if self._distinct:
             ids = self._values.live()
             ids = ids[np.isin(self._values.keys[ids, 0], groups)]
@@ -202,7 +206,7 @@ class Accumulators:
             self._values.release(ids)
 
     def strings(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Arrays and columns with string codes, shown values apart."""
+        """Arrays with the columns that hold string codes, except those of shown values."""
         best = self._plan.users(Keep.BEST, True)
         found = [("state", tuple(a.place.at + 1 for a in best))]
         if any(a.text for a in self._distinct):

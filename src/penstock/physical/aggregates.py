@@ -1,7 +1,8 @@
-"""From the aggregates of a GROUP BY to the passes that keep them (`kernels/aggregates_*.py`).
+"""Plans the aggregates of a GROUP BY: which state and which kernel each one gets.
 
-How minima and maxima are kept follows how rows leave (DESIGN §5.3): one value if they never do,
-a monotonic deque if they leave a FIFO, an ordered multiset otherwise.
+The kernels are in `kernels/aggregates_*.py`. How rows leave decides how minima and maxima are kept
+(DESIGN §5.3): as one value if rows never leave, as a monotonic deque if they leave a FIFO, as an
+ordered multiset otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DECIMAL_BOUND = 10**18 - 1
 
 
 class Keep(enum.Enum):
-    """What is kept of a group for one aggregate."""
+    """The kind of state that one aggregate keeps for each group."""
 
     ROWS = "row count"
     COUNT = "count"
@@ -56,7 +57,7 @@ _WORDS = {
     Keep.TREE: order.TREE_WORDS,
 }
 EXACT = (Keep.FLOAT, Keep.PARTS, Keep.MERGED)
-"""Kept as counts of the finite and other values, and an exact sum."""
+"""Kinds of state that hold an exact sum and the counts of finite and other values."""
 _OF_PARTS = {
     SUM_PARTS[0]: Keep.PARTS, **dict.fromkeys(SUM_PARTS[1:], Keep.PART), SUM_OF_PARTS: Keep.MERGED,
 }  # fmt: skip
@@ -64,7 +65,10 @@ _OF_PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class AggPlan:
-    """One aggregate: what is kept, and where. `distinct`: its entry word is a value's id."""
+    """One aggregate: its kind of state and the place of that state.
+
+    If `distinct`, the entry of a row holds the id of the value instead of the value.
+    """
 
     agg: Agg
     keep: Keep
@@ -77,13 +81,16 @@ class AggPlan:
 
     @property
     def gated(self) -> AggSlots:
-        """Its place in entries of which only the argument is left (`gate_distinct`)."""
+        """The place in entries returned by `gate_distinct`, which hold the argument only."""
         return AggSlots(self.place.agg, ARGS, self.place.at)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """All aggregates; `arguments` are the input columns kept in entries, before distinct ids."""
+    """The plans of all aggregates of one GROUP BY.
+
+    `arguments` are the input columns that an entry stores; the ids of distinct values follow them.
+    """
 
     aggs: tuple[AggPlan, ...]
     arguments: I64
@@ -93,12 +100,12 @@ class GroupPlan:
     state_width: int
 
     def users(self, keep: Keep, text: bool) -> list[AggPlan]:
-        """Aggregates kept so, over strings or over anything else."""
+        """Aggregates with this kind of state: those over strings if `text`, the others if not."""
         return [a for a in self.aggs if a.keep is keep and a.text == text]
 
 
 def plan_aggregates(aggs: tuple[Agg, ...], kept: Kept) -> GroupPlan:
-    """The plan of `aggs` over rows that leave as `kept` says."""
+    """Choose the state of each aggregate for rows that leave as `kept` says."""
     columns = [_column(a.arg) for a in aggs]
     filters = [_column(a.filter) for a in aggs]
     plain = {c for a, c in zip(aggs, columns, strict=True) if c >= 0 and not _is_distinct(a)}
@@ -144,7 +151,7 @@ def _column(expr: Expr | None) -> int:
 
 
 def _is_distinct(agg: Agg) -> bool:
-    """Whether repeats must be counted (they change no minimum or maximum)."""
+    """Whether repeated values must be counted; for min and max they make no difference."""
     return agg.distinct and agg.arg is not None and agg.fn not in ("min", "max")
 
 

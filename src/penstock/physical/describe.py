@@ -1,4 +1,4 @@
-"""How EXPLAIN writes windows and bands: in the words of the dialect."""
+"""The text of windows and bands in EXPLAIN, written in the SQL dialect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.sql.units import written
 
 
 def describe_window(node: Scan) -> str:
-    """The window in the dialect's words."""
+    """The window of a scan, written in the SQL dialect."""
     window = node.window
     if isinstance(window, Range):
         slide = f" SLIDE {_length(window.slide, window)}" if window.slide else ""

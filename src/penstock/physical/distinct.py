@@ -1,8 +1,8 @@
 """DISTINCT: δ* on edges without −1 rows, δ on the others (Golab & Özsu 2005, §5.3.1).
 
-δ* stores distinct values only: largest expiry and scheduled end, with one calendar entry
-per value that is moved on lazily. δ counts the rows of each value (Ghanem et al. §5.2,
-W-Distinct) and keeps their expirations.
+δ* stores each distinct value once, with its latest expiry and its scheduled end. It keeps one
+calendar entry per value and moves the entry only when it falls due. δ counts the rows of each value
+(Ghanem et al. §5.2, W-Distinct) and keeps the expiry of every row.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StarState:
         return cast(I64, self._scope["values"])
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Values that appear, and what ends by the clock."""
+        """Emit the values that appear and the values that end by the clock."""
         rows = alive(inputs[0])
         ids = row_ids(self._keys, rows)
         self._scope.reserve("values", self._keys.capacity)
@@ -78,7 +78,7 @@ class StarState:
         self._due.add(end, ids.reshape(-1, 1))
 
     def contents(self, clock: Clock) -> Delta:
-        """Every value once."""
+        """Each live value once."""
         ids = self._keys.live()
         exp = None if self._explicit else self._values()[ids, star.END]
         return live_rows(self._keys, ids, exp, clock)
@@ -101,14 +101,14 @@ class StarState:
 
 
 class CountState(ValueCounts):
-    """δ: a value is in the answer while its count is positive (a difference from nothing)."""
+    """δ: a value is in the answer while its count is positive (a set difference from nothing)."""
 
     def __init__(self, scope: Scope, spec: DistinctSpec) -> None:
         super().__init__(scope, spec, EXCEPT)
 
 
 class DistinctOp(KeyedOperator):
-    """Each distinct row once."""
+    """Emits each distinct row once."""
 
     def __init__(self, spec: DistinctSpec, source: Operator, scope: Scope) -> None:
         super().__init__(spec, (source,), scope)

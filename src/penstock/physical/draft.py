@@ -41,12 +41,12 @@ class PlanSpec:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a plan depends on beside its nodes."""
+    """The input of planning besides the nodes."""
 
     at_commit: bool
     per_row: bool  # whether the changelog has one row per result row, with its queries
     streams: frozenset[str]
-    over_relations: bool  # whether it reads tables or views, whose rows are of no epoch
+    over_relations: bool  # whether it reads tables or views (rows without epoch)
     emits: Mapping[Node, Emit] = field(default_factory=dict)
     received: Mapping[int, Edge] = field(default_factory=dict)
     policy: ExpiryPolicy = PATTERN_AWARE
@@ -64,7 +64,7 @@ class Draft:
         self.shown = shown  # what the view shows, but for the choice of columns
         self._make = make
         self.uses: Counter[Node] = Counter(node for root in roots for node in walk(root))
-        self._free: set[Node] = set()  # whose rows reach the view, sets and all
+        self._free: set[Node] = set()  # rows reach the view with their sets
         self._built: dict[Node, Spec] = {}
         self._tagged: dict[tuple[int, Lineage], Spec] = {}
 

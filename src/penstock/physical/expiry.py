@@ -13,7 +13,7 @@ from penstock.patterns.edge import Edge, Emit
 
 
 class Signal(Flag):
-    """What says that a row leaves: its own `exp`, a −1 row, or its place in a stream's log."""
+    """The sign that a row leaves: its own `exp`, a −1 row, or its place in a stream's log."""
 
     NONE = 0
     EXP = auto()
@@ -22,7 +22,7 @@ class Signal(Flag):
 
 
 class Store(Enum):
-    """What holds rows or results until they leave, in the words of EXPLAIN."""
+    """The structures that hold rows or results until they leave, in the words of EXPLAIN."""
 
     NONE = "–"
     COUNTS = "counts"
@@ -37,7 +37,7 @@ class Store(Enum):
 
 
 def signal_of(edge: Edge) -> Signal:
-    """What says on an edge that rows leave."""
+    """The signs by which rows of an edge leave."""
     silent = Signal.EXP if edge.expiring else Signal.NONE
     return silent | (Signal.MINUS if edge.negatives else Signal.NONE)
 
@@ -93,4 +93,4 @@ class Expiry:
 
 
 UNDECIDED = Expiry()
-"""What a spec has before it enters a plan."""
+"""The expiry of a spec before it enters a plan."""

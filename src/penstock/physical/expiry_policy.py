@@ -40,7 +40,7 @@ S = TypeVar("S", bound=Spec)
 
 
 class ExpiryPolicy(Protocol):
-    """What execution strategies differ in (DESIGN §5.8)."""
+    """The decisions in which execution strategies differ (DESIGN §5.8)."""
 
     @property
     def windows_tell(self) -> bool:
@@ -145,7 +145,7 @@ def _match_count(spec: MatchCountSpec, wish: Emit, policy: ExpiryPolicy) -> Expi
 
 @case(_EXPIRIES, KeepSpec)
 def _keep(spec: KeepSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
-    """It keeps all rows, whether they leave or not; one that tells is EXPIRE."""
+    """Keep all rows, whether they leave or not; one that tells is EXPIRE."""
     edge = spec.inputs[0].edge
     kept = Kept(signal_of(edge), policy.store(edge))
     return Expiry(_emits(spec, policy.tells(wish)), (kept,))
@@ -153,7 +153,7 @@ def _keep(spec: KeepSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
 
 @case(_EXPIRIES, ViewSpec)
 def _view(spec: ViewSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
-    """It keeps what leaves silently, and what operators below can no longer tell."""
+    """Keep rows that leave silently, and rows that operators below do not keep."""
     (source,) = spec.inputs
     forgotten = spec.edge.pattern is not Pattern.MON and not source.expiry.recalls
     otherwise = policy.store(spec.edge) if forgotten else Store.NONE
@@ -196,7 +196,7 @@ def _counting(spec: Spec, told: bool, policy: ExpiryPolicy) -> Expiry:
 
 @case(_EXPIRIES, JoinSpec)
 def _join(spec: JoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
-    """It can tell which results leave if the rows of both logs leave in order (0005)."""
+    """Tell which results leave if the rows of both logs leave in order (0005)."""
     sides = [source.edge for source in spec.inputs]
     in_order = all(edge.fifo or not edge.expiring for edge in sides)
     can_tell = in_order and spec.residual is None and spec.edge.expiring
@@ -208,7 +208,7 @@ def _join(spec: JoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
 
 @case(_EXPIRIES, NrrJoinSpec)
 def _nrr_join(spec: NrrJoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
-    """What a row joined is remembered only if the row may be retracted."""
+    """Remember what a row joined only if the row may be retracted."""
     stream, table = (signal_of(source.edge) for source in spec.inputs)
     joined = Store.HASH if Signal.MINUS in stream else Store.NONE
     kept = Kept(stream, joined), Kept(table, Store.HASH)

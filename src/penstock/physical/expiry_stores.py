@@ -22,7 +22,7 @@ class ExpiryStore(Protocol):
         """Insert entries: `exp` (n), `words` (n × width). Entries with exp NEVER stay."""
 
     def add_rows(self, exp: I64, lin: I64, rows: I64) -> None:
-        """Insert entries whose words are [lin, row…], the rows column-major."""
+        """Insert entries with words [lin, row…], the rows column-major."""
 
     def take(self, until: int) -> tuple[I64, I64]:
         """As expire, giving places in `words` that stay readable until something is added."""

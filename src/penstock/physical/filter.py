@@ -1,7 +1,7 @@
-"""Filter: the rows for which a condition is TRUE. Stateless: its edge is its input's.
+"""Filter: passes the rows for which a condition is TRUE. It has no state; its edge is its input's.
 
-A row at which the condition fails (overflow, a UDF that raised) is dropped and its lineage
-reported, so that only the queries it belongs to fail (DESIGN §3).
+If the condition fails on a row (overflow, a UDF that raised), the operator drops the row and
+reports its lineage, so that only the queries of that row fail (DESIGN §3).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.physical.specs import FilterSpec
 from penstock.state.arena import Scope
 
 Params = Callable[[I64], I64]
-"""Lineage ids to the matrix of their queries' parameters (NULL word first)."""
+"""Maps lineage ids to the matrix of their queries' parameters (first row: the NULL word)."""
 
 
 class FilterOp(Operator):
@@ -38,7 +38,7 @@ class FilterOp(Operator):
         self._condition = Condition.of(spec.predicate, ctx)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Keep what satisfies the predicate."""
+        """Pass the rows that satisfy the predicate."""
         (delta,) = inputs
         return self._filtered(delta, self._ctx.hidden)
 

@@ -1,4 +1,4 @@
-"""The leaf of a plan that runs in a flow: rows tagged with queries (CACQ §3; eddy/flow.py)."""
+"""The leaf of a plan that reads a flow: rows tagged with queries (CACQ §3; eddy/flow.py)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from penstock.state.sets import SetTable
 
 MakeOwn = Callable[[Flow, FlowTemplate, MatchedRows], OwnMatches]
-"""Makes what matches rows of the flow with the template's own index."""
+"""Builds the object that matches a flow's rows with the template's own index."""
 
 
 class FlowOp(Operator):
-    """What the queries of one template get from their flow, which the engine steps before it."""
+    """Emits the rows that a flow found for the queries of one template.
+
+    The engine steps the flow before this operator.
+    """
 
     def __init__(
         self, spec: FlowSpec, scope: Scope, ctx: Context, flow: Flow, flows: Flows,
@@ -45,20 +48,20 @@ class FlowOp(Operator):
         flow.add(key, self._template)
 
     def close(self) -> None:
-        """The template is gone."""
+        """Leave the flow, because the template is gone."""
         if self._in_index is not None:
             self._in_index.close()
         self._flows.leave(self.flow, self.key)
 
     @property
     def _matches(self) -> FlowMatches:
-        """Where rows are matched with queries now: their number decides."""
+        """The current source of rows: the template's own index, or the flow's groups."""
         own = self._in_index if self._template.uses_own_index else None
         return self._in_groups if own is None else own
 
     # ---- the step --------------------------------------------------------------------
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Results that the step brings, and for new queries those that are there."""
+        """Emit the results of this step, and for new queries the results that already exist."""
         delta = self._matches.arrived(clock)
         new = self.flow.who_look_back(self.key, self._newcomers())
         if new.shape[0]:
@@ -68,7 +71,7 @@ class FlowOp(Operator):
         return delta
 
     def _newcomers(self) -> I64:
-        """Queries that have not seen what is there; in the first step these are all."""
+        """Queries that have not seen the existing results; in the first step, all queries."""
         if not self.scope["stepped"][0]:
             self.scope["stepped"][0] = 1
             return self._queries.live(Lineage.QUERY)
@@ -76,19 +79,19 @@ class FlowOp(Operator):
         return self._queries.alive(Lineage.QUERY, new) if new.shape[0] else new
 
     def _tell(self) -> None:
-        """Report queries that failed, and failures that were hidden."""
+        """Report failed queries and hidden failures to the context."""
         hid = self.flow.hidden(self.key)
         self._ctx.hidden.add(hid.nulls, hid.rows, hid.reason)
         for qid, reason in self.flow.faults(self.key).items():
             self._ctx.failures.add(Lineage.QUERY, np.array([qid]), reason)
 
     def has_input(self, now: int) -> bool:
-        """Whether the flow's step, which was taken at `now`, has something for the template."""
+        """Whether the flow's step at `now` found rows for this template."""
         return self._matches.has_input()
 
     # ---- what holds ------------------------------------------------------------------
     def contents(self, clock: Clock) -> Delta:
-        """The results of all queries that live at the clock."""
+        """The live results of all queries at the clock."""
         return self._held(clock.now, self.flow.taken, None)
 
     def _held(self, now: int, until: I64 | None, qids: I64 | None) -> Delta:
@@ -97,14 +100,17 @@ class FlowOp(Operator):
         return self._matches.held(now, until, qids)
 
     def needs(self, now: int) -> dict[str, int]:
-        """By stream, the first position that must stay in its log."""
+        """The first position of each stream's log that the flow still needs."""
         return self.flow.needs(now)
 
     # ---- EXPLAIN ---------------------------------------------------------------------
     def notes(self) -> list[str]:
-        """What the eddies of its flow have learnt, where it is matched by those."""
+        """For EXPLAIN: what the flow's eddies have learnt.
+
+        Empty if the template uses its own index.
+        """
         return [] if self._template.uses_own_index else self.flow.report.learnt()
 
     def how(self) -> str:
-        """How its own index finds very many queries."""
+        """For EXPLAIN: how the template's own index finds queries."""
         return "" if self._in_index is None else self._in_index.how()

@@ -1,7 +1,7 @@
-"""Where the leaf of a flow gets its rows from: the flow's lineage groups, or the template's index.
+"""The two sources of a flow's rows: the flow's lineage groups, or the template's own index.
 
-Both give the rows of the template's queries for the rows that a step took (`arrived`) and for
-those that are there (`held`), in one form: output columns, expiry and lineage.
+Both return rows of the template's queries in the same form: output columns, expiry and lineage.
+`arrived` returns the rows of the current step, `held` the rows that the logs still hold.
 """
 
 from __future__ import annotations
@@ -34,30 +34,33 @@ MakeIndex = Callable[[], "tuple[ScanOp, MatchOp]"]
 
 
 class FlowMatches(Protocol):
-    """The rows that queries of one template take."""
+    """The rows of a flow that the queries of one template take."""
 
     def has_input(self) -> bool:
-        """Whether the flow's step has brought something."""
+        """Whether the flow's step found rows for the template."""
 
     def arrived(self, clock: Clock) -> Delta:
-        """Results that the flow's step brings."""
+        """The results of the flow's step."""
 
     def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
-        """Results at `now` of rows before `until` (by alias), for some queries or for all."""
+        """The results live at `now`, from log rows before `until` (by alias).
+
+        `qids` limits the queries; None means all.
+        """
 
 
 class OwnMatches(FlowMatches, Protocol):
-    """The rows that an index of the template's own finds."""
+    """Rows that the template's own index finds."""
 
     def how(self) -> str:
-        """How queries are matched, for EXPLAIN."""
+        """For EXPLAIN: how queries are matched."""
 
     def close(self) -> None:
-        """Give back what is shared."""
+        """Release what is shared."""
 
 
 class MatchedRows:
-    """Rows of a plan from matches: output columns, expiry and lineage."""
+    """Turns matches into rows of a plan: output columns, expiry and lineage."""
 
     def __init__(
         self, flow: Flow, template: FlowTemplate, block: Block, sets: SetTable | None
@@ -67,7 +70,7 @@ class MatchedRows:
         self._width, self._runs = len(block.output), _runs(block.output)
 
     def delta(self, found: Matches) -> Delta:
-        """The rows, those that are over before they begin left out."""
+        """The rows of matches, without those that expire before they begin."""
         if not len(found):
             return Delta.empty(self._width)
         views = self._flow.views()
@@ -83,13 +86,13 @@ class MatchedRows:
         return self._rows(found.take(heads), exp[heads], codes, views)
 
     def living(self, found: Matches) -> Matches:
-        """The matches of which all rows are in the windows of the query."""
+        """The matches with all rows inside the windows of the query."""
         exp = self._expiry(found, self._flow.views())
         alive = exp > found.instants
         return found if alive.all() else found.take(np.flatnonzero(alive))
 
     def _expiry(self, found: Matches, views: list[LogView]) -> I64:
-        """When each result leaves: with the first of its rows."""
+        """The expiry of each result: the earliest expiry of its rows."""
         exp = np.full(len(found), NEVER)
         for alias, (view, lifetime) in enumerate(zip(views, self._template.lifetimes, strict=True)):
             if lifetime.ends:
@@ -108,29 +111,29 @@ class MatchedRows:
 
 
 class GroupMatches:
-    """Matches of the flow's groups, which it shares with other templates."""
+    """Results from the flow's lineage groups, which templates share."""
 
     def __init__(self, flow: Flow, key: int, template: FlowTemplate, made: MatchedRows) -> None:
         self._flow, self._key, self._template, self._made = flow, key, template, made
 
     def has_input(self) -> bool:
-        """Whether groups have found something for the template."""
+        """Whether the groups found rows for the template."""
         return self._flow.has_results(self._key)
 
     def arrived(self, clock: Clock) -> Delta:
-        """The matches of the step; at commit only what is alive then."""
+        """The matches of the step; at commit only those alive at the clock."""
         delta = self._made.delta(self._flow.matches(self._key))
         return delta.alive(clock.now) if clock.at_commit else delta
 
     def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
-        """Route the rows of the logs once more, for these queries alone."""
+        """Route the rows of the logs again, for these queries only."""
         if qids is None:
             qids = self._template.queries.live(Lineage.QUERY)
         return self._made.delta(self._flow.held(self._key, now, qids, until))
 
 
 class IndexMatches:
-    """Matches of the template's own index: rows of one stream, against very many queries."""
+    """Results from the template's own index: rows of one stream matched with very many queries."""
 
     def __init__(
         self, flow: Flow, template: FlowTemplate, _: MatchedRows, *, block: Block,
@@ -144,7 +147,7 @@ class IndexMatches:
 
     @cached_property
     def _index(self) -> tuple[ScanOp, MatchOp]:
-        """Made when it is first asked: most templates never have so many queries."""
+        """The scan and the match, built on first use because few templates need them."""
         return self._make_index()
 
     def has_input(self) -> bool:
@@ -153,14 +156,14 @@ class IndexMatches:
         return start < end
 
     def arrived(self, clock: Clock) -> Delta:
-        """The rows that the step took, matched; at commit only those alive then."""
+        """Match the rows of the step; at commit only those alive at the clock."""
         scan, match = self._index
         rows = scan.rows_at(*self._flow.arrived())
         with match.counting():
             return self._matched(rows, match.match_live, clock.now if clock.at_commit else None)
 
     def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
-        """The rows of the log, matched."""
+        """Match the rows that the log still holds."""
         scan, match = self._index
         rows = scan.rows_at(scan.log.discarded, int(until[0]))
         if qids is None:
@@ -168,7 +171,7 @@ class IndexMatches:
         return self._matched(rows, lambda delta: match.match(delta, qids), now)
 
     def _matched(self, delta: Delta, match: Callable[[Delta], Delta], at: int | None) -> Delta:
-        """The output columns of rows that queries take, at an instant only of those alive."""
+        """Match rows and gather the output columns; with `at`, only rows alive at that time."""
         if self._block.own_windows:
             delta = match(delta)
             delta = delta.with_(exp=self._template.departures(0, delta.ts, delta.lin))
@@ -180,15 +183,15 @@ class IndexMatches:
         return delta.with_(rows=select_columns(delta.rows, self._chosen))
 
     def how(self) -> str:
-        """How queries are matched, for EXPLAIN."""
+        """For EXPLAIN: how queries are matched."""
         return self._index[1].how()
 
     def close(self) -> None:
-        """Nothing of it is shared."""
+        """Do nothing: nothing is shared."""
 
 
 def _runs(output: tuple[AliasColumn, ...]) -> list[tuple[int, I64, int]]:
-    """Neighbours in the output that are of one alias: alias, columns, and where they begin."""
+    """Runs of adjacent output columns of one alias: (alias, its columns, position of the first)."""
     runs, first = [], 0
     for alias, places in groupby(output, key=itemgetter(0)):
         columns = np.array([column for _, column in places], np.int64)

@@ -1,9 +1,10 @@
 """GROUP BY: one row per group, kept in an array indexed by group (Golab & Özsu 2005, §5.2 rule 4).
 
-Keys become ids; each input row leaves an entry [group, valid bits, arguments…] in the expiry
-store of its edge, so its end is a removal of the same words. All events of an instant are
-netted per group before anything is emitted: (−2, +2) pairs, +1 on appearing, −1 on vanishing.
-Without keys every known lineage has a row from its first step on, until it is purged.
+Keys become group ids. Each input row stores an entry [group, valid bits, arguments…] in the expiry
+store of its edge; when the row ends, the same words are subtracted. All events of one instant are
+netted per group before anything is emitted: a (−2, +2) pair for a changed group, +1 for a new one,
+−1 for a vanished one. An aggregate without keys shows a row for every lineage from the first step
+until the lineage is purged.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _NO_IDS = np.empty(0, np.int64)
 class GroupByOp(Operator):
     """Aggregates per key and lineage.
 
-    `lineages` lists all registered ids of the edge's level: the same array while they are the same.
+    `lineages` returns all registered ids of the edge's level. It returns the same array object
+    until the ids change.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class GroupByOp(Operator):
         self._keys = np.array(spec.keys, np.int64)
         self._aggs = spec.aggs
         self._lineages = lineages
-        self._seeded: I64 | None = None  # the lineages that have their rows
+        self._seeded: I64 | None = None  # the lineages that already have their rows
         (kept,) = spec.expiry.inputs
         self._plan = plan_aggregates(spec.aggs, kept)
         self._groups = KeyTable(scope.scope("groups"), 2 + len(spec.keys))
@@ -58,14 +60,14 @@ class GroupByOp(Operator):
 
     # ---- one step ------------------------------------------------------------------------
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Apply expirations and arrivals up to the clock, emit the net changes of the groups."""
+        """Apply expirations and arrivals up to the clock; emit the net change of each group."""
         delta = _living(inputs[0])
         seeds = self._seeds()
         entries = self._entries(delta)
         expire_ts, expired, sign = self._through_store(delta, entries, clock)
         if expire_ts.shape[0] + len(delta) + seeds.shape[0] == 0:
             return Delta.empty(len(self.edge.schema))
-        # A lineage of the very first step whose rows come earlier appears with them.
+        # In the very first step, a lineage with earlier rows appears at the time of those rows.
         seed_ts = clock.now if clock.before == BEGINNING else clock.before
         stamp = cast(I64, self.scope["stamp"])
         events, times, counts, stamp[0] = k.merge_events(
@@ -78,13 +80,13 @@ class GroupByOp(Operator):
         return out
 
     def idle(self, now: int) -> bool:
-        """Whether nothing expires by `now`, and every lineage has its row."""
+        """Whether nothing expires by `now` and every lineage already has its row."""
         return not is_due(self._store, now) and (
             self._keys.shape[0] > 0 or self._lineages() is self._seeded
         )
 
     def _seeds(self) -> I64:
-        """Groups of lineages that have no row yet (aggregates without keys only)."""
+        """Create the groups of lineages that have no row yet (aggregates without keys only)."""
         if self._keys.shape[0]:
             return _NO_IDS
         lins = self._lineages()
@@ -97,7 +99,7 @@ class GroupByOp(Operator):
         return self._groups.assign(keys[fresh]) if fresh.any() else _NO_IDS
 
     def _entries(self, delta: Delta) -> I64:
-        """What is kept of each row: its group, for which aggregates it counts, arguments."""
+        """Make the stored entry of each row: group, valid bits, arguments."""
         groups = self._groups.assign(key_rows(delta.rows, delta.lin, self._keys))
         plan = self._plan
         entries = k.make_entries(
@@ -108,7 +110,7 @@ class GroupByOp(Operator):
         return entries
 
     def _through_store(self, delta: Delta, entries: I64, clock: Clock) -> tuple[I64, I64, I8]:
-        """Put rows into the expiry store, take out what ends; removals of nothing get sign 0."""
+        """Store arrivals and take out what ends; a retraction of an unknown row gets sign 0."""
         sign = delta.sign
         if self._store is None:
             return _NO_IDS, np.empty((0, self._plan.entry_width), np.int64), sign
@@ -125,7 +127,7 @@ class GroupByOp(Operator):
         return clock.instants(gone), words, sign
 
     def _settle(self, events: e.Events, times: I64, counts: I64) -> tuple[Delta, I64]:
-        """The changes of the touched groups, and which groups were found without rows."""
+        """Emit the changes of the touched groups; also return which groups have no rows."""
         n = events.touch_groups.shape[0]
         old, change = np.empty(events.shown.shape, np.int64), np.empty(n, np.int8)
         empty = np.empty(n, np.int64)
@@ -138,7 +140,7 @@ class GroupByOp(Operator):
 
     # ---- forgetting ------------------------------------------------------------------------
     def _forget(self, ids: I64) -> None:
-        """Release those of `ids` that have no rows and show none."""
+        """Release those of `ids` that have no rows and show no result."""
         if ids.shape[0]:
             self._clear(k.find_vacant(ids, self._state))
 
@@ -148,7 +150,7 @@ class GroupByOp(Operator):
         self._groups.release(ids)
 
     def purge(self, lins: I64) -> None:
-        """Forget all groups of these lineage ids."""
+        """Release all groups of these lineage ids."""
         ids = self._groups.live()
         ids = ids[np.isin(self._groups.keys[ids, 0], lins)]
         if ids.shape[0] == 0:
@@ -172,11 +174,11 @@ class GroupByOp(Operator):
         return Delta(rows, ts, exp, np.ones(n, np.int8), keys[ids, 0])
 
     def rows(self) -> int:
-        """Groups, and input rows kept until they expire."""
+        """Number of groups and of input rows kept until they expire."""
         return len(self._groups) + (len(self._store) if self._store is not None else 0)
 
     def strings(self) -> list[StringColumns]:
-        """Keys, arguments in the store, and what the accumulators hold."""
+        """Arrays with string codes: keys, stored arguments and accumulators."""
         n_keys, source = self._keys.shape[0], self.inputs[0].edge.schema
         texts = self.edge.schema.string_columns
         found = [
@@ -193,6 +195,6 @@ class GroupByOp(Operator):
 
 
 def _living(delta: Delta) -> Delta:
-    """Without rows that end no later than they come (or whose end has already passed)."""
+    """The rows that expire after they come; a late row may have expired already."""
     alive: Bool = delta.exp > delta.ts
     return delta if alive.all() else delta.take(alive)

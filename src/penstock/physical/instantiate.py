@@ -1,7 +1,7 @@
-"""From specs to operators: the only place where a plan takes arrays and joins flows.
+"""Builds operators from specs: the only place where a plan allocates arrays and joins flows.
 
-One function per kind of spec; a kind without one is an error when this module is imported. If an
-operator cannot be made, those that were made before it leave what they share.
+There is one function per kind of spec; a kind without one is an error when this module is imported.
+If building an operator fails, the operators built before it leave what they share.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Inputs = Sequence[Operator]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What operators of one template find where they run; their state is in `scope`."""
+    """The run-time environment of one template's operators; their state lives in `scope`."""
 
     sources: Mapping[str, SourceLog]
     tables: Mapping[str, TableStore]
@@ -86,17 +86,17 @@ class Site:
     sets: SetTable | None = None  # given when the changelog has one row per result row
 
     def condition(self, predicate: Expr | None) -> Condition | None:
-        """A predicate that can be evaluated."""
+        """Compile a predicate, or return None if there is none."""
         return None if predicate is None else Condition.of(predicate, self.ctx)
 
     def params(self, by_query: bool) -> Params | None:
-        """The parameters of the queries that rows belong to, for who reads them."""
+        """The function that looks up queries' parameters if `by_query`, else None."""
         return self.queries.params_of if by_query else None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The operators of a plan, in the order of its specs; none where it takes no steps."""
+    """The operators of a plan in the order of its specs; empty if the plan takes no steps."""
 
     spec: PlanSpec
     operators: tuple[Operator, ...] = ()
@@ -130,7 +130,7 @@ class Plan:
 
 
 def instantiate(spec: PlanSpec, site: Site) -> Plan:
-    """The operators of a plan, with their state in the site's scope."""
+    """Build the operators of a plan, with their state in the site's scope."""
     operators: list[Operator] = []
     with ExitStack() as undo:
         for part in spec.specs:
@@ -174,7 +174,7 @@ def _flow(spec: FlowSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
 
 
 def _own_matches(spec: FlowSpec, scope: Scope, site: Site) -> MakeOwn | None:
-    """What makes the matches of the template's own index, if it can have one."""
+    """The function that builds the matches of the template's own index, if it can have one."""
     if spec.pairs is not None:
         made = PairMatcher(spec.pairs, spec.block, site.queries, site.ctx, site.flows.stems)
         return partial(PairMatches, matcher=made)
@@ -185,7 +185,7 @@ def _own_matches(spec: FlowSpec, scope: Scope, site: Site) -> MakeOwn | None:
 
 
 def _flow_index(spec: MatchSpec, scope: Scope, site: Site) -> tuple[ScanOp, MatchOp]:
-    """The index of a flow's template for very many queries."""
+    """Build the index that matches a flow's template with very many queries."""
     (source,) = spec.inputs
     assert isinstance(source, ScanSpec)
     scan = ScanOp(source, scope.scope("scan"), site.sources[source.scan.stream])

@@ -1,10 +1,10 @@
-"""The window join: both sides stored, arrivals probe the other side (Golab §2.1, Ghanem §5.5).
+"""The window join: it stores both sides; arrivals probe the other side (Golab §2.1, Ghanem §5.5).
 
-Events of both inputs are applied in order of (ts, tables first, left before right). A result
-lives until the first of its parts expires; a −1 row takes its live pairs with it. Below a view
-the join is *explicit* where it can: rows that leave probe as those that arrive do, and the
-view stores nothing (docs/design/0005). Inner joins only: outer, semi and anti joins are
-composed of other operators.
+Events of both inputs are applied in order of (ts, tables first, left before right). A result lives
+until the first of its parts expires; a −1 row takes back the live pairs of the row it retracts.
+Below a view, the join is *explicit* where possible: rows that leave probe like rows that arrive,
+and the view stores nothing (docs/design/0005). This operator does inner joins only; the planner
+composes outer, semi and anti joins of other operators.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class JoinOp(Operator):
         self._left = JoinSide(scope.scope("left"), len(left.edge.schema))
         self._right = JoinSide(scope.scope("right"), len(right.edge.schema))
         if self._explicit:
-            scope.array("told", 1, fill=BEGINNING)  # up to when departures were told
+            scope.array("told", 1, fill=BEGINNING)  # departures up to this time are already emitted
 
     @staticmethod
     def _one_tagged(left: Lineage, right: Lineage) -> int:
@@ -74,7 +74,7 @@ class JoinOp(Operator):
         return LEFT_TAGGED if left > Lineage.EPOCH else RIGHT_TAGGED
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Apply both batches; results carry the time of the later part."""
+        """Apply both batches; each result has the time of its later part."""
         left, right = inputs
         if self._explicit:
             out = self._changes(left, right, clock)
@@ -100,7 +100,7 @@ class JoinOp(Operator):
         )
 
     def _changes(self, left: Delta, right: Delta, clock: Clock) -> Delta:
-        """Results that come and results that go, in time order."""
+        """Emit results that appear and results that end, in time order."""
         told, self.scope["told"][0] = int(self.scope["told"][0]), clock.now
         new = self._arrivals(_ever_alive(left), _ever_alive(right))
         due = (
@@ -119,16 +119,16 @@ class JoinOp(Operator):
         return Delta(rows, clock.instants(pairs.ts), never, pairs.sign, lin)
 
     def _common_epoch(self) -> int:
-        """An epoch that the same queries see as that of any result, −1 when there is none.
+        """One epoch that stands for the epochs of all results, −1 if there is none.
 
-        Queries to come see no epoch of today, or all: while every query sees every row, one
-        number does for all.
+        While every query sees every row, one epoch serves for all results: a later query sees
+        either none of today's epochs or all of them.
         """
         least = min(self._left.least_lin, self._right.least_lin)
         return least if self.edge.lineage is Lineage.EPOCH and least >= self._since().max() else -1
 
     def _departures(self, side: JoinSide, after: int, until: int, is_left: bool) -> Events:
-        """The rows of one side that expire in (after, until], each at its own time."""
+        """The rows of one side that expire in (after, until], each at its own expiry."""
         slots = side.due(after, until)
         gone = side.delta(slots, until)
         return self._events(gone.with_(ts=gone.exp), side.chain[slots], slots, is_left)
@@ -145,7 +145,7 @@ class JoinOp(Operator):
         return Events(delta.ts, delta.exp, delta.lin, delta.sign, ids, slots, probes, delta.rows)
 
     def _pairs(self, left: Events, right: Events, *, link: bool) -> Delta:
-        """Find and gather the pairs of these events."""
+        """Find the pairs of these events and gather their columns."""
         guess = 64 + 8 * (left.ts.shape[0] + right.ts.shape[0])
         ls, rs = self._left.chains(link=link), self._right.chains(link=link)
         found = join_events(left, right, ls, rs, self._full_test(), self._right_first, guess)
@@ -177,7 +177,7 @@ class JoinOp(Operator):
         return live.with_(exp=np.full(len(live), NEVER)) if self._explicit else live
 
     def purge(self, lins: I64) -> None:
-        """Drop the rows of these lineage ids on the sides that carry them."""
+        """Drop the rows of these lineage ids on each side that stores lineage."""
         if self.edge.lineage == Lineage.EPOCH:
             return
         sides = zip(self.inputs, (self._left, self._right), strict=True)
@@ -187,11 +187,14 @@ class JoinOp(Operator):
         self._release(np.concatenate(dropped))
 
     def rows(self) -> int:
-        """Stored rows of both sides, expired ones that still occupy memory included."""
+        """Number of stored rows of both sides, including expired rows that still occupy memory."""
         return len(self._left) + len(self._right)
 
     def strings(self) -> list[StringColumns]:
-        """Codes in the rows of both sides; a key's code is always that of a stored row."""
+        """Arrays with the string codes of both sides' rows.
+
+        A key's codes also occur in a stored row.
+        """
         sides = zip(self.inputs, (self._left, self._right), strict=True)
         return [
             StringColumns(

@@ -1,4 +1,4 @@
-"""From arrivals and departures of both sides of a join to its pairs in the changelog's order."""
+"""Finds the pairs that a join adds and removes, in the order of the changelog."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from penstock.kernels.join_changes import (
     pair_plain,
 )
 
-_PER_EVENT = 8  # pairs there is room for at first
+_PER_EVENT = 8  # initial capacity, in pairs
 
 Array = NDArray[Any]
 Streams = tuple[Events, Events, Events, Events]
 
 
 def find_changes(streams: Streams, ls: Chains, rs: Chains, test: Test, right_first: bool) -> Pairs:
-    """The pairs that come and go with arrivals (left, right) and departures (left, right)."""
+    """Find the pairs that appear and end with arrivals and departures (each: left, right)."""
     left, right, left_due, right_due = streams
     order = line_up(left.ts, right.ts, left_due.ts, right_due.ts, right_first)
     line = Line(order, *(_joined(streams, name) for name in ("ts", "ids", "slots")))
@@ -47,7 +47,7 @@ def find_changes(streams: Streams, ls: Chains, rs: Chains, test: Test, right_fir
 
 
 def _is_plain(left: Events, right: Events, ls: Chains, rs: Chains, test: Test) -> bool:
-    """Whether only chains have to be walked."""
+    """Whether walking the chains is enough, without the general path."""
     if test.kind or test.tagged or not (ls.ordered and rs.ordered):
         return False
     return bool((left.sign > 0).all() and (right.sign > 0).all())
@@ -73,7 +73,7 @@ def _room(n: int) -> Pairs:
 
 
 def _more(old: Pairs) -> Pairs:
-    """Twice the room, with what is there."""
+    """A buffer of twice the capacity with the same pairs."""
     n = old.ts.shape[0]
     new = _room(2 * n)
     new.left[:n], new.right[:n] = old.left, old.right

@@ -1,7 +1,7 @@
-"""From the rows of a join to chain ids: by equality columns, or by buckets of a bounded band.
+"""Chain ids for the rows of a join: by equality columns, or by buckets of a bounded band.
 
-One key table serves both sides, so that a row's own chain is also the chain it probes. A join
-on a bounded band alone stores rows by bucket and probes the buckets that its band covers.
+Both sides share one key table, so a row stored in a chain also probes that chain. A join with only
+a bounded band stores rows by bucket and probes the buckets that the band covers.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from penstock.state.join_side import JoinSide, release_chains
 from penstock.state.keytable import KeyTable
 
 _MIN, _MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_RESOLUTION = 2.0**45  # float bounds this many widths from zero cannot be told apart in buckets
+_RESOLUTION = 2.0**45  # bucket widths from zero up to which doubles tell buckets apart
 
 
 def _bucket_width(test: Test) -> float:
-    """Width of the band's buckets, 0 when it is open, empty or too fine to be bucketed."""
+    """Width of the band's buckets; 0 when the band is open, empty or too narrow for buckets."""
     if test.kind == INT_BAND:
         span = test.high - test.low + 1
         return span if test.low > _MIN and test.high < _MAX and 0 < span < 2**53 else 0
@@ -39,7 +39,7 @@ def _bucket_width(test: Test) -> float:
 
 
 class JoinKeys:
-    """Chain ids of both sides' rows; lineage is part of the key when both sides are `tagged`."""
+    """Chain ids of both sides' rows; the key includes the lineage when both sides are `tagged`."""
 
     def __init__(
         self, scope: Scope, equi: tuple[tuple[int, int], ...], test: Test, tagged: bool
@@ -57,11 +57,11 @@ class JoinKeys:
 
     @property
     def capacity(self) -> int:
-        """Ids are below this."""
+        """An upper bound: every id is below it."""
         return self._table.capacity
 
     def assign(self, delta: Delta, is_left: bool) -> I64:
-        """Chain of each row, −1 for rows that match nothing or retract what is not stored."""
+        """Chain of each row; −1 for a row that cannot match or that retracts an unknown row."""
         keys, good = self._keys(delta, is_left)
         plus = delta.sign > 0
         if good.all() and plus.all():
@@ -72,14 +72,14 @@ class JoinKeys:
         return ids
 
     def find(self, delta: Delta, is_left: bool) -> I64:
-        """Chain of each row, −1 when no row of the other side can be there."""
+        """Chain of each row; −1 when no row of the other side can match it."""
         keys, good = self._keys(delta, is_left)
         ids = self._table.find(keys)
         ids[~good] = -1
         return ids
 
     def probes(self, delta: Delta, is_left: bool) -> I64:
-        """Chains to search for each row (n × p), p = 0 when it is the row's own."""
+        """Chains that each row must probe (n × p); p = 0 means only the row's own chain."""
         if not self.bucketed:
             return np.empty((len(delta), 0), np.int64)
         test = self._test
@@ -96,11 +96,11 @@ class JoinKeys:
         return ids.reshape(len(delta), -1) if len(delta) else np.empty((0, 1), np.int64)
 
     def release(self, sides: list[JoinSide], dropped: I64) -> None:
-        """Recycle the chains of dropped rows that have become empty."""
+        """Recycle chains that became empty because their rows were dropped."""
         self._table = release_chains(self._table, self._scope, sides, dropped)
 
     def _keys(self, delta: Delta, is_left: bool) -> tuple[I64, Bool]:
-        """Key words of each row, and whether it can match at all (NULL never does)."""
+        """Key words of each row, and whether the row can match (a NULL key never does)."""
         test = self._test
         columns = self._columns[0 if is_left else 1]
         banded = test.left_column if is_left else test.right_column

@@ -15,7 +15,7 @@ from penstock.stems.window_join import Window
 
 @dataclass(frozen=True, slots=True)
 class JoinSpec(Spec):
-    """Inner join of two inputs whose rows are stored.
+    """Inner join that stores the rows of both inputs.
 
     It yields `columns` of both.
     """
@@ -48,7 +48,7 @@ class JoinSpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class WindowJoinSpec(Spec):
-    """Inner join of two windows of streams, whose rows stay in the logs."""
+    """Inner join of two windows of streams; rows stay in the logs."""
 
     join: Join
     windows: tuple[Window, Window]

@@ -1,4 +1,4 @@
-"""Which joins are of two windows of streams, whose rows stay in the logs (CACQ §3.3.1)."""
+"""Recognises joins of two stream windows: their rows stay in the logs (CACQ §3.3.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.stems.window_join import Window
 
 
 def joined_windows(node: Join) -> tuple[Window, Window] | None:
-    """The windows of a join of two streams; None when it is of another kind."""
+    """The two windows of such a join; None for any other join."""
     left, right = node.left, node.right
     if node.kind is not JoinKind.INNER or node.null_safe:
         return None
@@ -30,13 +30,13 @@ def joined_windows(node: Join) -> tuple[Window, Window] | None:
 
 
 def _keys(node: Join) -> tuple[tuple[int, int], ...]:
-    """The columns by which rows are found: equal ones, those of the band, or none."""
+    """The column pairs that look rows up: equality columns, else the band's, else none."""
     if node.equi or node.band is None:
         return node.equi
     return ((node.band.left_column, node.band.right_column),)
 
 
 def _lifetime(scan: Scan) -> Lifetime | None:
-    """The lifetime of a window that is a span of its log for all queries."""
+    """The lifetime of a window if it is the same span of the log for all queries, else None."""
     life = lifetime_of(scan.window)
     return None if life is None or isinstance(life.length, Param) else life

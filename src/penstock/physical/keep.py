@@ -1,8 +1,8 @@
-"""Keep: the live rows of an input that does not remember them, for operators above that ask.
+"""Keep: stores the live rows of an input that has no state, for operators above that read them.
 
-A query with history that joins a cohort which is there already needs what that cohort holds, and
-level 2 has it only if it kept it (docs/design/0004-spark.md). One that tells what leaves by −1 rows
-is EXPIRE: above it no row leaves silently (Ghanem et al. 2005, §4).
+A query with history that joins an existing cohort needs the rows that the cohort already has. Level
+2 can supply them only if it kept them (docs/design/0004-spark.md). A keep that tells what leaves by
+−1 rows is EXPIRE: above it no row leaves silently (Ghanem et al. 2005, §4).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.state.arena import Scope
 
 
 def keep_rows(store: ExpiryStore, delta: Delta, negatives: bool) -> None:
-    """Add the +1 rows to the store as [lin, row…]; each −1 row ends the one equal to it."""
+    """Add the +1 rows to the store as [lin, row…]; each −1 row removes one equal entry."""
     if not negatives:
         store.add_rows(delta.exp, delta.lin, delta.rows)
         return
@@ -31,7 +31,7 @@ def keep_rows(store: ExpiryStore, delta: Delta, negatives: bool) -> None:
 
 
 def kept_rows(store: ExpiryStore, now: int, lins: I64 | None = None) -> Delta:
-    """What the store holds (of some queries or cohorts), as rows that come at `now`."""
+    """The stored rows (of some queries or cohorts, or all) as rows that arrive at `now`."""
     exp, words = store.entries()
     if lins is not None:
         mine = np.flatnonzero(_is_of(words, lins))
@@ -61,7 +61,7 @@ def _is_of(words: I64, lins: I64) -> Bool:
 
 
 class KeepOp(Operator):
-    """Hands its input on and remembers what of it is alive; EXPIRE also says what leaves."""
+    """Passes its input on and stores the rows that are alive; EXPIRE also says which leave."""
 
     def __init__(self, spec: KeepSpec, source: Operator, scope: Scope) -> None:
         super().__init__(spec, (source,), scope)
@@ -72,7 +72,7 @@ class KeepOp(Operator):
         self._store: ExpiryStore = store
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """The rows as they came; EXPIRE gives a −1 row for each that leaves, before arrivals."""
+        """Store the rows and pass them on; EXPIRE adds a −1 row for each row that leaves."""
         delta = alive(inputs[0]) if self._tells else inputs[0]
         if len(delta):
             keep_rows(self._store, delta, self._kept.retracted)
@@ -88,7 +88,7 @@ class KeepOp(Operator):
         return not self._store.due(now)
 
     def contents(self, clock: Clock) -> Delta:
-        """The rows kept."""
+        """The stored rows."""
         rows = kept_rows(self._store, clock.now)
         return rows.with_(exp=_never(len(rows))) if self._tells else rows
 
@@ -97,10 +97,10 @@ class KeepOp(Operator):
         forget_rows(self._store, lins)
 
     def rows(self) -> int:
-        """Rows kept."""
+        """Number of stored rows."""
         return len(self._store)
 
     def strings(self) -> list[StringColumns]:
-        """Kept rows."""
+        """Arrays with the string codes of stored rows."""
         columns = tuple(2 + c for c in self.edge.schema.string_columns)
         return [StringColumns(f"{self.scope.prefix}/store/words", columns)] if columns else []

@@ -1,6 +1,6 @@
-"""An operator whose state is an object of its own, chosen when it is built.
+"""Base of operators that delegate to a state object chosen when the operator is built.
 
-DISTINCT, EXCEPT and INTERSECT each have two kinds of state for the two ways in which rows end.
+DISTINCT, EXCEPT and INTERSECT each have two kinds of state, for the two ways in which rows end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.physical.operator import Operator, StringColumns
 
 
 class KeyedState(Protocol):
-    """Values by their content, and what is known of their ends."""
+    """The state of a keyed operator: values by content, with what is known about their ends."""
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Consume the inputs up to the clock."""
@@ -27,17 +27,17 @@ class KeyedState(Protocol):
         """The live output rows."""
 
     def purge(self, lins: I64) -> None:
-        """Forget these lineage ids."""
+        """Forget the state of these lineage ids."""
 
     def rows(self) -> int:
-        """Values and entries held."""
+        """Number of stored values and entries."""
 
     def strings(self) -> list[StringColumns]:
-        """Where string codes are held."""
+        """Arrays with string codes."""
 
 
 class KeyedOperator(Operator):
-    """Leaves the contract of an operator to its state."""
+    """Forwards each call of the operator contract to its state."""
 
     _state: KeyedState
 
@@ -54,13 +54,13 @@ class KeyedOperator(Operator):
         return self._state.contents(clock)
 
     def purge(self, lins: I64) -> None:
-        """Forget these lineage ids."""
+        """Forget the state of these lineage ids."""
         self._state.purge(np.asarray(lins, np.int64))
 
     def rows(self) -> int:
-        """Values and entries held."""
+        """Number of stored values and entries."""
         return self._state.rows()
 
     def strings(self) -> list[StringColumns]:
-        """Where string codes are held."""
+        """Arrays with string codes."""
         return self._state.strings()

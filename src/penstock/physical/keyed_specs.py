@@ -13,14 +13,14 @@ from penstock.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class DistinctSpec(Spec):
-    """Each distinct row once."""
+    """Emits each distinct row once."""
 
     name = "distinct"
     nets = True
 
     @classmethod
     def of(cls, source: Spec) -> DistinctSpec:
-        """With its edge."""
+        """Build the spec and derive its edge."""
         return cls(edge=edges.distinct_edge(source.edge), inputs=(source,))
 
     @property
@@ -46,7 +46,7 @@ class GroupBySpec(Spec):
     def of(
         cls, source: Spec, keys: tuple[int, ...], aggs: tuple[Agg, ...], schema: Schema
     ) -> GroupBySpec:
-        """With its edge."""
+        """Build the spec and derive its edge."""
         edge = edges.group_edge(schema, source.edge.lineage)
         return cls(keys, aggs, edge=edge, inputs=(source,))
 
@@ -68,7 +68,7 @@ class SetOpSpec(Spec):
 
     @classmethod
     def of(cls, left: Spec, right: Spec, kind: SetKind, all_: bool) -> SetOpSpec:
-        """With its edge."""
+        """Build the spec and derive its edge."""
         edge = edges.set_edge(left.edge, right.edge, kind)
         return cls(kind, all_, edge=edge, inputs=(left, right))
 
@@ -78,5 +78,5 @@ class SetOpSpec(Spec):
         return self.kind.value
 
     def detail(self) -> str:
-        """ALL or not, and how rows end."""
+        """Whether ALL is given, and how rows end."""
         return ("ALL, " if self.all else "") + self.expiry.emit

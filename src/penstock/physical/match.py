@@ -1,10 +1,10 @@
-"""Match: stream ⋈ Q (DESIGN §2). Rows of an EPOCH or COHORT edge get the queries they belong to.
+"""Match: stream ⋈ Q (DESIGN §2). It tags the rows of an EPOCH or COHORT edge with their queries.
 
-Predicates on values of the row go through an index of the template's queries, or, when there is
-little to compare, comparisons go through one compiled scan. Predicates that these cannot decide
-are evaluated on the pairs that are left. A row at which such a value fails is judged on all its
-pairs, conjunct by conjunct (`condition.py`). New queries also get those live rows below that they
-may see (with history: all; without: rows of tables), at the clock.
+Predicates on values of the row use an index of the template's queries; if there is little to
+compare, one compiled scan does all comparisons. Predicates that neither can decide are evaluated on
+the remaining pairs. If such a value cannot be evaluated for a row, all pairs of that row are
+tested, conjunct by conjunct (`condition.py`). At the clock, new queries also get the live rows
+below that they may see: with history all of them, without history only rows of tables.
 """
 
 from __future__ import annotations
@@ -39,23 +39,26 @@ if TYPE_CHECKING:
     from penstock.state.arena import Scope
     from penstock.state.sets import SetTable
 
-_MOST_PAIRS = 1 << 20  # pairs evaluated at once by a general predicate
+_MOST_PAIRS = 1 << 20  # largest number of pairs that a general predicate evaluates at once
 
 
 class QueryPairs(NamedTuple):
-    """Rows and queries that take them, row-major in row order, with the sign of each."""
+    """Pairs of a row and a query that takes it, in row order, with the sign of each."""
 
     rows: I64
     qids: I64
     signs: I8
 
     def without(self, rows: Bool) -> QueryPairs:
-        """Without those of some rows, to which both halves of a replacement belong."""
+        """The pairs of the other rows.
+
+        `rows` must contain both halves of a replacement or neither.
+        """
         keep = ~rows[self.rows]
         return QueryPairs(self.rows[keep], self.qids[keep], self.signs[keep])
 
     def and_also(self, other: QueryPairs) -> QueryPairs:
-        """With the pairs of other rows, in row order; replacements stay together."""
+        """Merge in the pairs of other rows, in row order; halves of replacements stay adjacent."""
         rows = np.concatenate([self.rows, other.rows])
         qids = np.concatenate([self.qids, other.qids])
         signs = np.concatenate([self.signs, other.signs])
@@ -67,7 +70,7 @@ NO_PAIRS = QueryPairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, 
 
 
 class MatchOp(Operator):
-    """Rows with the queries (or cohorts) that see them and take them by their predicates."""
+    """Joins rows with the queries (or cohorts) that see them and take them."""
 
     def __init__(
         self, spec: MatchSpec, source: Operator, scope: Scope, ctx: Context, queries: QueryTable,
@@ -76,7 +79,7 @@ class MatchOp(Operator):
         super().__init__(spec, (source,), scope)
         level = spec.edge.lineage
         self.queries = queries
-        self._ids = min(level, Lineage.QUERY)  # what rows are matched with
+        self._ids = min(level, Lineage.QUERY)  # the level that rows are matched with
         self._sets = sets if level is Lineage.SET else None
         self._ctx = ctx
         self._over_tables = spec.over_tables
@@ -90,21 +93,21 @@ class MatchOp(Operator):
             None if part is None else Condition.of(part, ctx)
             for part in (parts.verified, parts.called, parts.scanned)
         )
-        self._hidden: Totals | None = None  # where hidden failures count, while they do
+        self._hidden: Totals | None = None  # collects hidden failures inside `counting`, else None
 
     @cached_property
     def _whole(self) -> Condition | None:
-        """All conjuncts, for rows that the index cannot judge."""
+        """All conjuncts, for rows that the index cannot decide."""
         whole = conjunction(self._predicates.conjuncts)
         return None if whole is None else Condition.of(whole, self._ctx)
 
     @cached_property
     def _index(self) -> TemplateQueryIndex:
-        """Made when it is needed: a flow with few queries never uses it."""
+        """The index, built on first use: a flow with few queries never needs it."""
         return _make_index(self._predicates, self.inputs[0].edge.lineage, self.queries, self._ctx)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Match the new rows with all queries and the rows below with those new with history."""
+        """Match new rows with all queries, and existing rows with new queries that have history."""
         with self.counting():
             found = self.match_live(inputs[0])
         newcomers = self._newcomers()
@@ -115,7 +118,7 @@ class MatchOp(Operator):
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count hidden failures within the block: its rows are new."""
+        """Count hidden failures within the block; use it for new rows only."""
         self._hidden = self._ctx.hidden
         try:
             yield
@@ -134,19 +137,19 @@ class MatchOp(Operator):
             return new
         new = table.alive(self._ids, new)  # some may have been dropped in the same step
         if self.inputs[0].edge.lineage is Lineage.COHORT:
-            return new[~np.isin(table.cohort()[new], table.new_cohorts)]  # those come from below
+            return new[~np.isin(table.cohort()[new], table.new_cohorts)]  # the input delivers those
         return new if self._over_tables else new[table.since(self._ids)[new] == 0]
 
     def match_live(self, delta: Delta) -> Delta:
-        """The rows of `delta` once for each query that takes them, or with the set of those."""
+        """Match rows with all live queries; a SET edge gets one row with the set of its queries."""
         if len(delta) == 0:
             return Delta.empty(len(self.edge.schema))
         return self.match(delta, self._live(), indexed=self._ids is Lineage.QUERY)
 
     def match(self, delta: Delta, queries: I64, indexed: bool = False) -> Delta:
-        """The rows of `delta` once for each of `queries` that takes them, or with their set.
+        """Match rows with `queries`; a SET edge gets one row with the set of its queries.
 
-        If `indexed`, `queries` are all live ones, so the index may answer.
+        Pass `indexed` only if `queries` are all live queries: the index may then answer.
         """
         if len(delta) == 0 or queries.shape[0] == 0:
             return Delta.empty(len(self.edge.schema))
@@ -177,7 +180,7 @@ class MatchOp(Operator):
         return found.and_also(self._judged(delta, np.flatnonzero(bad), queries, keyed))
 
     def _checked(self, delta: Delta, found: QueryPairs, indexed: bool) -> QueryPairs:
-        """The pairs that also satisfy the predicates which index and scan cannot decide."""
+        """Drop the pairs that fail the predicates which neither index nor scan can decide."""
         if not indexed:
             return self._narrowed(delta, found, self._scanned)
         if self._verified is not None:
@@ -187,7 +190,7 @@ class MatchOp(Operator):
         return self._narrowed(delta, found, self._called)
 
     def _judged(self, delta: Delta, rows: I64, queries: I64, keyed: bool) -> QueryPairs:
-        """Some rows against all queries that see them, by all conjuncts."""
+        """Test some rows against all queries that see them, with all conjuncts."""
         parts, step = [NO_PAIRS], max(2, _MOST_PAIRS // max(1, queries.shape[0]))
         start = 0
         while start < rows.shape[0]:
@@ -203,7 +206,7 @@ class MatchOp(Operator):
         return reduce(QueryPairs.and_also, parts)
 
     def _look_up(self, delta: Delta, values: I64, keyed: bool) -> QueryPairs:
-        """The rows and the queries that take them, by the index."""
+        """Find by the index which queries take which rows."""
         found = self._index.match(AttributeRows(values, delta.lin))
         return QueryPairs(*signed_pairs(found, delta.sign, keyed))
 
@@ -239,18 +242,21 @@ class MatchOp(Operator):
         return delta.with_(lin=np.full(len(delta), query))
 
     def values(self, delta: Delta) -> I64:
-        """The values of rows that the index reads: an attribute each, the NULL word first.
+        """The attribute values that the index reads: a row of NULL words, then a row per attribute.
 
-        Only for attributes of which the evaluation cannot fail.
+        Use it only for attributes that can always be evaluated.
         """
         return self._evaluate(delta, self.attributes)[0]
 
     def count(self, values: I64, lin: I64) -> tuple[I64, I64]:
-        """The live queries and how many of the rows each takes (if the index is always exact)."""
+        """The live queries, and how many of the rows each takes.
+
+        Needs an index that is always exact.
+        """
         return self._index.count(AttributeRows(values, lin))
 
     def _evaluate(self, delta: Delta, attributes: int) -> tuple[I64, Bool | None]:
-        """The first attributes of the rows, NULL word first, and the rows that lack one."""
+        """Evaluate the first attributes of all rows; also return the rows where one failed."""
         values = np.zeros((1 + attributes, len(delta)), np.int64)
         every, bad = np.arange(len(delta)), None
         for p in range(attributes):
@@ -258,7 +264,10 @@ class MatchOp(Operator):
         return values, bad
 
     def _fill(self, values: I64, p: int, delta: Delta, rows: I64, bad: Bool | None) -> Bool | None:
-        """Fill in one attribute of some rows; the rows that lack it, added to the bad ones."""
+        """Evaluate attribute `p` of `rows` into `values`.
+
+        Return `bad` plus the rows where it failed.
+        """
         whole = rows.shape[0] == len(delta)
         columns = delta.rows if whole else np.ascontiguousarray(delta.rows[:, rows])
         hidden = Hidden()
@@ -278,7 +287,7 @@ class MatchOp(Operator):
     def _narrowed(
         self, delta: Delta, found: QueryPairs, predicate: Condition | None, only: Bool | None = None
     ) -> QueryPairs:
-        """The pairs for which a predicate holds; it is asked about all, or about some `only`."""
+        """Drop the pairs that fail a predicate; `only` limits the pairs that are tested."""
         if predicate is None:
             return found
         keep = np.ones(found.rows.shape[0], np.bool_)
@@ -289,7 +298,7 @@ class MatchOp(Operator):
         return QueryPairs(found.rows[keep], found.qids[keep], _unpair(found.signs, keep))
 
     def _holds(self, predicate: Condition, delta: Delta, rows: I64, qids: I64) -> Bool:
-        alike = qids.shape[0] > 0 and bool((qids == qids[0]).all())  # constants for all rows
+        alike = qids.shape[0] > 0 and bool((qids == qids[0]).all())  # one row of constants
         params, hidden = self.queries.params_of(qids[:1] if alike else qids), Hidden()
         try:
             taken = predicate.mask(delta.rows[:, rows], params, hidden)
@@ -304,17 +313,20 @@ class MatchOp(Operator):
             return keep
 
     def contents(self, clock: Clock) -> Delta:
-        """The live rows below, matched."""
+        """The live rows of the input, matched."""
         return self.match_live(self.inputs[0].contents(clock))
 
     def how(self) -> str:
-        """How many queries there are, and how they are matched."""
+        """For EXPLAIN: the number of queries and how they are matched."""
         count = self._live().shape[0]
         return _describe(self._predicates, self._ids, count, lambda: self._index)
 
 
 def how_matched(spec: MatchSpec, queries: QueryTable, ctx: Context, counting: bool = False) -> str:
-    """How the operator of a spec would match these queries; an index is made for this."""
+    """For EXPLAIN: how an operator of this spec would match these queries.
+
+    Builds an index to tell.
+    """
     parts, level = TemplatePredicates(list(spec.predicates), counting), spec.inputs[0].edge.lineage
     ids = min(spec.edge.lineage, Lineage.QUERY)
     count = queries.live(ids).shape[0]
@@ -324,7 +336,7 @@ def how_matched(spec: MatchSpec, queries: QueryTable, ctx: Context, counting: bo
 def _make_index(
     parts: TemplatePredicates, level: Lineage, queries: QueryTable, ctx: Context
 ) -> TemplateQueryIndex:
-    """The index of a template's queries for rows of a level of lineage."""
+    """Build the index of a template's queries for rows with this level of lineage."""
     wanted = TemplateQueries(queries, parts, level is Lineage.COHORT)
     return template_index(wanted).make(wanted, ctx)
 
@@ -332,7 +344,7 @@ def _make_index(
 def _describe(
     parts: TemplatePredicates, ids: Lineage, count: int, index: Callable[[], TemplateQueryIndex]
 ) -> str:
-    """How many queries or cohorts there are, and how they are matched."""
+    """For EXPLAIN: the number of queries or cohorts and how they are matched."""
     unit = "cohorts" if ids is Lineage.COHORT else "queries"
     indexed = ids is Lineage.QUERY and bool(parts.conjuncts)
     if not indexed or count < FEWEST_QUERIES:
@@ -342,7 +354,7 @@ def _describe(
 
 
 def _unpair(signs: I8, keep: Bool) -> I8:
-    """Signs of the kept rows; what is left of a broken replacement pair becomes ±1."""
+    """Signs of the kept rows; the remaining half of a broken replacement becomes ±1."""
     signs = signs.copy()
     first = np.flatnonzero(signs == -2)
     broken = first[keep[first] != keep[first + 1]]

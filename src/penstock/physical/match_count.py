@@ -1,9 +1,9 @@
-"""Counting matches: `count(*)` per query over a filter with parameters, without forming pairs.
+"""Match count: `count(*)` per query over a filter with parameters, without forming pairs.
 
-At commit only the net change of a batch is shown, so it is enough to know how many arriving and
-how many leaving rows each query takes; an index of the queries counts them for all at once.
-Rows that expire are kept once for all queries (their compared values) and counted again when
-they leave, by the same rule of visibility as when they came.
+At commit only the net change of a batch is shown. So it is enough to count how many arriving and
+how many leaving rows each query takes, and an index of the queries does this for all at once. The
+operator stores the compared values of each expiring row once for all queries, and counts the row
+again when it leaves, with the same rule of visibility as when it came.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNSEEN = -1
 
 
 class MatchCountOp(Operator):
-    """One row per query: how many rows of the source it takes, once per aggregate."""
+    """Emits one row per query: the number of source rows that it takes, once per aggregate."""
 
     def __init__(
         self, spec: MatchCountSpec, source: Operator, scope: Scope, ctx: Context,
@@ -47,7 +47,7 @@ class MatchCountOp(Operator):
         return cast(I64, self.scope[name])
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Count the rows that come and leave; emit the queries with another count."""
+        """Count the rows that come and leave; emit the queries with a changed count."""
         live = self._queries.live(Lineage.QUERY)
         size = int(live[-1]) + 1 if live.shape[0] else 0
         self.scope.reserve("count", size)
@@ -64,7 +64,7 @@ class MatchCountOp(Operator):
         return self._changes(live, clock.now)
 
     def _catch_up(self) -> None:
-        """What queries with history find in the window when they come."""
+        """Count the rows in the window for new queries with history."""
         new = self._queries.newcomers
         new = new[self._queries.since(Lineage.QUERY)[new] == 0]
         if self._store is None or new.shape[0] == 0:
@@ -114,16 +114,16 @@ class MatchCountOp(Operator):
         self._arr("shown")[lins] = _UNSEEN
 
     def rows(self) -> int:
-        """Rows kept for their expiry, once for all queries."""
+        """Number of rows kept for their expiry, once for all queries."""
         return 0 if self._store is None else len(self._store)
 
     def strings(self) -> list[StringColumns]:
-        """Compared values that are strings."""
+        """Arrays with the string codes of compared values."""
         columns = tuple(2 + c for c in self._match.string_attributes)
         if self._store is None or not columns:
             return []
         return [StringColumns(f"{self.scope.prefix}/store/words", columns)]
 
     def how(self) -> str:
-        """How many queries there are, and how they are matched."""
+        """For EXPLAIN: the number of queries and how they are matched."""
         return self._match.how()

@@ -1,8 +1,8 @@
 """Join of a stream with a non-retroactive relation (Golab & Özsu §4.1, Definition 2).
 
-Table updates change only the stored table; an arrival joins the table as it is now and its
-results live as long as it does. Stream rows are stored only when they may be retracted: then
-what each one joined is remembered, so that a −1 row takes back exactly that.
+Table updates change only the stored table. An arrival joins the table as it is now, and its results
+live as long as the arrival does. If stream rows can be retracted, the operator stores what each one
+joined, so that a −1 row takes back exactly those results.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.expressions.condition import Condition
     from penstock.expressions.context import Context
 
-_ARRIVALS = 0  # register: rows of the stream ever remembered
+_ARRIVALS = 0  # register: number of stream rows stored so far
 
 
 class NrrJoinOp(Operator):
@@ -57,7 +57,7 @@ class NrrJoinOp(Operator):
         self._table = JoinSide(scope.scope("table"), len(table.edge.schema))
         self._joined: JoinSide | None = None
         if spec.expiry.inputs[0].store is Store.HASH:
-            # beside the result's columns: number of the arrival, whether it matched
+            # two columns after the result's: number of the arrival, and whether it matched
             self._joined = JoinSide(scope.scope("joined"), len(spec.edge.schema) + 2)
             self._arrivals = KeyTable(scope.scope("arrivals"), 3 + len(stream.edge.schema))
         scope.array("regs", 2)
@@ -76,7 +76,7 @@ class NrrJoinOp(Operator):
         return out
 
     def _probe(self, stream: Delta, table: Delta) -> tuple[Delta, I64]:
-        """Results of the + rows of `stream`, and the stream row of each."""
+        """Join the + rows of `stream` with the table; also return the stream row of each result."""
         table_ids = self._keys.assign(table, False)
         ids = self._keys.find(stream, True)
         ids[stream.sign < 0] = -1
@@ -96,7 +96,7 @@ class NrrJoinOp(Operator):
 
     @staticmethod
     def _passing_by(stream: Delta) -> Chains:
-        """The batch in the form of a side that is probed by nobody."""
+        """The batch as a join side that no other side probes."""
         packed = np.ascontiguousarray(np.vstack((stream.lin, stream.rows)).T)
         no_chains = np.empty(0, np.int32)
         arrays = (no_chains, stream.exp, packed, no_chains, np.empty(0, np.int64))
@@ -117,7 +117,7 @@ class NrrJoinOp(Operator):
         return out.take(kept), owner[kept]
 
     def _remember(self, side: JoinSide, stream: Delta, results: Delta, owner: I64) -> Delta:
-        """Store what the + rows joined, take back what the − rows did; the output in order."""
+        """Store what the + rows joined and take back what the − rows joined; emit both in order."""
         ids = self._arrival_ids(stream)
         side.reserve(self._arrivals.capacity)
         entries, owner = self._entries(stream, results, owner)
@@ -136,7 +136,10 @@ class NrrJoinOp(Operator):
         )
 
     def _arrival_ids(self, stream: Delta) -> I64:
-        """Chain of equal arrivals: by all values, exp and lin. − rows of unknown ones have −1."""
+        """Chain of equal arrivals (all values, exp and lin).
+
+        −1 for a − row without stored arrival.
+        """
         keys = np.ascontiguousarray(np.vstack((stream.exp, stream.lin, stream.rows)).T)
         plus = stream.sign > 0
         ids = np.full(len(stream), -1, np.int64)
@@ -145,7 +148,7 @@ class NrrJoinOp(Operator):
         return ids
 
     def _entries(self, stream: Delta, results: Delta, owner: I64) -> tuple[Delta, I64]:
-        """A + row per result and per arrival without one, in order; and the stream row of each."""
+        """A + row per result and per arrival without one, in order; also each one's stream row."""
         alone = stream.sign > 0
         alone[owner] = False
         owner = np.concatenate((owner, np.flatnonzero(alone)))
@@ -168,10 +171,10 @@ class NrrJoinOp(Operator):
         self._arrivals = release_chains(self._arrivals, scope, [side], dropped)
 
     def contents(self, clock: Clock) -> Delta:
-        """What is remembered; else the stream's live rows with the table as it is now.
+        """The stored results; if none are kept, the live stream rows joined with the current table.
 
-        The latter is an approximation used for history only: the table may have been another
-        when those rows arrived.
+        The second form is an approximation and serves history only: the table may have been
+        different when those rows arrived.
         """
         if self._joined is None:
             stream = self.inputs[0].contents(clock)
@@ -187,11 +190,11 @@ class NrrJoinOp(Operator):
             self._forget(self._joined, self._joined.remove(lins))
 
     def rows(self) -> int:
-        """Rows of the table and remembered results."""
+        """Number of rows in the table and of stored results."""
         return len(self._table) + (0 if self._joined is None else len(self._joined))
 
     def strings(self) -> list[StringColumns]:
-        """Codes in the table's rows and in remembered results."""
+        """Arrays with the string codes of the table's rows and of stored results."""
         sides = [(self._table, self.inputs[1].edge.schema)]
         if self._joined is not None:
             sides.append((self._joined, self.edge.schema))

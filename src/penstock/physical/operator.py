@@ -1,4 +1,4 @@
-"""The operator contract: a spec, state in the arena, `step` (DESIGN §5.2)."""
+"""The operator contract: a spec, state in the arena, and `step` (DESIGN §5.2)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.state.arena import Scope
 
 @dataclass(frozen=True, slots=True)
 class StringColumns:
-    """Tells the string table's collector where codes live: arena array and its columns.
+    """An array of the arena that holds string codes, for the collector of the string table.
 
-    `columns` index the last axis of a row-major array (an empty tuple: the whole array).
+    `columns` index the last axis of a row-major array; an empty tuple means the whole array.
     """
 
     array: str
@@ -28,9 +28,9 @@ class Operator:
 
     The spec is the whole configuration. `step` consumes what the inputs emitted in the interval of
     `clock`, in time order, and returns its own rows in time order, every ts within the interval.
-    It keeps no state outside `scope`. `contents` is the live output at `clock.now`, signs +1,
-    ts = clock.now. `purge` forgets the given lineage ids (of the output edge's level) without
-    emitting.
+    All state is in `scope`. `contents` returns the live output at `clock.now`, with sign +1 and ts
+    = clock.now. `purge` forgets the given lineage ids (of the output edge's level) and emits
+    nothing.
     """
 
     def __init__(self, spec: Spec, inputs: Iterable[Operator], scope: Scope) -> None:
@@ -40,13 +40,13 @@ class Operator:
         self.scope = scope
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Consume one batch per input, emit the output's changes."""
+        """Consume one batch per input; return the changes of the output."""
         raise PlanError(f"{self.spec.name} takes no steps")
 
     def idle(self, now: int) -> bool:
         """Whether a step without input up to `now` would change and emit nothing.
 
-        Only asked when no input has rows; an operator that is cheap to ask need not know.
+        The engine asks only when no input has rows. Returning False is always correct.
         """
         return False
 
@@ -55,29 +55,29 @@ class Operator:
         raise PlanError(f"{self.spec.name} has no contents")
 
     def purge(self, lins: I64) -> None:
-        """Forget all state of these lineage ids. Stateless operators have none."""
+        """Forget all state of these lineage ids; a stateless operator does nothing."""
 
     def rows(self) -> int:
-        """Rows held in state."""
+        """Number of rows in state."""
         return 0
 
     def strings(self) -> list[StringColumns]:
-        """Where this operator's state holds string codes (array names are full arena names)."""
+        """Arrays of this operator's state that hold string codes, by full arena name."""
         return []
 
     def held_sets(self) -> list[I64]:
-        """Arrays with the codes of query sets that this operator's state holds (and maybe more)."""
+        """Arrays that contain the codes of all query sets in state, and maybe more."""
         return []
 
     def notes(self) -> list[str]:
-        """What it has learnt while it ran, for EXPLAIN: a line each."""
+        """For EXPLAIN: facts learnt at run time, one line each."""
         return []
 
     def close(self) -> None:
-        """Leave what it shares with other plans: its own plan is gone."""
+        """Leave everything shared with other plans, because this plan is gone."""
 
 
 def counted(n: int, what: str) -> str:
-    """So many of something, for EXPLAIN."""
+    """A number and a noun in the right form, for EXPLAIN."""
     plural = what.removesuffix("y") + "ies" if what.endswith("y") else what + "s"
     return f"{n:,} {what if n == 1 else plural}"

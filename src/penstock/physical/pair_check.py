@@ -1,4 +1,4 @@
-"""Conditions on pairs that an index does not decide, evaluated on the pairs that it finds."""
+"""Evaluates conditions on pairs that an index cannot decide, on the pairs that it finds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from penstock.kernels.lineage import join_rows
 from penstock.queries.query_table import QueryTable
 from penstock.stems.log_view import LogView
 
-_MOST_PAIRS = 1 << 20  # evaluated at once
+_MOST_PAIRS = 1 << 20  # most pairs evaluated at once
 
 
 class PairCheck:
-    """Evaluates what an index leaves open. A query that a failure hits is reported."""
+    """Evaluates the remaining conditions; reports queries with a condition that fails."""
 
     def __init__(self, shape: PairShape, queries: QueryTable, ctx: Context) -> None:
         self._key, self._queries, self._ctx = shape.key, queries, ctx
@@ -29,8 +29,8 @@ class PairCheck:
         self._whole = None if shape.whole is None else _Prepared(shape.whole, ctx)
 
     def passing(self, found: Matches, views: list[LogView], index: PairIndex) -> Matches:
-        """The matches for which all conditions hold."""
-        if len(self._key) > 1:  # the index compares a mix of the columns
+        """Keep the matches that satisfy all conditions."""
+        if len(self._key) > 1:  # the index compares a hash of the columns
             found = found.take(np.flatnonzero(self._same_key(found, views)))
         if self._whole is not None and len(found):
             open_ = ~index.exact(found.qids)
@@ -74,7 +74,7 @@ class PairCheck:
 
 
 class _Prepared:
-    """A condition ready to be evaluated, and where its columns are."""
+    """A condition ready for evaluation, and the places of its columns."""
 
     def __init__(self, checked: Checked, ctx: Context) -> None:
         self.condition = Condition.of(checked.condition, ctx)
@@ -86,7 +86,7 @@ class _Prepared:
             self._sides.append((columns, places[0] if places else 0))
 
     def columns(self, found: Matches, views: list[LogView]) -> I64:
-        """The columns of pairs that it reads, NULL word first."""
+        """The columns of pairs that the condition reads, NULL word first."""
         rows = np.empty((1 + self._width, len(found)), np.int64)
         rows[0] = 0
         for side, (columns, first) in enumerate(self._sides):

@@ -1,7 +1,7 @@
 """Matches of two streams by an index over pairs of their rows (Agarwal et al. 2009, §3).
 
-Rows of either stream that a step takes probe what came before them in the other, which lies in a
-SteM in order of key and value. A pair is found by its last row, so it is found once.
+The rows of a step probe earlier rows of the other stream, which are in a SteM sorted by key and
+value. A pair is found once, by its last row.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from penstock.stems.keyed_stem import KeyedStem
 from penstock.stems.log_view import LogView
 from penstock.stems.stems import Stems
 
-_BATCH = 4096  # rows that probe at once
+_BATCH = 4096  # most rows that probe at once
 
 
 class PairMatcher:
-    """The index, the SteMs in which it looks rows up, and what it leaves to be checked.
+    """The index, the SteMs that it probes, and the conditions that it leaves to check.
 
-    Everything is made when it is first asked for: few templates have so many queries.
+    All are built on first use, because few templates have so many queries.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class PairMatcher:
         return stem
 
     def close(self) -> None:
-        """Give back the SteMs."""
+        """Release the SteMs."""
         while self._stems:
             self._registry.release(self._stems.pop())
 
     def checked(self, found: Matches, views: list[LogView]) -> Matches:
-        """The matches that satisfy what the index does not decide."""
+        """Keep the matches that satisfy the conditions which the index does not decide."""
         return self._check.passing(found, views, self.index)
 
 
@@ -79,7 +79,7 @@ class PairMatches:
         self._flow, self._template, self._made, self._matcher = flow, template, made, matcher
 
     def close(self) -> None:
-        """Give back the SteMs."""
+        """Release the SteMs."""
         self._matcher.close()
 
     def has_input(self) -> bool:
@@ -88,7 +88,7 @@ class PairMatches:
         return ends is not None and bool((starts < ends).any())
 
     def arrived(self, clock: Clock) -> Delta:
-        """The pairs that the step brings; at commit only those that are alive then."""
+        """The pairs found in the step; at commit only those alive at the clock."""
         starts, ends = self._flow.before, self._flow.taken
         assert ends is not None
         index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
@@ -104,7 +104,7 @@ class PairMatches:
         return delta.alive(clock.now) if clock.at_commit else delta
 
     def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
-        """The pairs at `now` of rows before `until`, for some queries or for all."""
+        """The pairs live at `now`, of rows before `until`, for some queries or for all."""
         index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
         index.follow()
         if qids is not None:
@@ -119,7 +119,7 @@ class PairMatches:
         self, index: PairIndex, views: list[LogView], side: int, start: int, instants: I64,
         limits: I64,
     ) -> Matches:  # fmt: skip
-        """The matches of the rows of one side from a position on."""
+        """The matches of one side's rows from a position on."""
         view, other = views[side], views[1 - side]
         stem = self._matcher.stem(1 - side, self._flow.logs)
         stem.build(int(limits.max(initial=0)))
@@ -145,7 +145,7 @@ class PairMatches:
         return longest.first(self._flow.logs[side], instant)
 
     def how(self) -> str:
-        """How queries are matched, for EXPLAIN."""
+        """For EXPLAIN: how queries are matched."""
         index = self._matcher.index
         index.follow()
         return f"× {len(self._template.queries)} queries ({index.explain()})"

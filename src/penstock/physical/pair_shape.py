@@ -1,4 +1,4 @@
-"""From a block over two streams to what its queries ask of pairs: a pure function of the block."""
+"""Derives the conditions on pairs from a block over two streams; a pure function of the block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.predicates.clauses import Conjunct
 
 
 def pair_shape(block: Block) -> PairShape | None:
-    """What queries of the block ask of a pair; None if there is nothing to look up."""
+    """The conditions of the block's queries on a pair; None if the index could look nothing up."""
     if len(block.scans) != 2 or (block.span.bands and block.band is None):
         return None
     ranges, others = _ranges(block.conditions)
@@ -19,7 +19,7 @@ def pair_shape(block: Block) -> PairShape | None:
         return None
     key = tuple((left[1], right[1]) for left, right in block.span.classes)
     band = _band(block)
-    asked = [] if band is None else [_placed(c, _band_places(block)) for c in band.conditions]
+    asked = [] if block.band is None else list(block.band.asked)
     asked += [_of_alias(c) for c in block.conditions if c not in others]
     rest = [_of_alias(c) for c in others]
     return PairShape(key, band, ranges, _checked(rest), _checked(asked))
@@ -38,13 +38,8 @@ def _place(number: int) -> SideColumn:
     return divmod(number, PLACES)
 
 
-def _band_places(block: Block) -> list[int]:
-    assert block.band is not None
-    return [block.band.minuend, block.band.subtrahend]
-
-
 def _ranges(conditions: tuple[Conjunct, ...]) -> tuple[tuple[PairRange, ...], list[Conjunct]]:
-    """Comparisons by column, and the conditions that are none."""
+    """Comparisons grouped by column, and the other conditions."""
     found: dict[SideColumn, PairRange] = {}
     others = []
     for conjunct in conditions:
@@ -60,7 +55,7 @@ def _ranges(conditions: tuple[Conjunct, ...]) -> tuple[tuple[PairRange, ...], li
 
 
 def _compared_column(conjunct: Conjunct) -> Column | None:
-    """The column that a conjunct compares with constants of the query, so as to take one range."""
+    """The column that a conjunct restricts to one range of constants; None if there is none."""
     terms, predicate = conjunct.terms, conjunct.predicate
     if terms is None or len(terms) != 1 or terms[0].attribute.by_text or is_risky(predicate):
         return None
@@ -72,10 +67,6 @@ def _compared_column(conjunct: Conjunct) -> Column | None:
 def _of_alias(conjunct: Conjunct) -> Expr:
     """The condition with columns numbered as places of its alias."""
     return remap(conjunct.predicate, lambda c: conjunct.alias * PLACES + c)
-
-
-def _placed(condition: Expr, places: list[int]) -> Expr:
-    return remap(condition, places.__getitem__)
 
 
 def _checked(conditions: list[Expr]) -> Checked | None:

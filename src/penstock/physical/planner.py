@@ -114,12 +114,12 @@ def _scan(draft: Draft, node: Scan) -> Spec:
         whole = Scan(node.stream, node.stream_schema, Unbounded(True), node.columns)
         return draft.add(RowsWindowSpec.of(draft.build(whole), window), node)
     if isinstance(window_length(node), Param):
-        raise PlanError("a window whose length is a parameter is no part of a flow")
+        raise PlanError("a window with a parameter as its length cannot be scanned outside a flow")
     return draft.add_window(ScanSpec.of(node, draft.setting.at_commit), node)
 
 
 def _narrow(window: Rows, columns: tuple[int, ...]) -> Rows:
-    """A window whose partition counts positions of the yielded columns."""
+    """A window with its partition in positions of the yielded columns."""
     if not all(c in columns for c in window.partition):
         raise PlanError("a PARTITION BY column was pruned from its scan")
     return Rows(window.count, tuple(columns.index(c) for c in window.partition))
@@ -138,7 +138,7 @@ def _table(draft: Draft, node: TableScan) -> Spec:
 
 @case(_PLANS, ViewScan)
 def _view(draft: Draft, node: ViewScan) -> Spec:
-    """What it hands on is kept: the view's own state may be ahead, or gone with a failure."""
+    """Keep the rows of a view: the view's own state may be ahead, or gone after a failure."""
     return draft.add(KeepSpec.of(draft.add(ViewScanSpec.of(node))), node)
 
 
@@ -273,7 +273,7 @@ def _nrr_join(node: Join, left: Spec, right: Spec, residual: Expr | None) -> Nrr
 def _window_join(
     draft: Draft, node: Join, windows: tuple[Window, Window], columns: tuple[int, ...] | None
 ) -> Spec:
-    """A join of two windows, whose rows stay in the logs of their streams."""
+    """A join of two windows; rows stay in the logs of their streams."""
     lifted, residual = _residual(node)
     made = WindowJoinSpec.of(node, windows, residual, columns)
     join = draft.add_window(made, node, _join_wish(draft, node, lifted))
@@ -286,7 +286,7 @@ def _join_wish(draft: Draft, node: Join, lifted: tuple[Expr, ...]) -> Emit:
 
 
 def _residual(node: Join) -> tuple[tuple[Expr, ...], Expr | None]:
-    """What a join must satisfy beside its keys: with parameters, and without."""
+    """The conditions of a join besides its keys: with parameters, and without."""
     parts = conjuncts(node.residual)
     plain = conjunction([p for p in parts if not params_of(p)])
     return tuple(p for p in parts if params_of(p)), plain

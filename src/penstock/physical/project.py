@@ -1,7 +1,7 @@
-"""Project: computed columns. Stateless; timing, expiry and lineage of rows are the input's.
+"""Project: computed columns. It has no state; time, expiry and lineage are those of the input.
 
-Plain columns are copied as words; only computed ones are evaluated. Rows that fail are
-dropped and reported as in `filter.py`.
+Plain columns are copied as words; only computed columns are evaluated. A row that fails is dropped
+and reported as in `filter.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.state.arena import Scope
 
 
 class ProjectOp(Operator):
-    """One output column per expression."""
+    """Computes one output column per expression."""
 
     def __init__(
         self, spec: ProjectSpec, source: Operator, scope: Scope, ctx: Context,

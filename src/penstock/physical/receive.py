@@ -1,7 +1,7 @@
-"""Receive: rows that level 1 sent, as the leaf of a plan in level 2 (docs/design/0004-spark.md).
+"""Receive: the leaf of a level-2 plan, for rows that level 1 sent (docs/design/0004-spark.md).
 
-The rows of a step come and go within it, so there is no state: what must be remembered is
-remembered above (by operators with state, `KeepOp`, or the view).
+It has no state: rows arrive and leave within one step. Operators above that have state, `KeepOp` or
+the view remember what must be remembered.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.state.arena import Scope
 
 
 class ReceiveOp(Operator):
-    """Hands on the rows of the step."""
+    """Passes on the rows that were put for this step."""
 
     def __init__(self, spec: ReceiveSpec, scope: Scope) -> None:
         super().__init__(spec, (), scope)
@@ -22,7 +22,7 @@ class ReceiveOp(Operator):
         self._inbox = Delta.empty(len(self.edge.schema))
 
     def put(self, delta: Delta) -> None:
-        """Rows for the step to come."""
+        """Add rows for the next step."""
         if len(self._inbox):
             raise PlanError(f"two deliveries on channel {self.channel} in one step")
         self._inbox = delta
@@ -32,6 +32,6 @@ class ReceiveOp(Operator):
         return len(self._inbox) > 0
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """The rows that came for this step."""
+        """Return the rows that were put for this step."""
         delta, self._inbox = self._inbox, Delta.empty(len(self.edge.schema))
         return delta

@@ -1,4 +1,4 @@
-"""Keeping (−2, +2) replacements right when an operator drops rows (`delta.py`)."""
+"""Repairs (−2, +2) replacements when an operator drops rows (`delta.py`)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from penstock.delta import Delta
 
 
 def other_half(sign: I8) -> I64:
-    """Position of the other half of each row's pair; the row itself for plain rows."""
+    """Position of the other half of each row's replacement.
+
+    The row's own position if it has none.
+    """
     here = np.arange(sign.shape[0])
     return here - np.where(np.abs(sign) == 2, sign // 2, 0)
 
 
 def select_rows(delta: Delta, keep: Bool) -> Delta:
-    """The rows of `keep`; halves of broken pairs become plain ±1."""
+    """The rows of `keep`; the remaining half of a broken replacement becomes a plain ±1 row."""
     if keep.all():
         return delta
     kept = delta.take(keep)
@@ -26,7 +29,7 @@ def select_rows(delta: Delta, keep: Bool) -> Delta:
 
 
 def drop_unchanged(delta: Delta) -> Delta:
-    """Without the pairs that replace a row by an equal one."""
+    """Drop the replacements of a row by an equal row."""
     first = np.flatnonzero(delta.sign == -2)
     if not first.shape[0]:
         return delta

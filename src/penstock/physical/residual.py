@@ -1,4 +1,4 @@
-"""The residual condition of a join: rows for which it is true; failures go to their queries."""
+"""Evaluates the residual condition of a join and reports rows on which it fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def passing(delta: Delta, residual: Condition | None, ctx: Context, level: Lineage) -> I64:
-    """Positions of the rows that satisfy `residual`; rows it fails on are reported and left out."""
+    """Positions of the rows that satisfy `residual`.
+
+    A row on which it fails is reported and dropped.
+    """
     from penstock.expressions.evaluate import EvaluationError
 
     kept = np.arange(len(delta))

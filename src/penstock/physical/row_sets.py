@@ -1,8 +1,8 @@
 """Changelogs with one row per result row and the set of queries that it belongs to (CACQ §2.2).
 
-Rows that carry sets through the plan are shown as they are; changes that come query by query are
-gathered: those of one instant with equal kind and values become one row, as often as a query has
-them. The two halves of a replacement are gathered as one.
+Rows that carry sets through the plan are shown as they are. Changes that come query by query are
+gathered: changes of one instant with equal kind and values become one row. If a query has a change
+n times, n rows contain the query. The two halves of a replacement are gathered together.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from penstock.state.sets import SetTable
 
 
 def gather(changes: Changes) -> Changes:
-    """One change for all queries that have it; `changes` come query by query."""
+    """Merge equal changes of different queries into one change; `changes` come query by query."""
     heads = np.flatnonzero(changes.kind != POSTIMAGE)
     qid = changes.qid[heads]
     alike = first_equal(_words(changes, heads))
     turn = count_before(first_equal(np.stack([alike, qid], axis=1)))
-    found = first_equal(np.stack([alike, turn], axis=1))  # by unit: the one that stands for it
+    found = first_equal(np.stack([alike, turn], axis=1))  # by unit: its representative
     shown = np.flatnonzero(found == np.arange(found.shape[0]))
     place = np.empty(found.shape[0], np.int64)
     place[shown] = np.arange(shown.shape[0])
@@ -42,7 +42,7 @@ def gather(changes: Changes) -> Changes:
 
 
 def _words(changes: Changes, heads: I64) -> I64:
-    """What makes units alike: time, kind, values, and those of the other half of a pair."""
+    """The words that equal units share: time, kind, values, and the values of the other half."""
     own = view_words(changes.rows, changes.time, heads)
     pairs = changes.kind[heads] == PREIMAGE
     parts = [own, changes.kind[heads, None].astype(np.int64)]
@@ -54,7 +54,7 @@ def _words(changes: Changes, heads: I64) -> I64:
 
 
 def _units(changes: Changes, heads: I64, sets: Sets) -> Changes:
-    """The units that begin at `heads`, each with its set."""
+    """The units that begin at `heads`, each with its set of queries."""
     sizes = 1 + (changes.kind[heads] == PREIMAGE)
     begins = start_offsets(sizes)
     index = np.repeat(heads - begins[:-1], sizes) + np.arange(begins[-1])
@@ -63,15 +63,15 @@ def _units(changes: Changes, heads: I64, sets: Sets) -> Changes:
 
 
 def decode(changes: Changes, table: SetTable) -> Changes:
-    """Changes whose `qid` is the code of a set, with their sets."""
+    """Replace the set codes in `qid` by the sets themselves."""
     sets, which = table.distinct(changes.qid)
     return Changes(changes.rows, changes.time, changes.kind, which, sets)
 
 
 def net_sets(changes: Changes, table: SetTable) -> Changes:
-    """What is left of a batch when, for each query, insertions are cancelled against deletions.
+    """Cancel insertions against deletions of a batch, for each query; return the remaining changes.
 
-    `changes` have codes of sets. Only what is both inserted and deleted is taken apart.
+    `changes` have set codes. Only values that are both inserted and deleted are exploded by query.
     """
     mixed = _mixed(changes)
     if not mixed.any():
@@ -92,7 +92,7 @@ def _explode(changes: Changes, table: SetTable) -> Changes:
 
 
 def _mixed(changes: Changes) -> Bool:
-    """The changes whose values both come and go, with the other halves of replacements."""
+    """Marks changes of values that are both inserted and deleted, and their other halves."""
     n = len(changes)
     alike = first_equal(view_words(changes.rows, np.zeros(n, np.int64), np.arange(n)))
     leaving = is_leaving(changes.kind)

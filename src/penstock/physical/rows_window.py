@@ -1,8 +1,8 @@
-"""ROWS window: a row lives until `count` newer ones of its partition came (DESIGN §3).
+"""ROWS window: a row lives until `count` newer rows of its partition arrived (DESIGN §3).
 
-Count windows end at unpredictable times, so they are strict (Golab & Özsu 2005, §7): a
-displaced row leaves as a −1 row. A row displaced at the instant it came, in the same step, is
-not shown at all.
+The end of a row cannot be predicted, so the edge is strict (Golab & Özsu 2005, §7): a displaced row
+leaves as a −1 row. A row displaced in the step and at the instant in which it came is not shown at
+all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEAD = BEGINNING
 
 
 class RowsWindowOp(Operator):
-    """The last rows of a stream, or of each partition of it."""
+    """Keeps the last rows of a stream, or of each of its partitions."""
 
     def __init__(self, spec: RowsWindowSpec, source: Operator, scope: Scope) -> None:
         super().__init__(spec, (source,), scope)
@@ -44,7 +44,7 @@ class RowsWindowOp(Operator):
         return cast(I64, self.scope[name])
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """New rows in, displaced rows out, in time order."""
+        """Emit new rows and displaced rows, in time order."""
         delta = inputs[0]
         n = len(delta)
         if n == 0:

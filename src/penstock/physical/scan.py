@@ -1,8 +1,8 @@
 """Scan: the window over a stream, as rows that carry their expiry (DESIGN §3, windows).
 
-A reader's position in the source log is the only state. A row is emitted when the clock
-reaches the start of its life; with a SLIDE that is the next boundary. The first step of a plan
-reads what is retained: rows still alive come in at the clock, with the epoch they had.
+The only state is the position in the source log. A row is emitted when the clock reaches the start
+of its life; with a SLIDE that is the next boundary. The first step of a plan reads the retained
+rows: those still alive come in at the clock, with their original epoch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _lifetime(node: Scan) -> Lifetime:
 
 
 class ScanOp(Operator):
-    """Rows of a stream with the interval of their life."""
+    """Emits the rows of a stream with their start and expiry."""
 
     def __init__(self, spec: ScanSpec, scope: Scope, log: SourceLog) -> None:
         super().__init__(spec, (), scope)
@@ -42,7 +42,7 @@ class ScanOp(Operator):
         scope.array("position", 1, fill=-1)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Rows whose life starts in the interval of the clock."""
+        """The rows with a start of life in the interval of the clock."""
         position = self.scope["position"]
         first = int(position[0]) < 0
         start = self.log.discarded if first else int(position[0])
@@ -57,14 +57,14 @@ class ScanOp(Operator):
         return delta.alive(clock.now) if first or self.at_commit else delta
 
     def rows_at(self, start: int, end: int) -> Delta:
-        """The rows at these positions of the log with the interval of their life."""
+        """The rows at log positions [start, end), with their start and expiry."""
         words, ts, epoch = self.log.columns(start, end, self._columns)
         begin, exp = self._life.arrivals(ts), self._life.departures(ts)
         sign = np.ones(ts.shape[0], np.int8)
         return Delta(self._payload(words), begin, exp, sign, epoch.copy())
 
     def _payload(self, words: I64) -> I64:
-        """The bits of NULLs in the places of the columns that are read."""
+        """Move the NULL bits to the positions of the columns that this scan reads."""
         if self._columns is not None and words[0].any():
             nulls, words[0] = words[0].copy(), 0
             for j, c in enumerate(self.node.columns):
@@ -79,9 +79,9 @@ class ScanOp(Operator):
         return self.rows_at(self.log.discarded, position).alive(clock.now)
 
     def has_input(self, now: int) -> bool:
-        """Whether rows wait whose life has started by `now`."""
+        """Whether a row waits with a start of life at or before `now`."""
         return now != BEGINNING and self._life.end(self.log, now) > self.position()
 
     def position(self) -> int:
-        """The reader's place in the log."""
+        """The next log position to read."""
         return int(self.scope["position"][0])

@@ -1,7 +1,7 @@
-"""Semi and anti join: left rows whose key has a right row, or has none (DESIGN §3, negation).
+"""Semi and anti join: left rows with (or without) a right row of equal key (DESIGN §3, negation).
 
-State: left values chained by key, right counts by key, the expirations of both inputs.
-*Explicit* counts equal left rows and ends every one by a −1 row; *expiring* keeps each
+State: left values chained by key, counts of right rows by key, and the expirations of both inputs.
+*Explicit* mode counts equal left rows and ends each one by a −1 row. *Expiring* mode keeps each
 left row's expiry and emits −1 rows for premature ends only. NULL keys match nothing unless
 `null_safe`.
 """
@@ -39,8 +39,8 @@ from penstock.state.keytable import KeyTable
 class SemiJoinOp(Operator):
     """Left rows with (semi) or without (anti) a right row of equal key columns.
 
-    Without `keys` any right row counts. With `right_is_table` right rows are visible to every
-    lineage: keys are then compared without it.
+    Without `keys`, any right row counts. With `right_is_table`, every lineage sees the right rows,
+    so keys are compared without the lineage.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SemiJoinOp(Operator):
         return not any(side.due(now) for side in self._sides)
 
     def _matchable(self, delta: Delta, side: int) -> Delta:
-        """Without the rows whose NULL keys keep them out of everything on this side."""
+        """Drop the rows of one side that a NULL key excludes from every match."""
         if self._null_safe or (side == 0 and self._anti):
             return delta
         bits = sum(1 << int(c) for c in self._columns[side])
@@ -108,7 +108,7 @@ class SemiJoinOp(Operator):
         return self._keys.assign(key_rows(delta.rows, lin, self._columns[side]))
 
     def _adopt(self, left: Delta, values: I64) -> None:
-        """Give new left values their keys: known values need no second look-up."""
+        """Link new left values to their keys; known values are linked already."""
         new = np.flatnonzero(self._arr("value_words")[values, kernels.KEY] == 0)
         if not new.shape[0]:
             return
@@ -118,12 +118,12 @@ class SemiJoinOp(Operator):
         kernels.adopt(values[new], keys, *words)
 
     def _release(self, values: I64, keys: I64) -> None:
-        """Forget those of the touched values and keys that hold nothing any more."""
+        """Release the touched values and keys that are empty."""
         value_words = self._arr("value_words")
         self._let_go(vacant(values, value_words, prefix.COUNT, prefix.COUNT, prefix.MARK), keys)
 
     def _let_go(self, values: I64, keys: I64) -> None:
-        """Forget empty values, and those of `keys` and of their keys that hold nothing more."""
+        """Release empty values, then those of `keys` and of the values' keys that are empty."""
         value_words, key_words = self._arr("value_words"), self._arr("key_words")
         spare = np.concatenate((kernels.orphan(values, value_words, key_words), keys))
         self._values.release(values)
@@ -170,7 +170,7 @@ class SemiJoinOp(Operator):
         return found + key_strings(self.scope.scope("keys"), key_schema)
 
     def premature_share(self) -> float:
-        """Of the ends of shown rows so far, the share that the right input caused."""
+        """The share of ends of shown rows that the right input has caused so far."""
         regs = self._arr("regs")
         total = int(regs[PREMATURE] + regs[NATURAL])
         return float(regs[PREMATURE] / total) if total else 0.0

@@ -1,8 +1,8 @@
 """EXCEPT and INTERSECT over whole rows (Golab & Özsu 2005, §2.1; Ghanem et al. §5.3, W-Minus).
 
-*Explicit* counts each value on both sides and emits net changes. *Expiring* (EXCEPT ALL
-only) keeps the left rows of each value in order of expiry and shows a prefix of them, so
-that only premature ends are −1 rows. A value is forgotten when both its counts are 0.
+*Explicit* mode counts each value on both sides and emits net changes. *Expiring* mode (EXCEPT ALL
+only) keeps the left rows of each value in order of expiry and shows a prefix of them, so that only
+premature ends are −1 rows. A value is forgotten when both its counts are 0.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KINDS = {
 
 
 class ValueState:
-    """Values of one or two inputs, their ids, and the events of a step."""
+    """Values of one or two inputs: their ids, and the events of a step."""
 
     value_words = counts.WORDS
     registers = counts.REGS
@@ -58,11 +58,11 @@ class ValueState:
         scope.array("regs", self.registers)
 
     def arr(self, name: str) -> I64:
-        """An array of the scope."""
+        """An array of the operator's scope."""
         return cast(I64, self.scope[name])
 
     def events(self, inputs: Sequence[Delta], clock: Clock) -> Events:
-        """The signed events of a step; afterwards there are words for every id."""
+        """The signed events of a step; also reserves state words for every id."""
         found = []
         for side, delta in zip(self.sides, inputs, strict=True):
             rows = alive(delta)
@@ -75,7 +75,7 @@ class ValueState:
         return not any(side.due(now) for side in self.sides)
 
     def finish(self, out: I64, dead: I64) -> Delta:
-        """The emitted rows; values that are no longer counted are forgotten."""
+        """The emitted rows as a delta; releases the `dead` values."""
         delta = emitted(self.keys, out)
         self.keys.release(dead)
         return delta
@@ -89,33 +89,33 @@ class ValueState:
         self.keys.release(gone)
 
     def clean(self, ids: I64) -> None:
-        """Reset the words of values that are forgotten."""
+        """Reset the state words of released values."""
         self.arr("values")[ids] = 0
 
     def rows(self) -> int:
-        """Values and entries held."""
+        """Number of stored values and entries."""
         return len(self.keys) + sum(len(s) for s in self.sides)
 
     def strings(self) -> list[StringColumns]:
-        """Where string codes are held."""
+        """Arrays with string codes."""
         return key_strings(self.scope.scope("keys"), self._schema)
 
     def premature_share(self) -> float:
-        """Of the ends so far, the share that expiry did not foretell."""
+        """The share of ends that came before their expiry so far."""
         regs = self.arr("regs")
         total = int(regs[counts.PREMATURE] + regs[counts.NATURAL])
         return float(regs[counts.PREMATURE] / total) if total else 0.0
 
 
 class ValueCounts(ValueState):
-    """Counts per value; every end is a −1 row."""
+    """Counts rows per value; every end is a −1 row."""
 
     def __init__(self, scope: Scope, spec: Spec, kind: int) -> None:
         super().__init__(scope, spec)
         self._kind = kind
 
     def step(self, inputs: Sequence[Delta], clock: Clock) -> Delta:
-        """Net changes of every value and instant."""
+        """Emit the net change of every value at every instant."""
         e = self.events(inputs, clock)
         out, dead = counts.net_counts(
             self._kind, e.ts, e.ids, e.step, e.offsets, self.arr("values"), self.arr("regs")
@@ -123,13 +123,13 @@ class ValueCounts(ValueState):
         return self.finish(out, dead)
 
     def contents(self, clock: Clock) -> Delta:
-        """Every value as often as it is in the answer."""
+        """Every value, repeated as often as it is in the answer."""
         ids = counts.repeat_counts(self._kind, self.keys.live(), self.arr("values"))
         return live_rows(self.keys, ids, None, clock)
 
 
 class ValuePrefix(ValueState):
-    """EXCEPT ALL with the left rows' own expiry; only premature ends are −1 rows."""
+    """EXCEPT ALL that keeps the left rows' expiry; only premature ends are −1 rows."""
 
     value_words = prefix.VALUE_WORDS
     registers = prefix.REGS
@@ -139,7 +139,7 @@ class ValuePrefix(ValueState):
         scope.array("slots", (32, prefix.SLOT_WORDS))
 
     def step(self, inputs: Sequence[Delta], clock: Clock) -> Delta:
-        """Rows that enter the answer, and those that leave it before they expire."""
+        """Emit rows that enter the answer, and rows that leave it before they expire."""
         e = self.events(inputs, clock)
         reserve_slots(self.scope, int(e.offsets[2] - e.offsets[1]))
         out, dead = prefix.net_except_all(
@@ -149,12 +149,12 @@ class ValuePrefix(ValueState):
         return self.finish(out, dead)
 
     def contents(self, clock: Clock) -> Delta:
-        """The rows shown, with their expiry."""
+        """The rows of the answer, with their expiry."""
         ids, exp = prefix.shown_rows(self.keys.live(), self.arr("values"), self.arr("slots"))
         return live_rows(self.keys, ids, exp, clock)
 
     def clean(self, ids: I64) -> None:
-        """Free the rows of values that are forgotten."""
+        """Free the rows of released values."""
         prefix.drop_lists(ids, self.arr("values"), self.arr("slots"), self.arr("regs"))
 
 
@@ -177,5 +177,5 @@ class SetOpOp(KeyedOperator):
             self._state = ValuePrefix(scope, spec)
 
     def premature_share(self) -> float:
-        """Of the ends of left rows so far, the share that the right input caused."""
+        """The share of ends of left rows that the right input has caused so far."""
         return self._state.premature_share()

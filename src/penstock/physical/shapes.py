@@ -1,4 +1,4 @@
-"""What the planner asks of logical nodes before it builds operators for them."""
+"""Questions that the planner asks about logical nodes before it builds operators for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.logical.nodes import Filter, Node, Project, SetKind, SetOp, TableS
 
 
 def reaching(node: Node) -> Iterator[Node]:
-    """The nodes from whose rows to those of `node` nobody looks at lineage."""
+    """Nodes that pass rows to `node` through operators that do not read lineage."""
     yield node
     match node:
         case Filter() if not params_of(node.predicate):

@@ -1,6 +1,6 @@
-"""What plans share: flows, joins of two windows and SteMs, counted from the specs of all plans.
+"""Counts what plans share (flows, joins of two windows, SteMs), from the specs of all plans.
 
-Specs alone tell it, so EXPLAIN says the same where plans run and where they are only known.
+It needs specs only, so EXPLAIN says the same where plans run and where they are only registered.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from penstock.physical.operator import counted
 from penstock.physical.specs import FlowSpec, Spec
 
 _Stem = tuple[str, StemKey]
-"""A stream, and how its rows are found."""
+"""A stream, and how its rows are looked up."""
 
 
 class Sharing:
-    """How many templates and queries share each flow and join, and how many read each SteM."""
+    """Counts of templates and queries per flow and join, and of readers per SteM."""
 
     def __init__(self, plans: Iterable[tuple[PlanSpec, int]]) -> None:
         self._templates: Counter[object] = Counter()
@@ -40,7 +40,7 @@ class Sharing:
         self._queries[key] += queries
 
     def note(self, spec: FlowSpec | WindowJoinSpec) -> str:
-        """The templates and queries that share it, and its SteMs with their readers."""
+        """For EXPLAIN: the templates and queries that share this spec, the readers of its SteMs."""
         templates = counted(self._templates[_key(spec)], "template")
         shared = f"join of {templates}"
         if isinstance(spec, FlowSpec):
@@ -57,14 +57,14 @@ class Sharing:
 
 
 def _key(spec: FlowSpec | WindowJoinSpec) -> object:
-    """What plans have in common that share a flow or a join."""
+    """A key that is equal for specs that share one flow or join."""
     if isinstance(spec, FlowSpec):
         return spec.block.span, spec.streams.difference(spec.block.span.streams)
     return spec.windows, spec.band
 
 
 def _described(columns: list[str], kind: StemKind) -> str:
-    """How rows are found by these columns."""
+    """For EXPLAIN: the columns that look rows up, and the way."""
     if kind is StemKind.KEYED:
         *key, value = columns
         return f"({', '.join(key)}) in order of {value}" if key else f"in order of {value}"

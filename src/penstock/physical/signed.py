@@ -1,7 +1,7 @@
-"""The door of the counting operators: rows in, plain signed events of ids out.
+"""Turns the rows of counting operators into signed events of ids.
 
-A `SignedInput` keeps of each row its id until it expires, in the store that its spec asks for,
-so that a kernel sees four streams in time order: expirations and arrivals of both inputs.
+A `SignedInput` stores the id of each row until the row expires, in the store that its spec names. A
+kernel then reads four streams in time order: expirations and arrivals of both inputs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Expirations (each a −1 at its time) and arrivals of one input."""
+    """Expirations (a −1 event each) and arrivals of one input."""
 
     gone: I64
     gone_ids: I64
@@ -40,7 +40,7 @@ NOTHING = Arrivals(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The streams of both inputs one after another; `offsets` says where each begins."""
+    """The four streams of both inputs, concatenated; `offsets` gives the start of each."""
 
     ts: I64
     ids: I64
@@ -50,7 +50,7 @@ class Events:
 
 
 def streams(left: Arrivals, right: Arrivals) -> Events:
-    """Left expirations, left arrivals, right expirations, right arrivals."""
+    """Concatenate left expirations, left arrivals, right expirations, right arrivals."""
     parts = (left.gone, left.ts, right.gone, right.ts)
     gone = (np.full(left.gone.shape, -1, np.int64), np.full(right.gone.shape, -1, np.int64))
     return Events(
@@ -63,7 +63,7 @@ def streams(left: Arrivals, right: Arrivals) -> Events:
 
 
 def alive(delta: Delta) -> Delta:
-    """The rows that do not expire by the time they come."""
+    """Drop the rows that expire by the time they come."""
     keep = delta.exp > delta.ts
     return delta if bool(keep.all()) else delta.take(keep)
 
@@ -83,7 +83,7 @@ class SignedInput:
         return is_due(self._store, until)
 
     def apply(self, delta: Delta, ids: I64, clock: Clock) -> Arrivals:
-        """Store arrivals (with their ids), take out what is retracted and what expires."""
+        """Store the ids of arrivals; take out retracted and expired entries."""
         if not self._retracted:
             step = np.ones(len(delta), np.int64)
             if self._store is not None:
@@ -99,8 +99,8 @@ class SignedInput:
     def _apply_signed(self, delta: Delta, ids: I64) -> tuple[I64, Delta, I64]:
         minus = delta.sign < 0
         if bool(minus.any()):
-            # at one instant additions first: a list must hold what is taken from it, and
-            # then takes back what has not been shown yet
+            # At one instant additions come first: a list must hold a row before the row is taken
+            # from it, and taking it back then finds a row that has not been shown yet.
             order = np.lexsort((minus, delta.ts))
             delta, ids, minus = delta.take(order), ids[order], minus[order]
         step = np.where(minus, np.int64(-1), np.int64(1))
@@ -126,26 +126,26 @@ def row_ids(keys: KeyTable, delta: Delta) -> I64:
 
 
 def row_delta(keys: KeyTable, ids: I64, ts: I64, exp: I64, sign: I64) -> Delta:
-    """Rows by id, as a delta."""
+    """The rows of these ids, as a delta."""
     words = gather_rows(keys.keys, np.ascontiguousarray(ids))
     return Delta(words[1:], ts, exp, sign.astype(np.int8), words[0])
 
 
 def emitted(keys: KeyTable, out: I64) -> Delta:
-    """A kernel's output rows [id, ts, exp, sign], in time order, as a delta."""
+    """Turn a kernel's output [id, ts, exp, sign] into a delta, in time order."""
     columns = np.ascontiguousarray(out.T)
     return row_delta(keys, columns[0], columns[1], columns[2], columns[3])
 
 
 def live_rows(keys: KeyTable, ids: I64, exp: I64 | None, clock: Clock) -> Delta:
-    """Rows by id that are in the answer at the clock."""
+    """The rows of these ids as live rows at the clock."""
     now = np.full(ids.shape, clock.now, np.int64)
     ends = np.full(ids.shape, NEVER, np.int64) if exp is None else exp
     return row_delta(keys, ids, now, ends, np.ones(ids.shape, np.int64))
 
 
 def ids_of_lins(keys: KeyTable, lins: I64) -> I64:
-    """Ids whose lineage is among `lins`."""
+    """Ids of rows with one of these lineages."""
     live = keys.live()
     return live[np.isin(keys.keys[live, 0], lins)]
 

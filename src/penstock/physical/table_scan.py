@@ -1,4 +1,4 @@
-"""Table scan: the contents of a table, then its changes, each at the clock its batch starts."""
+"""Table scan: the rows of a table, then its changes, each at the start of its batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TableScanOp(Operator):
         scope.array("position", 1, fill=-1)
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Changes since the last step; the whole table in the first."""
+        """The whole table in the first step, then its changes since the last step."""
         position = self.scope["position"]
         start = int(position[0])
         position[0] = self.table.end
@@ -49,5 +49,5 @@ class TableScanOp(Operator):
         return self.table.end != int(self.scope["position"][0])
 
     def contents(self, clock: Clock) -> Delta:
-        """The table as it is."""
+        """The current rows of the table."""
         return self._delta(self.table.contents(), None, clock.now)

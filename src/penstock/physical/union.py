@@ -1,6 +1,6 @@
 """Union: the rows of both inputs in time order, left before right at equal times.
 
-Each input's rows of one instant stay together, so (−2, +2) pairs stay adjacent.
+All rows of one input at one instant stay together, so (−2, +2) pairs stay adjacent.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ class UnionOp(Operator):
     """UNION ALL of two inputs with equal column types."""
 
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Merge by time."""
+        """Merge the batches of both inputs by time."""
         return self._merged(inputs)
 
     def _merged(self, parts: list[Delta]) -> Delta:
-        """What is of one instant, as all is at commit, in order of expiry if that is promised."""
+        """Merge the parts of one instant, by expiry if the edge promises that order."""
         delta = merge(parts, len(self.edge.schema))
         if self.edge.fifo and (delta.exp[1:] < delta.exp[:-1]).any():
             return delta.take(np.lexsort((delta.exp, delta.ts)))

@@ -1,8 +1,8 @@
-"""View: the recipient at the root of a plan; it turns a delta into the changelog (Ghanem §5.7).
+"""View: the root of a plan; it turns a delta into the changelog (Ghanem §5.7).
 
-Rows that expire silently below are kept here in the structure their pattern asks for, so that
-their deletion is shown when its time comes. An explicit edge needs no state: its rows are the
-changelog, and the answer is read from the operators below, if they recall it.
+Rows that expire silently below are stored here, in the structure that their pattern needs, so that
+their deletion is shown at its time. An explicit edge needs no state: its rows are the changelog,
+and the answer is read from the operators below, if they can tell it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.state.sets import SetTable
 
 
 class ViewOp(Operator):
-    """The answer of a template's queries and its changes."""
+    """Produces the answers of a template's queries and their changes."""
 
     def __init__(
         self, spec: ViewSpec, source: Operator, scope: Scope, queries: QueryTable,
@@ -62,7 +62,7 @@ class ViewOp(Operator):
         return self._sets
 
     def _shown(self, changes: Changes) -> Changes:
-        """Changes as the queries ask for them: query by query, or row by row."""
+        """Changes in the form that the queries ask for: query by query, or row by row."""
         if self._sets is None:
             return changes
         return row_sets.decode(changes, self._sets) if self._by_set else row_sets.gather(changes)
@@ -87,9 +87,9 @@ class ViewOp(Operator):
         return kept_rows(self._store, clock.now)
 
     def held(self, qids: I64, clock: Clock, kind: int) -> Changes:
-        """Everything these queries hold, as changes of one kind at the clock.
+        """All rows that these queries hold, as changes of one kind at the clock.
 
-        A monotonic query holds nothing, even if its streams retain what it has shown.
+        A monotonic query holds no rows, even if its streams still retain rows that it has shown.
         """
         monotonic = self.edge.pattern is Pattern.MON
         live = Delta.empty(len(self.edge.schema)) if monotonic else self._held_at_least(qids, clock)
@@ -121,17 +121,17 @@ class ViewOp(Operator):
         self._store.replace(exp[some], left)
 
     def held_sets(self) -> list[I64]:
-        """The codes that stored rows carry."""
+        """The set codes of stored rows."""
         if self._store is None or not self._by_set:
             return []
         return [self._store.words[:, 0]]
 
     def rows(self) -> int:
-        """Rows kept for their expiry."""
+        """Number of rows stored until they expire."""
         return 0 if self._store is None else len(self._store)
 
     def strings(self) -> list[StringColumns]:
-        """Stored rows."""
+        """Arrays with the string codes of stored rows."""
         columns = tuple(2 + c for c in self.edge.schema.string_columns)
         if self._store is None or not columns:
             return []

@@ -1,7 +1,7 @@
-"""View scan: the answer of a standing query when this plan was made, then its changes.
+"""View scan: the answer of a standing query when this plan starts, then its changes.
 
-The engine hands them over (`begin`, `put`). They wait here until the clock of this plan, which may
-follow more streams than the view's own, has reached them.
+The engine delivers both (`begin`, `put`). They wait here until the clock of this plan reaches them;
+this plan may follow more streams than the view does.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class ViewScanOp(Operator):
 
     @property
     def begun(self) -> bool:
-        """Whether the view's first answer was taken: its changes count from there on."""
+        """Whether `begin` was called; changes count only from then on."""
         return bool(self._regs[_BEGUN])
 
     def begin(self, answer: I64 | None, ts: int) -> None:
-        """Take the view's answer (column-major): it comes at `ts`. None: it is elsewhere."""
+        """Take the view's answer (column-major) as rows at `ts`; None if another shard has it."""
         self._regs[_BEGUN] = 1
         if answer is not None:
             n = answer.shape[1]
             self._wait(answer, np.full(n, ts), np.ones(n, np.int64))
 
     def put(self, changes: Changes, row: int) -> None:
-        """Take the changes of a row of the view's Q."""
+        """Take the changes of one row of the view's Q."""
         if self.begun and len(changes):
             mine = changes.take(np.flatnonzero(_concerns(changes, row)))
             added = (mine.kind == INSERT) | (mine.kind == POSTIMAGE)
@@ -85,17 +85,17 @@ class ViewScanOp(Operator):
         return Delta(rows, ts, never, taken[:, _SIGN].astype(np.int8), never)
 
     def rows(self) -> int:
-        """Changes that wait."""
+        """Number of changes that wait."""
         return int(self._regs[_COUNT])
 
     def strings(self) -> list[StringColumns]:
-        """Rows that wait."""
+        """Arrays with the string codes of waiting rows."""
         columns = tuple(_ROW + 1 + c for c in self.edge.schema.string_columns)
         return [StringColumns(f"{self.scope.prefix}/waiting", columns)] if columns else []
 
 
 def _concerns(changes: Changes, row: int) -> Bool:
-    """Which changes are of a row of Q."""
+    """Marks the changes that belong to one row of Q."""
     if changes.sets is None:
         return np.asarray(changes.qid == row)
     sets = changes.sets

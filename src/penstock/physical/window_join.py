@@ -1,8 +1,8 @@
 """The join of two windows of streams: rows stay in the logs, SteMs find them (CACQ §3.3.1).
 
-It gives what the window join of `physical/join.py` gives over two scans, in the same order, and
-keeps nothing but its place in the two logs; the SteMs serve every join on their columns
-(docs/design/0006). Below a view it tells its own deletions (docs/design/0005).
+It returns the same rows in the same order as `physical/join.py` over two scans, and keeps only its
+positions in the two logs. All joins on the same columns share the SteMs (docs/design/0006). Below a
+view it emits its own deletions (docs/design/0005).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _NOWHERE = -1
 
 @dataclass(slots=True)
 class _Traits:
-    """What is known of a log: before which positions rows have a NULL, or an epoch before `since`.
+    """Cached facts of a log: the positions after the last row with a NULL, and with an old epoch.
 
-    It is a cache, of no use once the arena's content is another.
+    An epoch is old if it is before `since`. The cache is void when the arena's content is replaced.
     """
 
     nulls: int = 0
@@ -45,7 +45,7 @@ class _Traits:
     identity: I64 | None = None
 
     def notice(self, log: SourceLog, start: int, end: int, queries: QueryTable) -> None:
-        """Look at the rows at [start, end), and at those before them where need be."""
+        """Inspect the rows at [start, end), and earlier rows if `since` or the arena changed."""
         since = int(queries.since(Lineage.EPOCH).max())
         if self.identity is not queries.identity:
             self.nulls, self.old, self.since, self.identity = 0, 0, since, queries.identity
@@ -57,7 +57,7 @@ class _Traits:
 
 
 def _last(has: Bool, start: int, otherwise: int) -> int:
-    """The position after the last row, of those from `start` on, that has something."""
+    """The position after the last row marked in `has`; `otherwise` if none is marked."""
     return start + has.shape[0] - int(np.argmax(has[::-1])) if has.any() else otherwise
 
 
@@ -78,15 +78,15 @@ class WindowJoinOp(Operator):
         self._join = flows.joins.acquire(spec.windows, spec.band, logs)
         self._traits = (_Traits(), _Traits())
         scope.array("position", 2, fill=_NOWHERE)
-        scope.array("told", 1, fill=BEGINNING)  # up to when departures were told
+        scope.array("told", 1, fill=BEGINNING)  # departures up to this time are already emitted
 
     def close(self) -> None:
-        """The template is gone."""
+        """Release the shared SteMs, because the template is gone."""
         self._flows.joins.release(self._join)
 
     # ---- the step --------------------------------------------------------------------
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
-        """Results that come and, if it tells them, results that go."""
+        """Emit results that appear and, if the spec says so, results that end."""
         position, told = self.scope["position"], int(self.scope["told"][0])
         first = position[0] == _NOWHERE
         if clock.now == BEGINNING:
@@ -106,12 +106,12 @@ class WindowJoinOp(Operator):
         return left, right
 
     def has_input(self, now: int) -> bool:
-        """Whether rows wait that a step at `now` takes."""
+        """Whether a row waits that a step at `now` would read."""
         ends = np.array(self._ends(now))
         return now != BEGINNING and bool((ends > self.scope["position"]).any())
 
     def _delta(self, stride: Stride, pairs: JoinedPairs, clock: Clock) -> Delta:
-        """The pairs of a stride as rows."""
+        """Gather the pairs of a stride as rows."""
         for side in zip(self._traits, self._logs, stride.starts, stride.ends, strict=True):
             traits, log, start, end = side
             traits.notice(log, start, end, self._queries)
@@ -131,7 +131,7 @@ class WindowJoinOp(Operator):
         return out.take(passing(out, self._residual, self._ctx, self.edge.lineage))
 
     def _any(self, trait: str, told: int) -> bool:
-        """Whether a row that is in the windows after `told` may have a trait."""
+        """Whether a row in the windows after `told` may have a trait (a NULL, an old epoch)."""
         sides = zip(self._traits, self._windows, self._logs, strict=True)
         return any(getattr(t, trait) > window.lifetime.first(log, told) for t, window, log in sides)
 
@@ -143,7 +143,7 @@ class WindowJoinOp(Operator):
         return exp
 
     def contents(self, clock: Clock) -> Delta:
-        """The join of what both windows hold: rows of the right one look up those of the left."""
+        """Join the rows of both windows: rows of the right one look up those of the left."""
         position, now = self.scope["position"], clock.now
         if position[0] == _NOWHERE or now == BEGINNING:
             return Delta.empty(len(self.edge.schema))
@@ -153,7 +153,7 @@ class WindowJoinOp(Operator):
         return self._delta(stride, self._join.pairs(stride), clock)
 
     def needs(self, now: int) -> dict[str, int]:
-        """By stream, the first position that must stay in its log."""
+        """The first position of each stream's log that this join still needs."""
         told, found = int(self.scope["told"][0]), dict[str, int]()
         for window, log in zip(self._windows, self._logs, strict=True):
             first = window.lifetime.first(log, told)

@@ -1,8 +1,9 @@
-"""A conjunct as alternatives, each an AND of terms: what an index of queries can look up.
+"""Splits a conjunct into alternatives, each an AND of terms that an index of queries can look up.
 
-The disjunctive counterpart of CACQ's clauses (§3.2.7): there a row visits every filter and
-collects what is satisfied; an index of a million queries is rather asked once per alternative.
-A part that is no term is left out of its alternative, which is then `partial`: it takes too much.
+This is the disjunctive counterpart of CACQ's clauses (§3.2.7). There a row visits every filter and
+collects the satisfied terms; an index of a million queries is faster if it is probed once per
+alternative. A part that is not a term is left out of its alternative. The alternative is then
+`partial`: it accepts too much.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MOST_ALTERNATIVES = 8
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Terms that hold together; `partial` if more must hold than they say."""
+    """Terms that must hold together; `partial` if further conditions must hold as well."""
 
     terms: tuple[Term, ...]
     partial: bool = False
@@ -37,13 +38,14 @@ class Alternative:
 
 
 def alternatives_of(conjunct: Expr) -> list[Alternative]:
-    """The alternatives of which one must hold; none where an index is of no use."""
+    """The alternatives; one of them must hold. Empty if an index is of no use."""
     found = _alternatives(push_down_not(conjunct))
     if len(found) > MOST_ALTERNATIVES or not all(a.terms for a in found):
         return []
     values = {term.value for a in found for term in a.terms}
     only_term = len(found) == 1 and len(values) == 1 and not found[0].partial
-    # A value is computed for all rows. Where the conjunct may not need it, it must not fail.
+    # The index computes a value for all rows, so a value that the conjunct may not need must not
+    # fail.
     return found if only_term or not any(map(can_fail, values)) else []
 
 
@@ -59,7 +61,7 @@ def _alternatives(expr: Expr) -> list[Alternative]:
 
 
 def _any(parts: list[Expr]) -> list[Alternative]:
-    """Those of each part; parts on one attribute, or on parameters alone, are one."""
+    """The alternatives of all parts; parts on one attribute, or on parameters only, form one."""
     simple = [p for p in parts if not columns_of(p) or attribute_of(p) is not None]
     rest = [p for p in parts if p not in simple]
     found = [a for part in rest for a in _alternatives(part)]
@@ -77,9 +79,9 @@ def _all(parts: tuple[Expr, ...]) -> list[Alternative]:
 
 
 def refined(alternatives: list[Alternative]) -> list[Alternative]:
-    """The same, with terms of single values apart from what else they take: NULL or all.
+    """Split terms with single values from the rest of what they accept: NULL, or everything.
 
-    So ``k = $p OR k IS NULL`` and ``k = $p OR $p IS NULL`` are found by their single values.
+    Then ``k = $p OR k IS NULL`` and ``k = $p OR $p IS NULL`` can be looked up by single values.
     """
     return [
         Alternative(terms, alternative.partial)
@@ -99,7 +101,7 @@ def _refined(term: Term) -> list[Term]:
 
 
 def _ignores_values(condition: Expr) -> bool:
-    """Whether it only asks whether the value is NULL, or nothing of the row."""
+    """Whether the condition reads of the row at most whether the value is NULL."""
     if isinstance(condition, Call) and is_logic(condition):
         return all(map(_ignores_values, condition.args))
     null_test = isinstance(condition, Call) and condition.fn in ("is_null", "is_not_null")
@@ -108,7 +110,7 @@ def _ignores_values(condition: Expr) -> bool:
 
 # ---- what kind of intervals a term has -------------------------------------------------
 def takes_points(condition: Expr) -> bool:
-    """Whether all its intervals are single values, whatever the parameters."""
+    """Whether all intervals of the condition are single values, for all parameters."""
     if isinstance(condition, Call) and condition.fn == "or":
         return all(takes_points(a) for a in condition.args)
     if isinstance(condition, Call) and condition.fn == "and":
@@ -120,7 +122,7 @@ def takes_points(condition: Expr) -> bool:
 
 
 def takes_null(condition: Expr) -> bool:
-    """Whether it may take a row with NULL as the value."""
+    """Whether the condition may accept a row with NULL as the value."""
     if isinstance(condition, Call) and columns_of(condition):
         if is_logic(condition):
             return condition.fn == "coalesce" or any(map(takes_null, condition.args))
@@ -129,7 +131,7 @@ def takes_null(condition: Expr) -> bool:
 
 
 def has_plain_constants(condition: Expr) -> bool:
-    """Whether its leaves compare with given constants, not computed ones (which may fail)."""
+    """Whether its leaves compare with given constants; computed ones could fail."""
     if isinstance(condition, Call) and is_logic(condition):
         return all(map(has_plain_constants, condition.args))
     if isinstance(condition, Call):
@@ -138,7 +140,7 @@ def has_plain_constants(condition: Expr) -> bool:
 
 
 def width_of(term: Term) -> int:
-    """The most intervals it can have, NULL included."""
+    """The largest number of intervals of a term, including NULL."""
     constants = sum(isinstance(e, Literal | Param) for e in walk(term.condition))
     points = takes_points(term.condition)
     return constants if points else constants + 1 + takes_null(term.condition)

@@ -1,9 +1,9 @@
 """Predicates of queries in normal form: clauses, each an OR of terms on one value (CACQ §3.2.7).
 
 A term is any boolean combination of comparisons, BETWEEN, IN, LIKE and IS NULL of one value with
-constants and parameters. For each query it takes a set of intervals of that value
-(`interval_sets`). A conjunct that is no such clause, for instance because it calls a function of
-parameters and columns, is a call: it is evaluated on rows.
+constants and parameters. For each query, a term accepts a set of intervals of that value
+(`interval_sets`). Any other conjunct, for instance one that calls a function of parameters and
+columns, is a *call*: it is evaluated on rows.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from penstock.types import Kind, SqlType
 
 
 class Values(Protocol):
-    """From rows (NULL word first) to one value of each, and which of them are NULL."""
+    """Computes one value of each row (NULL word first), and which of the values are NULL."""
 
     def __call__(self, columns: I64, hidden: Hidden | None = None, /) -> tuple[I64, Bool | None]:
         """The values of rows; failures that ON ERROR hides go to `hidden`."""
 
 
-_MOST_CLAUSES = 8  # of one conjunct, when ORs of ANDs are multiplied out
+_MOST_CLAUSES = 8  # most conjuncts of one predicate when ORs of ANDs are multiplied out
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """A value of a row as an ordered integer; terms with equal attributes share an index.
 
-    A string is its code, which decides equality only, or, if `by_text`, the key of its first
-    bytes, which also decides order and prefixes.
+    For a string it is the code, which decides equality only; if `by_text`, it is the key of the
+    first bytes, which also decides order and prefixes.
     """
 
     value: Expr
     by_text: bool = False
 
     def compiled(self, ctx: Context) -> Values:
-        """The function that `values` calls, compiled."""
+        """Compile the function that `values` calls."""
         words = self.words(ctx)
         return partial(_ordered, words) if self.value.type.is_float else words
 
@@ -92,7 +92,7 @@ class Attribute:
 
 
 def _stored(column: int, columns: I64, hidden: Hidden | None = None) -> tuple[I64, Bool | None]:
-    """Stored values equal the evaluated ones."""
+    """Read a stored value, which equals the evaluated one."""
     nulls = columns[0] & (1 << column)
     null: Bool | None = nulls != 0 if np.count_nonzero(nulls) else None
     return np.ascontiguousarray(columns[1 + column]), null
@@ -116,19 +116,22 @@ class Term:
         return self.attribute.value
 
     def values(self, columns: I64, ctx: Context) -> tuple[I64, Bool | None]:
-        """The attribute's ordered integers of rows and the NULLs."""
+        """The attribute's ordered integers of rows, and which of them are NULL."""
         return self.attribute.values(columns, ctx)
 
     def intervals(self, params: I64, ctx: Context) -> IntervalSets:
-        """The values that queries take, by their parameters (one row each, NULL word first)."""
+        """The values that queries accept, given their parameters (a row each, NULL word first)."""
         return interval_sets_of(self.condition, self.value, self.attribute.by_text, params, ctx)
 
 
 # ---- clauses -------------------------------------------------------------------------
 def clause_of(conjunct: Expr) -> tuple[Term, ...] | None:
-    """The terms of which one must hold, each on another attribute; None if it is a call."""
+    """The terms of a conjunct, each on a different attribute; None if the conjunct is a call.
+
+    One of the terms must hold.
+    """
     conditions: dict[Attribute, list[Expr]] = {}
-    anywhere: list[Expr] = []  # conditions on parameters alone
+    anywhere: list[Expr] = []  # conditions on parameters only
     for part in sorted(disjuncts(push_down_not(conjunct)), key=_is_null_test):
         attribute = attribute_of(part)
         if not columns_of(part):
@@ -150,9 +153,10 @@ def _is_null_test(expr: Expr) -> bool:
 
 
 def clauses_of(predicate: Expr | None) -> list[Expr]:
-    """Conjuncts that say the same, with NOT pushed down and ORs of ANDs multiplied out.
+    """Equivalent conjuncts, with NOT pushed down and ORs of ANDs multiplied out.
 
-    Multiplying out is given up where it would give many conjuncts, or no clause.
+    An OR is not multiplied out if that would give many conjuncts, or conjuncts that are not
+    clauses.
     """
     return [c for part in conjuncts(predicate) for c in _multiplied(push_down_not(part))]
 
@@ -174,7 +178,7 @@ def _multiplied(expr: Expr) -> list[Expr]:
 
 
 def disjuncts(expr: Expr) -> list[Expr]:
-    """The parts of a chain of ORs."""
+    """The operands of a chain of ORs."""
     if isinstance(expr, Call) and expr.fn == "or":
         return [part for arg in expr.args for part in disjuncts(arg)]
     return [expr]
@@ -187,7 +191,7 @@ def either(parts: list[Expr]) -> Expr:
 
 # ---- values --------------------------------------------------------------------------
 def attribute_of(condition: Expr) -> Attribute | None:
-    """The one attribute that a condition reads; None if it reads several, or is a call."""
+    """The only attribute that a condition reads; None if it reads several or is a call."""
     leaves = list(_leaves(condition))
     if None in leaves:
         return None
@@ -198,7 +202,7 @@ def attribute_of(condition: Expr) -> Attribute | None:
 
 
 def _leaves(expr: Expr) -> list[Attribute | None]:
-    """The attributes below AND, OR, NOT and IS TRUE; None for what is a call."""
+    """The attributes below AND, OR, NOT and IS TRUE; None for each part that is a call."""
     if isinstance(expr, Call) and is_logic(expr):
         return [leaf for arg in expr.args for leaf in _leaves(arg)]
     return [_leaf(expr)] if columns_of(expr) else []
@@ -231,7 +235,7 @@ def _is_value(expr: Expr) -> bool:
 
 
 def _comparable(a: SqlType, b: SqlType) -> bool:
-    """Whether values of both types have one form."""
+    """Whether values of both types have the same form."""
     return a == b or b.kind is Kind.NULL or (a.is_integer and b.is_integer)
 
 

@@ -1,10 +1,10 @@
-"""The values that a condition takes, query by query: disjoint intervals of ordered integers.
+"""The values that a condition accepts, per query: disjoint intervals of ordered integers.
 
-The constants of a query cut the integers into regions in which the condition has one truth value
-(of SQL's three), so it is enough to try one point of each region, and NULL. Where less is known
-(texts that begin alike beyond the bytes of a key, patterns, constants that cannot be evaluated) a
-leaf counts as possibly true and possibly false: the intervals are then a superset, and the query
-is not `exact`.
+The constants of a query cut the integers into regions. Within a region the condition has one truth
+value (of SQL's three), so testing one point of each region, and NULL, is enough. Some leaves are
+not known exactly: texts with equal first bytes, patterns, constants that cannot be evaluated. They
+count as possibly true and possibly false; the intervals are then a superset, and the query is not
+`exact`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from penstock.logical.expr import Call, Expr, columns_of, params_of, walk
 from penstock.predicates.leaves import Leaf, fixed_leaf, is_logic, value_leaf
 from penstock.predicates.terms import LEAST, MOST
 
-_MOST_POINTS = 1 << 20  # tried at once
+_MOST_POINTS = 1 << 20  # most points tested at once
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalSets:
-    """Query i takes the values in ``[lows[j], highs[j]]``, offsets[i] ≤ j < offsets[i + 1].
+    """Query i accepts the values in ``[lows[j], highs[j]]``, offsets[i] ≤ j < offsets[i + 1].
 
-    The intervals of a query are disjoint and ascend. `null` says which queries take rows with
-    NULL as the value. A query that is not `exact` takes some or all of these values.
+    The intervals of a query are disjoint and ascend. `null` marks the queries that accept NULL as
+    the value. A query that is not `exact` accepts some or all of these values.
     """
 
     offsets: I64
@@ -52,7 +52,7 @@ class IntervalSets:
         )
 
     def single_values(self) -> IntervalSets:
-        """The same with an interval for every value; useful where there are few."""
+        """Split intervals so that each value has its own; useful if there are few values."""
         sizes = self.highs - self.lows + 1
         ends = np.cumsum(sizes)
         within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
@@ -63,7 +63,10 @@ class IntervalSets:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """By query and point, whether a condition may be true and may be false; neither: unknown."""
+    """By query and point: whether a condition may be true, and whether it may be false.
+
+    If neither, the condition is unknown (NULL).
+    """
 
     true: Bool
     false: Bool
@@ -72,9 +75,10 @@ class Truth:
 def interval_sets_of(
     condition: Expr, value: Expr, by_text: bool, params: I64, ctx: Context
 ) -> IntervalSets:
-    """The intervals of `value` that queries take, by their parameters (a row each, NULL first).
+    """The intervals of `value` that queries accept, given their parameters.
 
-    Strings are compared by the keys of their texts if `by_text`, else by their codes.
+    `params` has a row per query, NULL word first. Strings are compared by the keys of their texts
+    if `by_text`, else by their codes.
     """
     n = params.shape[0]
     if n == 0:
@@ -129,7 +133,7 @@ def _some_intervals(
 
 
 def _interval(leaf: Leaf, n: int) -> IntervalSets:
-    """The intervals of a single comparison: there are no regions to try."""
+    """The intervals of a single comparison, computed directly."""
     taken = _by_query((leaf.lows <= leaf.highs) & ~leaf.unknown, n)
     lows, highs = (_by_query(a, n)[taken] for a in (leaf.lows, leaf.highs))
     offsets = np.zeros(n + 1, np.int64)
@@ -138,7 +142,7 @@ def _interval(leaf: Leaf, n: int) -> IntervalSets:
 
 
 def _by_query(column: NDArray[Any], n: int) -> NDArray[Any]:
-    """A column of `n` rows, or of one that is the same for all, as `n` values."""
+    """A column of `n` values from one of `n` values or of one shared value."""
     return column[:, 0] if column.shape[0] == n else np.repeat(column[:, 0], n)
 
 
@@ -151,7 +155,7 @@ def _leaves(expr: Expr) -> Iterator[Expr]:
 
 
 def _points(leaves: list[Leaf], n: int) -> I64:
-    """Where regions start, ascending, by query."""
+    """The starts of regions, ascending, by query."""
     parts = [np.full((n, 1), LEAST)]
     for leaf in leaves:
         after = np.where(leaf.highs < MOST, leaf.highs, MOST - 1) + 1
@@ -169,7 +173,7 @@ def _truth(expr: Expr, leaves: dict[Expr, Leaf], points: I64, vague: Bool) -> Tr
     parts = [_truth(arg, leaves, points, vague) for arg in expr.args]
     if expr.fn == "not":
         return Truth(parts[0].false, parts[0].true)
-    if expr.fn == "coalesce":  # what is not surely true may be false
+    if expr.fn == "coalesce":  # if not certainly true, it may be false
         return Truth(parts[0].true, ~parts[0].true | vague)
     result = parts[0]
     for part in parts[1:]:
@@ -181,7 +185,7 @@ def _truth(expr: Expr, leaves: dict[Expr, Leaf], points: I64, vague: Bool) -> Tr
 
 
 def _try(leaf: Leaf, points: I64) -> Truth:
-    """The truth of a leaf at the points, and last at NULL."""
+    """The truth of a leaf at the points, then at NULL."""
     shape = (points.shape[0], points.shape[1] + 1)
     inside = np.zeros(shape, np.bool_)
     for j in range(leaf.lows.shape[1]):

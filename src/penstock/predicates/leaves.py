@@ -1,4 +1,4 @@
-"""The leaves of a condition on one value: which values a comparison takes, query by query."""
+"""The leaves of a condition on one value: the values that a comparison accepts, per query."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _NOTHING = np.array([[MOST]]), np.array([[LEAST]])
 
 
 class Leaf(NamedTuple):
-    """True for the values in ``[lows[i, j], highs[i, j]]``, any j, of query i; one row: of all.
+    """A leaf is true for the values in ``[lows[i, j], highs[i, j]]``, any j, of query i.
 
-    `unknown` queries compare with NULL, `never_false` ones with NULL among others. `vague` ones
-    may be false inside too, and `bad` ones anything anywhere. `of_null` is the truth for NULL;
-    None: unknown. If `negated`, true and false change places.
+    Arrays with a single row apply to all queries. `unknown` marks queries that compare with NULL,
+    `never_false` those that compare with NULL among other values. `vague` queries may be false
+    inside the intervals too; for `bad` queries nothing is known. `of_null` is the truth for NULL
+    (None: unknown). If `negated`, true and false are exchanged.
     """
 
     lows: I64
@@ -48,7 +49,7 @@ class Leaf(NamedTuple):
 
     @property
     def is_interval(self) -> bool:
-        """Whether it is true in one interval of each query and nowhere else."""
+        """Whether the leaf is true in one interval of each query and false elsewhere."""
         plain = self.of_null is None and not self.negated and self.bad is _NO
         return plain and self.lows.shape[1] == 1
 
@@ -60,7 +61,7 @@ def is_logic(expr: Call) -> bool:
 
 
 def fixed_leaf(expr: Expr, params: I64, ctx: Context) -> Leaf:
-    """A condition on parameters alone (one column each, NULL word first)."""
+    """A leaf for a condition on parameters only (one column each, NULL word first)."""
     vec, bad = _constant(expr, params, ctx)
     true = _column(vec.bools)
     lows, highs = np.where(true, LEAST, MOST), np.where(true, MOST, LEAST)
@@ -69,7 +70,7 @@ def fixed_leaf(expr: Expr, params: I64, ctx: Context) -> Leaf:
 
 
 def value_leaf(expr: Expr, value: Expr, by_text: bool, params: I64, ctx: Context) -> Leaf:
-    """A condition on the value and on constants."""
+    """A leaf for a condition on the value and on constants."""
     if expr == value:
         one = np.ones((1, 1), np.int64)
         return Leaf(one, one)
@@ -108,7 +109,7 @@ def _member(expr: Call, by_text: bool, params: I64, ctx: Context) -> Leaf:
 
 
 def _bounds(fn: str, words: I64) -> tuple[I64, I64]:
-    """The interval of the values that compare so with each constant."""
+    """The interval of the values for which the comparison with each constant is true."""
     least, most = np.full_like(words, LEAST), np.full_like(words, MOST)
     if fn == "eq":
         return words, words
@@ -124,14 +125,14 @@ def _bounds(fn: str, words: I64) -> tuple[I64, I64]:
 
 
 def _key_bounds(fn: str, vec: Vec) -> tuple[I64, I64, Bool]:
-    """The same in keys of texts, and where it is too large."""
+    """The same for keys of texts, and a mark where the interval is too large."""
     offsets, data, _ = utf8_buffers(vec.arrow)
     sizes = np.diff(offsets)
     kinds = np.full(sizes.shape, PREFIX if fn == "starts_with" else WHOLE)
     if fn == "like":
         sizes, kinds = read_patterns(offsets, data)
     keys, last = keys_of_texts(offsets, data, sizes)
-    long = sizes > KEY_BYTES  # others have the same key, so no bound may be strict
+    long = sizes > KEY_BYTES  # other texts have the same key, so no bound may be strict
     if fn in ("like", "starts_with"):
         return keys, np.where(kinds == WHOLE, keys, last), _column(long | (kinds == PATTERN))
     strict, loose = _bounds(fn, keys), _bounds({"lt": "le", "gt": "ge"}.get(fn, fn), keys)
@@ -141,7 +142,10 @@ def _key_bounds(fn: str, vec: Vec) -> tuple[I64, I64, Bool]:
 
 # ---- constants -----------------------------------------------------------------------
 def _constant(expr: Expr, params: I64, ctx: Context) -> tuple[Vec, Bool]:
-    """An expression of parameters by query (one: of all), and the queries where it has no value."""
+    """Evaluate an expression of parameters per query; also return the queries where it fails.
+
+    The result has one value if it is the same for all queries.
+    """
     rows = np.zeros((1, params.shape[1]), np.int64)
     if isinstance(expr, Param):
         return Frame(rows, params, ctx.strings).param(expr.index, expr.type), _NO

@@ -1,8 +1,8 @@
 """Predicates of a template in normal form: per query one interval of each attribute, and ≠.
 
-Values and constants are mapped to int64 so that comparing them is comparing integers (NaN equals
-NaN and is largest); strict bounds become inclusive ones, = an interval of one value. A query
-takes no row if its constants contradict each other or are NULL.
+Values and constants are mapped to int64, so that comparing them is comparing integers (NaN equals
+NaN and is largest). Strict bounds become inclusive, and = becomes an interval of one value. A query
+accepts no row if its constants contradict each other or are NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """By attribute and query, the bounds of the values it takes; of `possible` queries only."""
+    """By attribute and query, the bounds of accepted values; only for `possible` queries."""
 
     lows: I64
     highs: I64
@@ -28,15 +28,15 @@ class Bounds:
 
 
 def ordered(words: I64) -> I64:
-    """Bits of floats (one NaN, no −0.0) as integers of the same order."""
+    """Map bits of floats (one NaN, no −0.0) to integers of the same order."""
     return np.where(words < 0, words ^ MOST, words)
 
 
 class Terms:
     """The predicates ``value <comparison> parameter`` of a template.
 
-    `preds` rows are (operator, is_float, parameter, attribute), as `match_queries` takes them.
-    There may be more attributes than they name.
+    `preds` rows are (operator, is_float, parameter, attribute), as in `match_queries`. There may be
+    attributes without a predicate.
     """
 
     def __init__(self, preds: I64, attributes: int) -> None:
@@ -47,7 +47,7 @@ class Terms:
         self._nulls = int(np.bitwise_or.reduce(1 << preds[:, 2], initial=0))
 
     def bounds(self, params: I64) -> Bounds:
-        """The bounds of the queries of these parameter rows (NULL word first)."""
+        """The bounds of queries, given their parameter rows (NULL word first)."""
         n = params.shape[0]
         lows = np.full((self.attributes, n), LEAST)
         highs = np.full((self.attributes, n), MOST)

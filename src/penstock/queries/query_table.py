@@ -179,7 +179,7 @@ class QueryTable:
         return np.flatnonzero(self._arr("cohort")[: regs[_QUERIES]] >= 0)
 
     def alive(self, level: Lineage, ids: I64) -> I64:
-        """Those of `ids` that are in use, ascending."""
+        """The members of `ids` that are in use, ascending."""
         by_cohort = level is Lineage.COHORT
         used = self._arr("cohort_refs")[ids] > 0 if by_cohort else self._arr("cohort")[ids] >= 0
         return np.unique(ids[used])

@@ -1,4 +1,4 @@
-"""Sessions: what a user holds in hand."""
+"""Sessions: `connect()` and the objects it gives to a user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IGNORED: dict[str, tuple[tuple[str, ...], str, str]] = {
         'leave shards= out, or use runner="spark", where shards have a checkpoint',
     ),
 }
-"""What each runner has no use for, and what to do instead."""
+"""For each runner, the arguments of connect() that it does not take, and what to do instead."""
 
 
 def _routing(name: str) -> Routing:
@@ -48,12 +48,14 @@ def _shards(count: Any) -> int:
     if isinstance(count, int) and not isinstance(count, bool) and count > 0:
         return count
     raise UnsupportedError(
-        f"shards={count!r} is not a number of shards", code="PS-RUNNER-004", remedy="give 1 or more"
+        f"shards={count!r} is not a valid number of shards",
+        code="PS-RUNNER-004",
+        remedy="give a whole number of 1 or more",
     )
 
 
 def _rules(given: str | Collection[str]) -> frozenset[str]:
-    """The optimizer's rules that a user switches off."""
+    """The optimizer rules to switch off, as given in `optimizer_off`."""
     names = frozenset(rule.__name__ for rule in RULES)
     if given == "all":
         return names
@@ -68,7 +70,7 @@ def _rules(given: str | Collection[str]) -> frozenset[str]:
 
 
 def _refuse_ignored(runner: str, shards: int | None, **given: Any) -> None:
-    """Refuse what the runner would ignore."""
+    """Raise an error for arguments that the runner would ignore."""
     kind = "shards" if runner == "inprocess" and shards is not None else runner
     ignored, where, remedy = _IGNORED.get(kind, ((), "", ""))
     for name in ignored:
@@ -93,14 +95,15 @@ def connect(
 ) -> Session:
     """Open a session.
 
-    The runner "spark" (the default) runs in the given SparkSession, on the given `master`, or
-    in an embedded local Spark; "inprocess" is the same engine in this process, without a JVM.
-    With `checkpoint`, streams, tables, queries, sinks and state come back when the directory
-    holds a session. `shards` is fixed for the life of a checkpoint (default: the cores; in
-    process: one, and with a number plans are spread as on Spark). `keep_changes` rows of
-    unread changes are kept per plan. `optimizer_off` names rules to switch off ("all").
-    `routing` is how rows find their way through shared filters and SteMs: "tickets" learns it,
-    "fixed", "random" and "optimal" are there for comparison.
+    The runner "spark" (the default) runs in the given SparkSession, on the given `master`, or in an
+    embedded local Spark. The runner "inprocess" runs the same engine in this process, without a
+    JVM. If `checkpoint` is a directory that holds a session, its streams, tables, queries, sinks
+    and state are restored. `shards` cannot change once a checkpoint exists; the default is the
+    number of cores on Spark and one in process, where more shards spread the plans as on Spark.
+    `keep_changes` limits how many rows of unread changes are kept per plan. `optimizer_off` names
+    optimizer rules to switch off ("all" for every rule). `routing` selects how rows visit shared
+    filters and SteMs: "tickets" learns a good order; "fixed", "random" and "optimal" exist for
+    comparison.
     """
     tell_once()
     off = _rules(optimizer_off)
@@ -118,7 +121,7 @@ def connect(
     options = Options(off, keep_changes, _routing(routing))
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
-        from penstock.session.opening_spark import open_on_spark  # a JVM's worth of imports
+        from penstock.session.opening_spark import open_on_spark  # slow to import
 
         return open_on_spark(
             options, spark=spark, master=master, shards=count, spark_options=spark_options,

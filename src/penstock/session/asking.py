@@ -1,6 +1,6 @@
-"""Asking shards: an entry of the log asks, and the batch that holds it brings the answer.
+"""Reads answers from shards: a log entry asks, and the batch of that entry brings the answer.
 
-An answer is that at the end of its batch: all changes of the batch are in it, none of a later one.
+The answer is as of the end of that batch: it includes all changes of the batch, and no later one.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from penstock.shards.job import Job
 
 @dataclass(slots=True)
 class Question:
-    """The answers of queries of one template, in the parts that shards have.
+    """The answers of some queries of one template, collected from the shards part by part.
 
-    `opening` is the query whose view may be kept from this answer on.
+    If `opening` is given, the view of that query may be kept from this answer on.
     """
 
     template: TemplateInfo
     opening: QueryInfo | None = None
     parts: list[pa.RecordBatch] = field(default_factory=list)
-    refusal: str | None = None  # why a shard has none
+    refusal: str | None = None  # why a shard could not answer
 
     def take(self, data: bytes | str) -> None:
-        """A part, or why there is none."""
+        """Store one shard's part, or its reason for having none."""
         if isinstance(data, str):
             self.refusal = self.refusal or data
         else:
             self.parts.append(wire.unpack_batch(data))
 
     def check(self) -> None:
-        """Refuse an answer of which a part is missing."""
+        """Raise an error if a shard could not answer."""
         if self.refusal is not None:
             raise QueryFailed(self.refusal)
 
     def rows(self) -> pa.Table:
-        """The answer, without the query of each row."""
+        """The answer rows, without the column of queries."""
         schema = self.template.plan.schema.arrow()
         tables = [pa.Table.from_arrays(own_columns(p), schema=schema) for p in self.parts]
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
     def batches(self) -> list[ChangeBatch]:
-        """The answers, with the query of each row."""
+        """The answer rows, with the query of each row."""
         schema = self.template.plan.schema.arrow()
         tables = [pa.Table.from_arrays(own_columns(p), schema=schema) for p in self.parts]
         owners = map(whose, self.parts)
@@ -69,9 +69,9 @@ class Question:
 
 
 class AskedAnswers:
-    """Answers that the shards of a job hold.
+    """Answers of queries that run on the shards of a job.
 
-    `wait` returns when the batch of an entry has been delivered.
+    `wait` blocks until the batch of a log entry has been delivered.
     """
 
     def __init__(
@@ -83,17 +83,17 @@ class AskedAnswers:
         leaving: LeavingQueries,
         wait: Callable[[int], None],
     ) -> None:
-        self.questions: dict[int, Question] = {}  # by entry, while a call waits for the answer
+        self.questions: dict[int, Question] = {}  # by log entry, while a call waits for the answer
         self._queries, self._gate, self._job = queries, gate, job
         self._calls, self._leaving, self._wait = calls, leaving, wait
 
     def take(self, request: int, data: bytes | str) -> None:
-        """A shard's part of an answer."""
+        """Store one shard's part of an answer."""
         if request in self.questions:
             self.questions[request].take(data)
 
     def rows(self, info: QueryInfo) -> pa.Table:
-        """The answer of a query at its clock."""
+        """The answer of one query at its clock."""
         with self._gate.look():
             reading.check_runs(self._queries.registry, info)
             question = Question(self._queries.template(info), info)
@@ -104,7 +104,7 @@ class AskedAnswers:
         return question.rows()
 
     def at_once(self, found: list[QueryInfo]) -> Callable[[], list[pa.Table]]:
-        """One entry asks for all, so that they are answered at the same clock."""
+        """Ask for all answers with one log entry, so that they have the same clock."""
         questions = [Question(self._queries.template(info)) for info in found]
         entry = self._job.next_entry
         requests = [-(entry << 20) - at for at in range(len(found))]
@@ -127,23 +127,23 @@ class AskedAnswers:
         return read if found else list
 
     def all(self, template: TemplateInfo, qids: I64) -> list[ChangeBatch]:
-        """The answers of queries of a template at its clock."""
+        """The answers of several queries of one template at its clock."""
         question = Question(template)
         self._ask(question, qids)
         question.check()
         return question.batches()
 
     def forget(self) -> None:
-        """No answer is kept beside those of the shards."""
+        """Do nothing: answers are kept by the shards only."""
 
     def await_last_changes(self, readers: Readers, at: int | None) -> None:
-        """Return when the last changes of dropped queries have come."""
+        """Block until the last changes of dropped queries have arrived."""
         entry = self._leaving.awaited(readers, at)
         if entry is not None and not self._job.dead:
             self._wait(entry)
 
     def _ask(self, question: Question, qids: I64) -> None:
-        """Return when the shards have answered."""
+        """Ask the shards and block until all have answered."""
         try:
             self._wait(self.pose(question, qids))
         finally:
@@ -151,7 +151,7 @@ class AskedAnswers:
                 self.questions = {n: q for n, q in self.questions.items() if q is not question}
 
     def pose(self, question: Question, qids: I64) -> int:
-        """Hand a question to the shards; the number of its entry."""
+        """Append a question to the log and return the number of its entry."""
         with self._gate.open():
             self._gate.check_alive()
             entry = self._job.next_entry

@@ -1,7 +1,8 @@
-"""Letting sessions go: when they are closed, and those that a program leaves open when it ends.
+"""Closes sessions that a program leaves open when it ends.
 
-Spark's callbacks hold a session for as long as the process lives, so garbage collection never ends
-it. Whatever the session holds open (a running batch, DuckDB) would then be torn down under it.
+Spark's callbacks reference a session as long as the process lives, so the garbage collector never
+ends it. Without this module, the process would end while the session still has a batch running or
+DuckDB open.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from penstock.spark.job import SparkJob
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Held:
-    """What a session on Spark holds open, as far as it was opened."""
+    """The resources of a session on Spark: fields are None until the resource is opened."""
 
     spark: Any
     own: bool  # whether Spark was started for this session
@@ -32,19 +33,19 @@ _process = os.getpid()
 
 
 def remember(held: Held) -> None:
-    """Let a session go when the process ends, unless it is closed before."""
+    """Register a session to be closed when the process ends."""
     _open.add(held)
 
 
 def let_go(held: Held) -> None:
-    """Let others have the checkpoint of a session, as far as it was opened."""
+    """Close the resources of a session, so that another session can use its checkpoint."""
     _open.discard(held)
-    with ExitStack() as last:  # whatever fails, the rest is done
+    with ExitStack() as last:  # each callback runs even if another one fails
         if held.own:
             last.callback(_stop, held.spark)
         if held.job is not None:
             last.callback(held.job.close)
-        views, held.views = held.views, None  # DuckDB minds being held at exit
+        views, held.views = held.views, None  # DuckDB must be closed before the process ends
         if views is not None:
             views.shut()
 
@@ -56,13 +57,13 @@ def _stop(spark: Any) -> None:
 
 @atexit.register
 def leave_all() -> None:
-    """Let all sessions go: the running batch ends, the rest waits in the checkpoint.
+    """Close all sessions: the running batch ends, later entries stay in the checkpoint.
 
-    A process that was forked from this one has no sessions of its own.
+    A process forked from this one has no sessions of its own.
     """
     left = list(_open) if os.getpid() == _process else []
-    for held in left:  # before one of them stops the Spark of all
-        with suppress(Exception):  # the program is over: no call can raise it
+    for held in left:  # before any session stops the Spark that all share
+        with suppress(Exception):  # the program is over: no caller is left to handle an error
             if held.job is not None:
                 held.job.stop()
     for held in left:

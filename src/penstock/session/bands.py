@@ -1,8 +1,8 @@
-"""Bands of joins: their bounds become parameters, so that texts that differ in them share a plan.
+"""Bounds of bands in joins become parameters, so that texts that differ in them share a plan.
 
 An index over pairs serves any number of bands (Agarwal et al. 2009, §3.1). A join of two windows
-with one constant band has a plan that needs less memory. So the first bounds of a join keep such
-a plan, and all others share one.
+with one constant band has a plan that needs less memory. So the first bounds of a join keep such a
+plan, and all later bounds share one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from penstock.logical.nodes import Join
 from penstock.types import BIGINT, BOOLEAN, DOUBLE
 
 MOST_BANDS = 1
-"""So many bands of a join without other conditions have templates of their own."""
+"""The number of bands of a join without other conditions that get templates of their own."""
 
 
 def with_params(join: Join, param: Callable[[Literal], Param | None]) -> Join | None:
-    """The join with parameters for the bounds of its band; None if there is no room for them."""
+    """Replace the bounds of the join's band by parameters.
+
+    None if there are too many parameters.
+    """
     band = join.band
     assert band is not None
     left = join.left.schema[band.left_column]

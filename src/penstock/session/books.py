@@ -1,4 +1,4 @@
-"""The books of a session: all that it knows, whichever runner runs its queries.
+"""The books of a session: all that the session knows, for every kind of runner.
 
 A runner fills them, a snapshot saves them, and statements and handles read them.
 """
@@ -29,7 +29,7 @@ class Books:
     progress: Progress
 
     def stats(self) -> Stats:
-        """What the optimizer is told of streams, tables and running plans."""
+        """Statistics of streams, tables and running plans for the optimizer."""
         return measured_stats(self.catalog.meters, self.engine)
 
 

@@ -1,7 +1,7 @@
-"""Calls of a session: on shards each becomes a numbered entry of a log and can be repeated.
+"""The calls of a session: on shards, each call becomes a log entry and can be repeated.
 
-What a call chose by measurement or by number is in its notes, so a call that is repeated after a
-restart chooses the same. In one process nothing is repeated, and calls have no numbers.
+A call notes what it chose by measurement or by number. When it is repeated after a restart, it
+reads the notes and makes the same choices. In one process calls are neither repeated nor numbered.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from penstock.sql import statements as st
 from penstock.sql.alter import PauseSource
 
 Handlers = Mapping[str, Callable[..., Any]]
-"""What repeats a call, by its name."""
+"""The functions that repeat calls, by name of the call."""
 
 
 class Calls(Protocol):
-    """How calls are named, noted and numbered."""
+    """Names, notes and numbers of calls."""
 
     @property
     def number(self) -> int:
-        """The number of the entry that the present call becomes; 0 without a log."""
+        """The number of the log entry that the current call becomes; 0 without a log."""
 
     @property
     def is_repeating(self) -> bool:
-        """Whether a call of a former process is repeated, which was judged then."""
+        """Whether a call of a former process is being repeated; its checks passed at that time."""
 
     def repeat_with(self, handlers: Handlers) -> None:
-        """Take what repeats calls, by their names."""
+        """Register the functions that repeat calls, by name."""
 
     def begin(self, method: str, *arguments: Any) -> None:
-        """Name the call, unless it is part of another."""
+        """Start a call with a name and arguments, unless it is part of another call."""
 
     def statement(self, statement: st.Statement) -> Any:
         """A context in which a statement is one call."""
 
     def note(self, make: Callable[[], Any]) -> Any:
-        """What `make` gives, or gave when the call was made first."""
+        """Return the value of `make()`, or the value it had when the call was first made."""
 
 
 class PlainCalls:
@@ -53,36 +53,36 @@ class PlainCalls:
     is_repeating = False
 
     def repeat_with(self, handlers: Handlers) -> None:
-        """No call is repeated."""
+        """Do nothing: no call is repeated."""
 
     def begin(self, method: str, *arguments: Any) -> None:
-        """Calls have no names."""
+        """Do nothing: calls have no names."""
 
     @contextmanager
     def statement(self, statement: st.Statement) -> Iterator[None]:
-        """A statement takes effect at once."""
+        """Run the statement without a log entry."""
         yield
 
     def note(self, make: Callable[[], Any]) -> Any:
-        """What `make` gives."""
+        """Return the value of `make()`."""
         return make()
 
 
 @dataclass(slots=True)
 class Call:
-    """What repeats a call: its name, its arguments, and what it chose."""
+    """A call as needed to repeat it: its name, its arguments and its notes."""
 
     method: str
     arguments: tuple[Any, ...]
     notes: list[Any] = field(default_factory=list)
-    lasting: bool = False  # to be repeated even if it told the shards nothing
+    lasting: bool = False  # log it even if the shards need no block of it
 
 
 class LoggedCalls:
-    """Calls of a session on shards: what one told the shards is an entry when it ends.
+    """Calls of a session on shards: the blocks of one call become a log entry when the call ends.
 
-    `has_external` says whether rows come past the session, so that only entries order them;
-    `is_heard` says whether subscribers are told at once what a call does.
+    `has_external` tells whether a source outside the session brings rows, so that only log entries
+    order them. `is_heard` tells whether a subscriber must learn of the call's changes at once.
     """
 
     def __init__(
@@ -99,18 +99,18 @@ class LoggedCalls:
         self._handlers: Handlers = {}
         self._pending: list[Encoded] = []
         self._call: Call | None = None
-        self._heard = False  # whether subscribers are told at once what the call does
+        self._heard = False  # whether subscribers must learn of its changes at once
         self._replayed: list[Any] | None = None
         self._repeated = 0  # number of the entry that is being repeated
 
     @property
     def number(self) -> int:
-        """The number of the entry that the present call becomes."""
+        """The number of the log entry that the current call becomes."""
         return self._repeated or self._job.next_entry
 
     @property
     def last_number(self) -> int:
-        """The number of the entry that the last call became, or of the one being repeated."""
+        """The number of the last call's log entry, or of the entry that is being repeated."""
         return self._repeated or self._job.next_entry - 1
 
     @property
@@ -120,7 +120,10 @@ class LoggedCalls:
 
     # ---- one call --------------------------------------------------------------------
     def begin(self, method: str, *arguments: Any) -> None:
-        """Name the call, unless it is part of another; a dead job takes only what may repair it."""
+        """Start a call, unless it is part of another call.
+
+        If the job is dead, only calls that may repair it are allowed.
+        """
         if not _may_mend(method, arguments):
             self._gate.check_alive()
         if self._call is None:
@@ -129,11 +132,11 @@ class LoggedCalls:
             self._heard = self._is_heard()
 
     def _see_rows(self) -> None:
-        """What a query registered now does not see."""
+        """Set the last entry with rows that a query registered now does not see."""
         self._control.see(self.number - 1 if self._has_external() else self.last_rows)
 
     def note(self, make: Callable[[], Any]) -> Any:
-        """What `make` gives, or gave when the call was made first."""
+        """Return the value of `make()`, or the value it had when the call was first made."""
         if self._replayed is not None:
             return self._replayed.pop(0)
         value = make()
@@ -142,15 +145,18 @@ class LoggedCalls:
         return value
 
     def tell(self, blocks: list[Encoded]) -> None:
-        """Tell the shards something with the present call; outside a call, at once."""
+        """Add blocks for the shards to the current call.
+
+        Outside a call, append an entry at once.
+        """
         self._pending += blocks
         if not self._gate.in_call:
             self.end()
 
     @contextmanager
     def statement(self, statement: st.Statement) -> Iterator[None]:
-        """A statement is an entry of its own."""
-        self._job.catch_up()  # a sink gets nothing of before
+        """A context in which a statement is one log entry."""
+        self._job.catch_up()  # changes from before a sink do not go to it
         self.begin("execute", statement)
         try:
             yield
@@ -160,13 +166,13 @@ class LoggedCalls:
             self.end()
 
     def push(self, method: str, arguments: tuple[Any, ...], block: Encoded) -> None:
-        """A push is an entry of its own, which rows of later queries come after."""
+        """Append a push as an entry of its own; queries registered later do not see its rows."""
         self._call = Call(method, arguments)
         self._pending.append(block)
         self.end()
 
     def end(self) -> None:
-        """Make what the call told the shards an entry."""
+        """Append the blocks of the call to the log as one entry."""
         blocks, self._pending = tuple(self._pending), []
         call, self._call = self._call, None
         if self._replayed is None and (blocks or (call is not None and call.lasting)):
@@ -176,11 +182,11 @@ class LoggedCalls:
 
     # ---- restart ---------------------------------------------------------------------
     def repeat_with(self, handlers: Handlers) -> None:
-        """Take what repeats calls, by their names."""
+        """Register the functions that repeat calls, by name."""
         self._handlers = {**self._handlers, **handlers}
 
     def repeat(self, number: int, call: Call) -> None:
-        """Repeat a call of a former process, entry `number`, on this session's own state."""
+        """Repeat a call of a former process (log entry `number`) on this session's state."""
         self._replayed, self._repeated = list(call.notes), number
         try:
             self._handlers[call.method](*call.arguments)
@@ -189,7 +195,7 @@ class LoggedCalls:
 
 
 def _may_mend(method: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether a dead job takes a call: what drops, pauses or resumes, and what comes by itself."""
+    """Whether a dead job allows a call: drops, PAUSE, RESUME, and calls of the session itself."""
     if method == "execute":
         return isinstance(arguments[0], st.Drop | PauseSource)
     return method in ("drop", "beat", "fail")

@@ -1,6 +1,6 @@
 """The catalog of a session: streams, tables, views and functions by name, and a meter per stream.
 
-A name that is not found is refused with a remedy; every declared stream has a meter.
+A lookup of an unknown name raises an error with a remedy. Every declared stream has a meter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.sql.catalog import MemoryCatalog, StreamDef, TableDef, ViewDef
 
 @dataclass
 class SessionCatalog(MemoryCatalog):
-    """What was declared, and what was measured of it."""
+    """The declared relations, and the measurements of streams."""
 
     meters: dict[str, StreamMeter] = field(default_factory=dict)
 
@@ -56,6 +56,6 @@ class SessionCatalog(MemoryCatalog):
         return self.meters[self.find_stream(stream).name]
 
     def remove(self, name: str) -> None:
-        """Forget a relation, and the meter of a stream."""
+        """Remove a relation, and with a stream its meter."""
         gone = self.relations.pop(name.lower())
         self.meters.pop(gone.name, None)

@@ -1,4 +1,4 @@
-"""Changelog of one template's queries: Arrow batches, read by each query from its own place."""
+"""The changelog of one template's queries: Arrow batches; each query has its own read position."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ from penstock.state.strings import StringTable
 if TYPE_CHECKING:
     from penstock.session.readers import Readers
 
-_SCANNED = 512  # rows of a batch that are scanned rather than sorted
-_LARGEST = 1 << 30  # bytes of a batch that is sorted
-_FEW_READERS = 64  # with more, the changelog is kept up to its limit
+_SCANNED = 512  # smaller batches are scanned, larger ones sorted
+_LARGEST = 1 << 30  # most bytes of a batch that is sorted
+_FEW_READERS = 64  # with more readers, batches are dropped by the row limit only
 DEFAULT_KEPT_ROWS = 2_000_000
 Callback = Callable[[pa.Table], None]
 
 
 @dataclass(slots=True)
 class ChangeBatch:
-    """Changes of one step as Arrow, and whose each row is; also sorted by that when it pays.
+    """The changes of one step as an Arrow table, and the query of each row.
 
-    With `sets` (EMIT … PER ROW), `who` tells which of them has the row.
+    With `sets` (EMIT … PER ROW), each row has the index of its set of queries instead. After
+    repeated reads the rows are also kept sorted by query.
     """
 
     number: int
@@ -44,7 +45,7 @@ class ChangeBatch:
     _ends: tuple[int, int] | None = None
 
     def may_hold(self, one: int) -> bool:
-        """Whether a query may have rows here: most batches of a drop are another's."""
+        """Whether a query may have rows here; a cheap test that rejects most batches."""
         if self._ends is None:
             all_ = self.owners
             self._ends = (int(all_.min()), int(all_.max())) if all_.shape[0] else (0, -1)
@@ -69,14 +70,14 @@ class ChangeBatch:
             self._sorted = self.who[order], rows
         who, rows = self._sorted
         low, high = who.searchsorted([one, one + 1]).tolist()
-        # a copy, so that whoever keeps these rows does not keep all
+        # a copy, so that these rows do not keep the whole batch in memory
         return pa.Table.from_batches([pa.concat_batches([rows.slice(low, high - low)])])
 
     def of_all(self, owners: Sets) -> ChangeBatch:
-        """The rows that somebody owns, once for each owner, whose they then are.
+        """The rows that have owners, once for each owner, tagged with that owner.
 
-        `owners` are by query; the last set is that of all queries beyond. With sets, a row
-        stays one, of the set of its owners.
+        `owners` are listed by query; the last set applies to all queries beyond the list. In a
+        batch with sets, a row stays one row, tagged with the set of its owners.
         """
         if self.sets is None:
             found = _owned(self.who, owners)
@@ -97,13 +98,13 @@ class ChangeBatch:
 
     @property
     def owners(self) -> I64:
-        """All that have some row, maybe repeatedly."""
+        """The queries that have rows, possibly with repetitions."""
         return self.who if self.sets is None else self.sets.items
 
 
 @dataclass(frozen=True, slots=True)
 class _Owned:
-    """The owners of some queries one after another; `sizes` None: each has one."""
+    """The owners of some queries, concatenated; `sizes` is None if each query has exactly one."""
 
     items: I64
     sizes: I64 | None
@@ -122,7 +123,7 @@ def _owned(queries: I64, owners: Sets) -> _Owned:
 
 
 def concat_batches(parts: list[ChangeBatch]) -> ChangeBatch:
-    """The rows of some batches as one."""
+    """Concatenate batches into one."""
     sets = [p.sets for p in parts if p.sets is not None]
     before = np.cumsum([0, *map(len, sets)])
     who = [p.who + before[i] if sets else p.who for i, p in enumerate(parts)]
@@ -133,20 +134,23 @@ def concat_batches(parts: list[ChangeBatch]) -> ChangeBatch:
 
 @dataclass(slots=True)
 class Changelog:
-    """Batches of changes since the slowest reader, up to a limit of rows."""
+    """Batches of changes from the slowest reader's position on, up to a limit of rows."""
 
     schema: Schema
     unit_time: bool
     limit: int = DEFAULT_KEPT_ROWS
-    per_row: bool = False  # a row is there once, with the set of its queries
+    per_row: bool = False  # one row per result row, with the set of its queries
     batches: list[ChangeBatch] = field(default_factory=list)
     first: int = 0  # absolute index of batches[0]
     rows: int = 0
     readers: dict[Readers, None] = field(default_factory=dict)
-    left: WeakSet[Readers] = field(default_factory=WeakSet)  # who may have rows of gone queries
+    left: WeakSet[Readers] = field(default_factory=WeakSet)  # with unread rows of gone queries
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but readers who have left: nobody has their handles where this is restored."""
+        """The state to save.
+
+        Readers without running queries are left out: no handle can reach them.
+        """
         left = [readers for readers in self.left if readers in self.readers]
         return {name: getattr(self, name) for name in self.__slots__} | {"left": left}
 
@@ -155,18 +159,18 @@ class Changelog:
             setattr(self, name, WeakSet(value) if name == "left" else value)
 
     def add(self, number: int, changes: Changes, strings: StringTable) -> ChangeBatch:
-        """Convert and keep the changes of a step."""
+        """Convert the changes of a step and append them."""
         return self.keep(self.batch(number, changes, strings))
 
     def batch(
         self, number: int, changes: Changes, strings: StringTable, first: int = 0
     ) -> ChangeBatch:
-        """Changes as a batch, whose rows are numbered from `first` on."""
+        """Convert changes to a batch; rows are numbered from `first` on."""
         table = self._arrow(number, changes, strings, first)
         return ChangeBatch(number, changes.qid, table, changes.sets)
 
     def keep(self, batch: ChangeBatch) -> ChangeBatch:
-        """Keep a batch, and let the oldest go when there are too many rows."""
+        """Append a batch; drop the oldest batches while the row limit is exceeded."""
         self.batches.append(batch)
         self.rows += batch.table.num_rows
         while self.rows > self.limit and len(self.batches) > 1:
@@ -174,7 +178,7 @@ class Changelog:
         return batch
 
     def _arrow(self, number: int, changes: Changes, strings: StringTable, first: int) -> pa.Table:
-        """Changes as an Arrow table, without the query's name."""
+        """Changes as an Arrow table, without the column of query names."""
         n = len(changes)
         time: pa.Array = pa.array(changes.time)
         if n and changes.time[0] == BEGINNING:
@@ -189,7 +193,7 @@ class Changelog:
         return pa.Table.from_arrays([*meta, *columns], names=names)
 
     def columns(self, many: bool) -> pa.Schema:
-        """The columns of a changelog of one query, or of many."""
+        """The schema of a changelog of one query, or of many."""
         time = pa.int64() if self.unit_time else pa.timestamp("us")
         meta = [
             pa.field("_query", self.query_type(many)),
@@ -216,7 +220,7 @@ class Changelog:
         return self.batches[max(0, start - self.first) :]
 
     def holding(self, qid: int, start: int, end: int) -> list[ChangeBatch]:
-        """Those from `start` to `end` in which a query may have rows."""
+        """The batches from `start` to `end` in which a query may have rows."""
         start, end = max(0, start - self.first), max(0, end - self.first)
         return [batch for batch in self.batches[start:end] if batch.may_hold(qid)]
 

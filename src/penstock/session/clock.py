@@ -1,4 +1,4 @@
-"""The wall clock, as a session reads it."""
+"""The wall clock of a session."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What becomes of the rows of external streams, as each batch on Spark tells it.
+"""Records rows of external streams (read, late, quarantined) as each Spark batch reports them.
 
-A batch may speak of a stream that was dropped, and whose name another has by now: counts, times
-and rows kept out are those of the stream that was declared when the batch ended.
+A batch may report a stream that has been dropped, and a new stream may have the same name. The
+report counts only if the current stream was declared before the batch ended.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from penstock.spark.manifest import Mark
 
 
 class Counting:
-    """Counts, times and rows kept out of external streams, entered in their meters."""
+    """Adds reported counts, times and rejected rows to the meters of external streams."""
 
     def __init__(self, catalog: SessionCatalog, control: ControlEngine) -> None:
         self._catalog, self._control = catalog, control
 
     def _is_there(self, stream: str, entry: int) -> bool:
-        """Whether a batch that ends with an entry speaks of the stream that has the name now."""
+        """Whether a batch that ends with `entry` reports on the stream that now has this name."""
         meters = self._catalog.meters
         return stream in meters and meters[stream].since <= entry
 
     def keep_out(self, found: Iterable[bytes], entry: int) -> None:
-        """Take note of late and quarantined rows."""
+        """Record late and quarantined rows."""
         for stream, kind, data in map(wire.loads, found):
             if self._is_there(stream, entry):
                 table = pa.Table.from_batches([wire.unpack_batch(data)])
                 self._catalog.meters[stream].keep_out(kind, table)
 
     def take_counts(self, status: dict[str, Any], entry: int) -> None:
-        """Take note of rows and watermarks."""
+        """Record row counts and watermarks."""
         for stream, counts in status["counts"].items():
             if self._is_there(stream, entry):
                 self._catalog.meters[stream].add_counts(
@@ -48,7 +48,7 @@ class Counting:
         self._pass_by(status["watermarks"], entry)
 
     def _pass_by(self, watermarks: Mapping[str, int], entry: int) -> None:
-        """What streams have brought went to the shards."""
+        """Advance the clocks of streams: their rows went to the shards directly."""
         for stream, mark in watermarks.items():
             source = self._control.sources.get(stream)
             there = self._is_there(stream, entry) and is_external(self._catalog, stream)
@@ -57,7 +57,10 @@ class Counting:
                 self._control.pass_by(stream, passed, mark)
 
     def restore(self, mark: Mark) -> None:
-        """The counts and times of a former process; a batch not marked as done comes again."""
+        """Restore the counts and times of a former process.
+
+        A batch not marked as done runs again.
+        """
         for stream, meter in self._catalog.meters.items():
             if is_external(self._catalog, stream):
                 there = self._is_there(stream, mark.last)

@@ -1,7 +1,7 @@
-"""IF NOT EXISTS: what has the name must be what the statement says, else it is refused.
+"""IF NOT EXISTS: if the name exists, its definition must equal the one in the statement.
 
-To run on with another definition would be silently wrong. Case, white space and the order of
-clauses and options do not matter; secrets in options are not shown.
+A different definition is an error, because continuing with it would be silently wrong. Case, white
+space and the order of clauses and options do not matter. Secrets in options are not shown.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from penstock.sql.units import written
 
 _Named = st.CreateStream | st.CreateTable | st.CreateView | st.CreateSink
 Parts = Mapping[str, str]
-"""A definition by clause."""
+"""A definition: text by clause."""
 
 
 def check_stream(catalog: SessionCatalog, statement: st.CreateStream) -> None:
-    """Refuse a stream that is declared otherwise."""
+    """Raise an error if the existing stream has another definition."""
     found = catalog.relation(statement.name)
     if isinstance(found, StreamDef) and catalog.meters[found.name].altered:
-        found = replace(found, retain=statement.retain)  # ALTER STREAM has the last word
+        found = replace(found, retain=statement.retain)  # ALTER STREAM may have changed it
     there = _stream(found) if isinstance(found, StreamDef) else {}
     _compare("stream", statement, there, _stream(stream_def(statement)))
 
 
 def check_table(catalog: SessionCatalog, statement: st.CreateTable) -> None:
-    """Refuse a table that is declared otherwise."""
+    """Raise an error if the existing table has another definition."""
     found = catalog.relation(statement.name)
     there = _table(found) if isinstance(found, TableDef) else {}
     _compare("table", statement, there, _table(table_def(statement)))
 
 
 def check_sink(sinks: SinkBook, statement: st.CreateSink) -> None:
-    """Refuse a sink that is declared otherwise."""
+    """Raise an error if the existing sink has another definition."""
     _compare("sink", statement, _sink(sinks.statement(statement.name)), _sink(statement))
 
 
 def check_view(standing: Standing, statement: st.CreateView) -> str:
-    """Refuse a view that is declared otherwise; its name as it was declared."""
+    """Return the view's name as declared; raise an error if its definition is another one."""
     queries = standing.queries
     known = standing.catalog.relation(statement.name)
     info = queries.registry.find(known.name) if isinstance(known, ViewDef) else None
@@ -57,7 +57,7 @@ def check_view(standing: Standing, statement: st.CreateView) -> str:
         raise _differs("view", statement, f"{statement.name} is not a view")
     text, select = info.group.text, statement.select
     if _body(text) == _body(statement.source):
-        return known.name  # also if something that it reads has been dropped since
+        return known.name  # valid even if a relation it reads has been dropped since
     emission = queries.template(info).emission
     there = (known.node, emission, info.group.history)
     bound = bind(select.query, standing.as_for(known.node), select.on_error or "fail")
@@ -69,7 +69,7 @@ def check_view(standing: Standing, statement: st.CreateView) -> str:
 
 
 def _body(text: str) -> list[str]:
-    """The tokens of a view's definition from AS on; case matters in quotes only."""
+    """The tokens of a view's definition after AS; case matters inside quotes only."""
     tokens = [(t.text, text[t.start]) for t in tokenize(Text(text))]
     words = [first + word if first in "'\"" else word.upper() for word, first in tokens]
     return words[words.index("AS") :]

@@ -1,6 +1,6 @@
-"""Delivery: what a step or batch changed goes to changelogs, subscribers and sinks.
+"""Delivery: sends the changes of a step or batch to changelogs, subscribers and sinks.
 
-A subscriber or sink that fails does not keep the changes from the others.
+If a subscriber or sink fails, the others still get the changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Delivery:
         self.logs: dict[int, Changelog] = {}  # by template
         self.readers: dict[int, Readers] = {}  # by group of queries
         self.subscribers: dict[str, list[Callback]] = {}
-        self.listeners: list[tuple[Readers, Callback]] = []  # to many queries at once
+        self.listeners: list[tuple[Readers, Callback]] = []  # callbacks for many queries at once
         self.sinks = sinks
         self.kept_rows = kept_rows
         self._book = book
@@ -41,7 +41,7 @@ class Delivery:
 
     @property
     def is_heard(self) -> bool:
-        """Whether a subscriber or sink is told at once what a call does."""
+        """Whether a subscriber or sink must learn of a call's changes at once."""
         return bool(self.subscribers or self.listeners or self.sinks)
 
     # ---- changelogs ------------------------------------------------------------------
@@ -50,16 +50,19 @@ class Delivery:
         return Changelog(info.plan.schema, info.unit_time, self.kept_rows, info.emission.per_row)
 
     def open_log(self, info: TemplateInfo) -> None:
-        """Keep the changes of a template's queries, unless they are kept already."""
+        """Start to keep the changes of a template's queries, unless that is done already."""
         self.logs.setdefault(info.key, self.new_log(info))
 
     def read_from_now(self, group: Group) -> Readers:
-        """Readers for the queries of a group, which see what comes from now on."""
+        """Readers for the queries of a group, which see changes from now on."""
         self.readers[group.number] = readers = Readers.of(group, self.logs[group.template])
         return readers
 
     def take(self, output: b.Output, strings: StringTable) -> list[BaseException]:
-        """Keep the changes of a step and hand them on; what subscribers and sinks raised."""
+        """Append the changes of a step and deliver them.
+
+        Return what subscribers and sinks raised.
+        """
         touched: dict[int, list[Changes]] = {}
         for key, changes in output.changes:
             if len(changes):
@@ -71,7 +74,7 @@ class Delivery:
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Keep what subscribers read of a batch until sinks, views and all others have it."""
+        """A context that keeps a batch's changes until sinks, views and subscribers have them."""
         around, self._read_early = self._read_early, []  # a subscriber may push
         try:
             yield
@@ -81,7 +84,7 @@ class Delivery:
                 self.let_go(log)
 
     def let_go(self, log: Changelog) -> None:
-        """Forget the changes that every reader has read, now or when the batch is delivered."""
+        """Drop the changes that every reader has read, now or once the batch is delivered."""
         if self._read_early is None:
             log.forget()
         else:
@@ -89,15 +92,15 @@ class Delivery:
 
     # ---- subscribers and sinks -------------------------------------------------------
     def subscribe(self, name: str, callback: Callback) -> None:
-        """Call a function with the changes of a query from now on."""
+        """Call a function with the changes of one query from now on."""
         self.subscribers.setdefault(name, []).append(callback)
 
     def listen(self, readers: Readers, callback: Callback) -> None:
-        """Call a function with the changes of queries registered together."""
+        """Call a function with the changes of queries that were registered together."""
         self.listeners.append((readers, callback))
 
     def deliver(self, batch: int, touched: Collection[int]) -> list[BaseException]:
-        """Changes of this step to every subscriber and sink; what went wrong there."""
+        """Deliver this step's changes to every subscriber and sink; return what they raised."""
         errors: list[BaseException] = []
         for name in sorted(self.subscribers):
             info = self._book.registry.find(name)
@@ -113,7 +116,7 @@ class Delivery:
         return errors
 
     def _for_sink(self, create: CreateSink, batch: int, touched: Collection[int]) -> pa.Table:
-        """The changes of a batch that a sink gets; often none."""
+        """The changes of a batch for one sink; often an empty table."""
         info = self._book.registry.find(create.view)
         if info is None or info.template not in touched:
             return pa.table({})
@@ -123,7 +126,7 @@ class Delivery:
         return of_batch(log, info.qid, info.name, batch)
 
     def deliver_apart(self, parts: list[tuple[Readers, ChangeBatch]]) -> None:
-        """Changes of one template and batch that are not in its changelog, by reader."""
+        """Deliver changes of one template and batch that are not in its changelog, by reader."""
         parts = [(readers, batch) for readers, batch in parts if batch.table.num_rows]
         errors: list[BaseException] = []
         for readers, batch in parts:
@@ -138,12 +141,12 @@ class Delivery:
             raise gravest(errors)
 
     def _tell(self, name: str, table: pa.Table) -> list[BaseException]:
-        """Call every subscriber of a query; what they raised."""
+        """Call every subscriber of a query; return what they raised."""
         calls = self.subscribers.get(name, [])
         return [error for callback in calls for error in call(callback, table, name)]
 
     def _tell_batch(self, readers: Readers, batch: ChangeBatch) -> list[BaseException]:
-        """Tell changes to the subscribers of their queries; what they raised."""
+        """Call the subscribers of all queries in a batch; return what they raised."""
         errors: list[BaseException] = []
         for at in np.unique(batch.owners).tolist():
             if readers.names[at] in self.subscribers:
@@ -157,7 +160,7 @@ class Delivery:
 
     # ---- queries that go -------------------------------------------------------------
     def leave(self, chosen: Chosen) -> None:
-        """Queries are gone: their readers get what came until now."""
+        """Detach readers of queries that are gone: they keep the changes up to now."""
         for group, places in chosen:
             self.readers[group.number].leave(places)
 
@@ -170,7 +173,7 @@ class Delivery:
         }
 
     def forget(self, chosen: Chosen) -> None:
-        """Forget subscribers and readers of queries that are in no book any more."""
+        """Remove subscribers and readers of queries that are in no book any more."""
         for group, places in chosen:
             for name in group.names.at(places) if self.subscribers else ():
                 self.subscribers.pop(name, None)
@@ -179,32 +182,33 @@ class Delivery:
         self.let_listeners_go()
 
     def let_listeners_go(self) -> None:
-        """Forget listeners all of whose queries are gone."""
+        """Remove listeners that have no query left."""
         self.listeners = [pair for pair in self.listeners if pair[0].there]
 
 
 def of_batch(log: Changelog, qid: int, name: str, batch: int) -> pa.Table:
-    """The changes of a query in the last batch."""
+    """The changes of one query in the last batch."""
     parts = [b.of(qid) for b in log.of_number(batch)]
     return label(parts, name, log.columns(many=False))
 
 
 def _in_main_thread() -> bool:
-    """Whether Ctrl-C and sys.exit() end the program here."""
+    """Whether Ctrl-C and sys.exit() end the program in the current thread."""
     return threading.current_thread() is threading.main_thread()
 
 
 def call(callback: Callback, table: pa.Table, name: str) -> list[BaseException]:
-    """Hand changes to a subscriber, if there are any; what it raised.
+    """Call a subscriber with changes, if there are any; return what it raised.
 
-    Ctrl-C or sys.exit() there ends the program, but not before the others have the changes.
+    After Ctrl-C or sys.exit() in a subscriber, the others still get the changes; then the program
+    ends.
     """
     try:
         if table.num_rows:
             callback(table)
-    except BaseException as error:  # one subscriber must not starve the others
+    except BaseException as error:  # the other subscribers must get the changes
         if not isinstance(error, Exception) and _in_main_thread():
-            return [error]  # elsewhere it would end a thread of Spark's, not the program
+            return [error]  # in another thread it would end a thread of Spark, not the program
         said = PenstockError(
             f"a subscriber of {name} raised {error!r}; the batch was applied",
             code="PS-RUN-002",

@@ -1,7 +1,7 @@
-"""The desk that serves handles (`session/query.py`): views, changes, subscriptions, plans, drops.
+"""Serves the handles of `session/query.py`: views, changes, subscriptions, plans, drops.
 
-What can be read is asked when a call begins and again when its answer is there: meanwhile another
-thread may have dropped the query, or a batch may have failed it.
+Each call checks that the query can be read when it begins and again when the answer is there: in
+between, another thread may have dropped the query, or a batch may have failed it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class QueryDesk:
         return history.labelled(self._runner.answers.rows(info), said)
 
     def view_all(self, readers: Readers) -> pa.Table:
-        """The answers of those that run, of queries registered together."""
+        """The answers of the running queries among those registered together."""
         gate = self._runner.gate
         with gate.look():
             running = reading.running(self._books.queries.registry, readers.group)
@@ -51,7 +51,10 @@ class QueryDesk:
             return readers.label_rows([part.of_all(owners) for part in found])
 
     def changes(self, readers: Readers, at: int | None = None) -> pa.Table:
-        """What one of the readers, or all, have not read yet; after that, why no more comes."""
+        """The unread changes of one reader, or of all.
+
+        When a query has ended and nothing is unread, this raises the reason.
+        """
         self._runner.answers.await_last_changes(readers, at)
         with self._runner.gate.glance():
             table = readers.take_all() if at is None else readers.take(at)
@@ -94,7 +97,7 @@ class QueryDesk:
             return explain.explain_query(self._plans, self._books.queries.info(name))
 
     def drop(self, places: list[tuple[int, I64]]) -> None:
-        """Drop queries of one template, by group and place, in one step."""
+        """Drop queries of one template, given as groups and places, in one step."""
         with self._runner.gate.open():
             self._runner.calls.begin("drop", places)
             drop_queries(self._books, self._runner, places)

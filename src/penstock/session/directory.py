@@ -1,7 +1,7 @@
-"""The checkpoint directory of an in-process session: one session has it, and it has an id.
+"""The checkpoint directory of an in-process session. One session at a time may have it open.
 
 lock            held while the session is open
-session.id      in the names of files that its sinks write, so that a restart finds its own
+session.id      part of the names of files that its sinks write, so that a restart finds its own
 session.pickle  the session as of the last flush() or close()
 """
 
@@ -31,12 +31,12 @@ class SessionDirectory:
     lock: DirectoryLock
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the directory for other sessions."""
         self.lock.release()
 
 
 def open_directory(path: Path) -> SessionDirectory:
-    """Take a directory, which is made if it is not there."""
+    """Lock a directory; create it if it does not exist."""
     with writing(path):
         make_private(path, (_ID, "session.pickle"))
         if not os.access(path, os.W_OK):
@@ -56,7 +56,7 @@ def open_directory(path: Path) -> SessionDirectory:
 
 
 def _identify(path: Path) -> str:
-    """The id in a file; a directory without one gets it."""
+    """Read the id from a file; write a new one if there is none."""
     found = path.read_text(errors="replace").strip() if path.exists() else ""
     if found:
         return found
@@ -69,7 +69,7 @@ def _identify(path: Path) -> str:
 
 @contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """Errors of the file system are told as errors of the checkpoint."""
+    """A context that turns errors of the file system into errors of the checkpoint."""
     try:
         yield
     except OSError as error:

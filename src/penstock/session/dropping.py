@@ -1,4 +1,4 @@
-"""Dropping queries: one retraction for all that go together."""
+"""Drops queries: one retraction covers all queries that are dropped together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.sql.catalog import ViewDef
 
 
 def drop_queries(books: Books, runner: Runner, places: list[tuple[int, I64]]) -> None:
-    """Drop queries of one template, by group and place, in one step."""
+    """Drop queries of one template, given as groups and places, in one step."""
     registry = books.queries.registry
     chosen = [(registry.groups[number], some) for number, some in places]
     _check_sinks(books, chosen)
@@ -24,13 +24,13 @@ def drop_queries(books: Books, runner: Runner, places: list[tuple[int, I64]]) ->
     try:
         if running:
             runner.steps.retract(running)
-    finally:  # whatever a subscriber raised
+    finally:  # even if a subscriber raises
         _forget(books, chosen)
         runner.answers.forget()
 
 
 def _check_sinks(books: Books, chosen: Chosen) -> None:
-    """Refuse to drop a query that feeds a sink."""
+    """Raise an error if one of the queries feeds a sink."""
     for create in books.delivery.sinks.statements():
         info = books.queries.registry.find(create.view)
         if info is not None and _is_among(info, chosen):
@@ -46,7 +46,7 @@ def _is_among(info: QueryInfo, chosen: Chosen) -> bool:
 
 
 def _forget(books: Books, chosen: Chosen) -> None:
-    """Take queries that the engine no longer has out of all books."""
+    """Remove queries that the engine no longer has from all books."""
     registry = books.queries.registry
     registry.remove(chosen)
     for group, places in chosen:

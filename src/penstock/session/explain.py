@@ -1,8 +1,8 @@
-"""EXPLAIN: the plan that runs, one line per operator.
+"""EXPLAIN: the plan of a query, one line per operator.
 
-Each line has the operator, the update pattern of its output edge, its state structure, its
-parameters and estimated cost per second, and how many queries share it. On shards a line says
-where the plan runs and how rows are spread for it (docs/design/0004-spark.md).
+Each line shows the operator, the update pattern of its output edge, its state structure, its
+parameters, its estimated cost per second, and how many queries share it. On shards, further lines
+say where the plan runs and how its rows are distributed (docs/design/0004-spark.md).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def explain_query(plans: Plans, info: QueryInfo) -> str:
 
 
 def _hidden(template: Template) -> list[str]:
-    """What ON ERROR hid from the template's queries."""
+    """Lines about the failures that ON ERROR has hidden from the template's queries."""
     hidden = template.hidden
     if not hidden:
         return []
@@ -81,9 +81,9 @@ def _hidden(template: Template) -> list[str]:
 
 
 def _parameters(params: Schema, constants: list[str], lengths: set[int]) -> str:
-    """The parameters as operators show them: by name, or by number where they were constants.
+    """The parameters as operators show them: by name, or by number if they were constants.
 
-    The last constants are known, or all. Parameters in `lengths` are lengths of time in µs.
+    `constants` belong to the last parameters. Parameters in `lengths` are lengths of time in µs.
     """
     parts, unknown = [], len(params) - len(constants)
     for at, field in enumerate(params):
@@ -95,7 +95,7 @@ def _parameters(params: Schema, constants: list[str], lengths: set[int]) -> str:
 
 
 def lengths_in_us(template: Node) -> set[int]:
-    """The places of parameters that are lengths of windows in µs."""
+    """The indexes of parameters that are window lengths in µs."""
     windows = [node.window for node in walk(template) if isinstance(node, Scan | Windowed)]
     ranges = [window for window in windows if isinstance(window, Range) and window.micros]
     return {window.length.index for window in ranges if isinstance(window.length, Param)}
@@ -110,20 +110,20 @@ _LEGEND = {
 
 
 def legend(plan: PlanSpec) -> list[str]:
-    """What the update patterns in a plan mean."""
+    """Explanations of the update patterns that occur in a plan."""
     used = {spec.edge.pattern for spec in plan.specs}
     return ["", *(f"[{p.value}] {means}" for p, means in _LEGEND.items() if p in used)]
 
 
 def _constants(plans: Plans, template: Template, info: QueryInfo, params: Schema) -> list[str]:
-    """What the query has for its parameters; nothing once it has failed."""
+    """The query's parameter values; empty once the query has failed."""
     if info.failure is not None:
         return []
     return _shown(template.queries.params_of(np.array([info.qid])), params, plans.engine.strings)
 
 
 def _shown(row: I64, params: Schema, strings: StringTable) -> list[str]:
-    """A row of parameters as constants of a query."""
+    """A row of parameters as text, one constant each."""
     return [_sql(column[0].as_py()) for column in to_arrow(row, params, strings)]
 
 
@@ -134,7 +134,7 @@ def _sql(value: object) -> str:
 
 
 def placement(plan: Distributed, plans: Plans) -> str:
-    """Where a plan runs, and how its rows get there."""
+    """Where a plan runs and how its rows get there."""
     shards = plans.shards
     where = "every shard" if plan.home is None else f"shard {plan.home + 1} of {shards}"
     routes = ", ".join(
@@ -164,7 +164,7 @@ def _spread(spread: Spread, names: tuple[str, ...]) -> str:
 
 @roomy
 def explain_select(plans: Plans, compiled: Compiled, emission: Emission) -> str:
-    """The plan a SELECT would get, without registering it."""
+    """The plan that a SELECT would get if it were registered."""
     block = _block(plans, compiled, emission)
     plan = spec_of(block)
     head = [_given(compiled)]
@@ -182,7 +182,7 @@ def explain_once(plans: Plans, compiled: Compiled, head: str) -> str:
 
 
 def _block(plans: Plans, compiled: Compiled, emission: Emission) -> b.AddTemplate:
-    """What would make the plan of a SELECT known."""
+    """The block that would add the template of a SELECT."""
     stats = plans.stats()
     node = optimise(compiled.template, stats, plans.rules_off)
     emits = tuple(choose_emits(node, stats).items())
@@ -191,7 +191,7 @@ def _block(plans: Plans, compiled: Compiled, emission: Emission) -> b.AddTemplat
 
 
 def _unregistered(plans: Plans, plan: PlanSpec) -> list[str]:
-    """The tree of a plan that no query has."""
+    """The tree of a plan without registered queries."""
     return PlanTree(plan, Sharing([(plan, 0)]), plans.stats()).lines(plans.engine.ctx)
 
 

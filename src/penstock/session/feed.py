@@ -1,4 +1,4 @@
-"""What feeds a session: pushed rows, file sources and the wall clock."""
+"""The input of a session: pushed rows, file sources and the wall clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Feed:
         self._engine, self._catalog, self._runner = engine, catalog, runner
 
     def take_in(self, stream: StreamDef, parts: list[Any]) -> None:
-        """Bring rows to a stream as one batch: all are judged against its present watermark."""
+        """Bring rows to a stream as one batch: all are compared with its current watermark."""
         self.tick()
         source, now = self._engine.sources[stream.name], clock.now_us()
         ahead = most_ahead(stream)
@@ -39,11 +39,11 @@ class Feed:
 
     # ---- files -----------------------------------------------------------------------
     def read_sources(self, besides: Container[str] = ()) -> Iterator[tuple[str, int]]:
-        """Push what the file sources hold and has not been read yet, one batch of each in turn.
+        """Push all unread rows of file sources, one batch of each source in turn.
 
-        Yields the stream and the rows of each batch. A source that cannot be read is paused, with
-        the reason, and tried again by the next call; the others go on. Streams `besides` are left
-        out.
+        Yields the stream and the number of rows of each batch. A source that cannot be read is
+        paused with the reason, and the next call tries it again; the others continue. Streams in
+        `besides` are skipped.
         """
         streams = [s for s in self._catalog.streams() if s.format is not None]
         readers = {s.name: self._batches(s) for s in streams if s.name not in besides}
@@ -58,7 +58,7 @@ class Feed:
                     yield name, rows
 
     def _batches(self, stream: StreamDef) -> Iterator[list[pa.Table]]:
-        """The new rows of a source; files are noted as read with the batch that has their rows."""
+        """The new rows of a source; a file counts as read once the batch with its rows is taken."""
         state = self._catalog.meters[stream.name].source
         if state.is_off:
             return
@@ -78,7 +78,7 @@ class Feed:
 
     # ---- time ------------------------------------------------------------------------
     def tick(self) -> None:
-        """Let silent streams move: TICK follows the wall clock, IDLE AFTER lets others go on."""
+        """Apply wall-clock rules: TICK advances silent streams, IDLE AFTER releases the others."""
         now = clock.now_us()
         blocks: list[b.Block] = []
         for name, meter in self._catalog.meters.items():
@@ -93,7 +93,7 @@ class Feed:
             self._runner.steps.beat(blocks)
 
     def _active_watermark(self, idle: str, now: int) -> int | None:
-        """The least watermark of the streams that `idle` holds back and that are not idle too."""
+        """The least watermark of the other streams that are not idle and that `idle` holds back."""
         engine = self._engine
         together = {s for t in engine.templates.values() if idle in t.streams for s in t.streams}
         marks = [
@@ -106,7 +106,7 @@ class Feed:
 
 
 def most_ahead(stream: StreamDef) -> int | None:
-    """How far rows of a stream may be ahead of the wall clock."""
+    """How far rows of a stream may be ahead of the wall clock, in µs."""
     if stream.max_ahead is None and not stream.unit_time:
         return clock.DAY_US
     return stream.max_ahead

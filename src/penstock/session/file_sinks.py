@@ -1,4 +1,4 @@
-"""Sinks that this process writes itself: files, which may wait for room."""
+"""File sinks that this process writes itself; a sink may have to wait for disk space."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ from penstock.sql.statements import CreateSink
 
 
 def own_options(create: CreateSink, vault: Vault, again: bool = False) -> dict[str, str]:
-    """The options that are for the sink itself, secrets included; `mode` is for the first time."""
+    """The sink's own options, with secrets in plain text; `mode` matters for a new sink only."""
     others = (WHOLE, "mode") if again else (WHOLE,)
     return {key: value for key, value in vault.plain(create.options) if key.lower() not in others}
 
 
 class FileSinks:
-    """Opens sinks of files; `session` is in the names of the files."""
+    """Opens file sinks; the id `session` is part of the names of the files."""
 
     def __init__(self, vault: Vault, session: str) -> None:
         self._vault, self._session = vault, session
 
     def open(self, create: CreateSink, again: bool = False) -> Sink:
-        """A sink for the changes of a query; opened again, it goes on with what it has written."""
+        """Open a sink for the changes of a query.
+
+        With `again`, continue after what it has written.
+        """
         options, writer = own_options(create, self._vault, again), f"{self._session}-{create.name}"
         opened = partial(open_sink, create.format, options, create.name, writer)
         return WaitingSink(opened, later=again)
 
     def remove(self, name: str) -> None:
-        """Nothing to do: the sink itself is closed."""
+        """Do nothing: closing the sink is enough."""
 
     def foreach_batch(self, name: str, function: Any, whole: bool) -> None:
-        """Refuse a function over DataFrames."""
+        """Raise an error: functions over DataFrames need Spark."""
         raise UnsupportedError(
             "DataFrames of changes need the Spark runner",
             code="PS-RUNNER-002",

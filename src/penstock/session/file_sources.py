@@ -1,4 +1,4 @@
-"""Sources of files that this process reads: checked when a stream is declared."""
+"""File sources that this process reads; they are checked when the stream is declared."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from penstock.sql.catalog import StreamDef
 
 
 def open_files(stream: StreamDef, vault: Vault) -> FileSource:
-    """The files of a stream that has a source."""
+    """Open the files of a stream that has a source."""
     assert stream.format is not None
     return check_source(stream.format, dict(vault.plain(stream.options)), f"stream {stream.name}")
 
 
 class FileSources:
-    """Sources without Spark: files, read by flush(), and pushed rows."""
+    """Sources without Spark: files that flush() reads, and pushed rows."""
 
     def __init__(self, catalog: SessionCatalog, vault: Vault) -> None:
         self._catalog, self._vault = catalog, vault
 
     def declare(self, stream: StreamDef) -> None:
-        """Refuse a source of files that cannot be read as it is declared."""
+        """Raise an error if the declared source of a stream cannot be read."""
         if stream.format is None:
             return
         source = open_files(stream, self._vault)
@@ -42,16 +42,16 @@ class FileSources:
             check_files(stream, source.format, {"path": source.listing.path})
 
     def check(self, statement: st.Statement) -> None:
-        """Every statement is allowed."""
+        """Do nothing: every statement is allowed."""
 
     def executed(self, statement: st.Statement) -> None:
-        """The catalog has all that reading needs."""
+        """Do nothing: the catalog already has all that reading needs."""
 
     def pause(self, stream: str, paused: bool) -> None:
-        """Nothing to do: flush() looks whether a source is paused."""
+        """Do nothing: flush() checks whether a source is paused."""
 
     def why_paused(self, stream: str) -> str:
-        """Why the source of a stream is not read; empty when it is."""
+        """Why the source of a stream is not read; empty if it is read."""
         return self._catalog.meters[stream].source.paused
 
     def has_rows(self, stream: str) -> bool:
@@ -59,16 +59,16 @@ class FileSources:
         return self._catalog.meters[stream].accepted > 0
 
     def unseen(self, stream: str) -> int | None:
-        """None: the time of every stream is known."""
+        """None: this process knows the time of every stream."""
         return None
 
     def check_push(self, stream: StreamDef) -> None:
-        """Rows may be pushed to every stream."""
+        """Do nothing: rows may be pushed to every stream."""
 
     def add_frame(
         self, name: str, frame: Any, clauses: dict[str, Any], sql: Callable[[str], Any]
     ) -> None:
-        """Refuse a streaming DataFrame."""
+        """Raise an error: a streaming DataFrame needs Spark."""
         raise UnsupportedError(
             "streaming DataFrames need the Spark runner",
             code="PS-RUNNER-002",

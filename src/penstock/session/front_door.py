@@ -24,12 +24,15 @@ class FrontDoor:
         self._books, self._runner = books, runner
 
     def standing(self, follows: dict[str, bool]) -> Standing:
-        """What names mean to a query; `follows` are the views whose changes it follows."""
+        """The catalog as a query sees it.
+
+        `follows` records which views the query follows by changes.
+        """
         books = self._books
         return Standing(books.catalog, books.queries, self._runner.sources.has_rows, follows)
 
     def _now(self) -> Standing:
-        """What names mean to a query that is registered now; the same when it is repeated."""
+        """The catalog for a query that is registered now; a repeated call gets the same one."""
         return self.standing(self._runner.calls.note(dict))
 
     def text(self, text: str, on_error: OnError | None, takes: str) -> Prepared:

@@ -1,6 +1,6 @@
-"""The gate of a session: one thread at a time makes a call or looks.
+"""The gate of a session: lets one thread at a time call or read the session.
 
-What went wrong while no call waited is kept, and the next call that ends raises it.
+An error that occurs while no call waits is kept; the next call that ends raises it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.errors import PenstockError
 
 
 def gravest(errors: list[BaseException]) -> BaseException:
-    """What to raise: what ends the program, if there is that, else the first error."""
+    """The error to raise: one that ends the program if there is one, else the first."""
     return next((error for error in errors if not isinstance(error, Exception)), errors[0])
 
 
@@ -24,8 +24,8 @@ def _nothing() -> None:
 class Gate:
     """Lets calls in, one after another.
 
-    `ended` is called when the outermost call ends, `catch_up` before someone looks, and `check`
-    raises what ended the job that runs the queries, if something has.
+    The gate calls `ended` when the outermost call ends and `catch_up` before a read. `check` raises
+    the error that ended the job of the queries, if it has ended.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class Gate:
         self.lock = threading.RLock()
         self.closed = False
         self._ended, self._catch_up, self._check = ended, catch_up, check
-        self._depth = 0  # of calls within calls
+        self._depth = 0  # depth of nested calls
         self._complaint: BaseException | None = None
 
     @property
     def in_call(self) -> bool:
-        """Whether a call has not ended yet."""
+        """Whether a call is in progress."""
         return self._depth > 0
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Hold the session for one call; a closed one takes none."""
+        """Hold the session for one call; raise an error if it is closed."""
         with self.lock:
             if self.closed:
                 raise PenstockError(
@@ -70,30 +70,30 @@ class Gate:
 
     @contextmanager
     def glance(self) -> Iterator[None]:
-        """Hold the session to look at what has come, even if no more will."""
+        """Hold the session to read what has arrived; allowed even when the job is dead."""
         with self.lock:
             self._catch_up()
             yield
 
     @contextmanager
     def look(self) -> Iterator[None]:
-        """Hold the session to look at it: calls made before have had their effect."""
+        """Hold the session to read it after all earlier calls have taken effect."""
         with self.glance():
             self.check_alive()
             yield
 
     def check_alive(self) -> None:
-        """Say what ended the job that runs the queries, if something has."""
+        """Raise the error that ended the job of the queries, if it has ended."""
         if not self.closed:
             self._check()
 
     def complain(self, error: BaseException) -> None:
-        """Keep an error that no call can raise, unless an earlier one waits."""
+        """Keep an error that no call can raise, unless a more serious one is kept already."""
         earlier = [self._complaint] if self._complaint is not None else []
         self._complaint = gravest([*earlier, error])
 
     def raise_complaint(self) -> None:
-        """Raise, once, what went wrong while no call waited."""
+        """Raise the kept error, once."""
         complaint, self._complaint = self._complaint, None
         if complaint is not None:
             raise complaint

@@ -1,7 +1,7 @@
-"""History: what streams retain, queries that ask for it, and those whose windows fill as rows come.
+"""History: what streams retain, queries that ask for it, and queries with unfilled windows.
 
-RETAIN can be changed. What was discarded before cannot be had again, so a stream knows from which
-event time on it has all that its present RETAIN asks for.
+RETAIN can be changed, but discarded rows cannot come back. So each stream records the event time
+from which on it has all rows that its current RETAIN asks for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.session.runner import Runner
 
 STATUS, NOTE = b"penstock.status", b"penstock.note"
-"""Where the metadata of a view's schema says that it is warming, and what that means."""
+"""Metadata keys of a view's schema that say that the query is warming, and why."""
 
 
 # ---- RETAIN --------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def set_retain(books: Books, runner: Runner, statement: SetRetain) -> None:
     else:
         retain = length.resolve(stream.unit_time, "RETAIN")
     meter, source = books.catalog.meters[stream.name], books.engine.sources[stream.name]
-    kept = runner.calls.note(  # what it was, when repeated
+    kept = runner.calls.note(  # the former value, also when the call is repeated
         lambda: _kept_since(meter, source, runner.sources.unseen(stream.name))
     )
     meter.retained_from, meter.retained_at = kept
@@ -57,7 +57,7 @@ def set_retain(books: Books, runner: Runner, statement: SetRetain) -> None:
 def _kept_since(
     meter: StreamMeter, source: SourceLog, unseen: int | None
 ) -> tuple[int | None, int | None]:
-    """From when on a stream has all that a RETAIN set now asks for, and the entry that tells."""
+    """From when on a stream has all rows of a RETAIN set now, and the log entry that decides it."""
     if not source.discarded or _is_all_there(source, meter):
         return meter.retained_from, meter.retained_at
     kept = source.watermark - source.retain if source.retain else source.watermark + 1
@@ -65,7 +65,7 @@ def _kept_since(
 
 
 def settle(books: Books, entry: int) -> None:
-    """Entries up to this one were run: streams whose RETAIN they set keep all since now."""
+    """Note that entries up to this one have run: RETAINs set by them hold from the watermark on."""
     for name, meter in books.catalog.meters.items():
         if meter.retained_at is not None and meter.retained_at <= entry:
             meter.retained_at = None
@@ -73,14 +73,14 @@ def settle(books: Books, entry: int) -> None:
 
 
 def _is_all_there(source: SourceLog, meter: StreamMeter) -> bool:
-    """Whether a stream still retains its first row; shards may have what is discarded here."""
+    """Whether a stream still has its first row; here its log may have fewer rows than on shards."""
     first, kept = meter.first_ts, meter.retained_from is None
     within = first is not None and source.watermark - first <= source.retain
     return bool(source.retain) and kept and within
 
 
 def check_history(books: Books, compiled: Compiled, rows: I64) -> None:
-    """Refuse history that the streams do not retain, seen from the query's clock."""
+    """Raise an error if a query asks for history that the streams do not retain at its clock."""
     needs = history_needs(compiled.template, rows)
     sources = books.engine.sources
     clock = min((sources[s].watermark for s in needs), default=BEGINNING)
@@ -116,7 +116,7 @@ def _not_retained(
 
 
 def _not_yet(catalog: SessionCatalog, stream: str, ready: int | None) -> HistoryError:
-    """What was discarded before RETAIN was changed is asked for."""
+    """The error for history that was discarded before RETAIN was changed."""
     unit = catalog.find_stream(stream).unit_time
     remedy = (
         "register it after the next batch, when RETAIN is in force and there is enough history"
@@ -130,7 +130,7 @@ def _not_yet(catalog: SessionCatalog, stream: str, ready: int | None) -> History
 
 # ---- warming -------------------------------------------------------------------------
 def note(queries: QueryBook, info: QueryInfo) -> str | None:
-    """What to know of a query whose windows have not filled yet; None when they have."""
+    """A note on a query with unfilled windows; None when all are full."""
     if info.failure is not None:
         return None
     until = int(queries.filled_at(info.group, np.array([info.at]))[0])
@@ -141,7 +141,7 @@ def note(queries: QueryBook, info: QueryInfo) -> str | None:
 
 
 def warming_note(until: int, unit: bool) -> str:
-    """What to know of a query whose windows are full at an event time."""
+    """The text of that note, for windows that are full at event time `until`."""
     return (
         f"warming until {shown_time(until, unit)}: rows that came before the query was registered "
         "are not in its windows; with RETAIN on its streams, WITH HISTORY gives them"
@@ -149,7 +149,7 @@ def warming_note(until: int, unit: bool) -> str:
 
 
 def labelled(table: pa.Table, said: str | None) -> pa.Table:
-    """An answer, with what is to be known of a warming query in the metadata of its schema."""
+    """The answer of a query; if it is warming, the schema's metadata says so."""
     if said is None:
         return table
     return table.replace_schema_metadata({STATUS: b"warming", NOTE: said.encode()})

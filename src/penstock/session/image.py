@@ -1,7 +1,7 @@
-"""The driver's part of a checkpoint: the session as of an entry of its log, in one file.
+"""The driver's part of a checkpoint: the session as of a log entry, in one file.
 
-The shards' state is in Spark's store; here are the catalogue, tables, Q and the books of the
-session. What came after the entry is repeated from the log.
+The shards' state is in Spark's store. This file has the catalog, tables, Q and the books of the
+session. After a restart, the log entries that follow the image are repeated.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from penstock.state.sealed import damaged, read_sealed, write_sealed
 
 _FILE = "session.pickle"
 Declare = Callable[[StreamDef], None]
-"""Has the job read the source of a stream."""
+"""Lets the job read the source of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Everything the driver knows."""
+    """Everything that the driver knows."""
 
     version: str
     entry: int
-    batch: int  # the last one whose results are in the books
+    batch: int  # the last batch with results in the books
     last_rows: int
     routing: Routing
     arrays: dict[str, Any]
@@ -60,9 +60,9 @@ class Image:
 
 @dataclass(slots=True)
 class Driven:
-    """What the driver's image is made of, beside the books: steps, calls, queries that leave.
+    """The parts of the driver that an image saves beside the books: steps, calls, leaving queries.
 
-    `received` is the last batch whose results are in the books.
+    `received` is the last batch with results in the books.
     """
 
     books: Books
@@ -73,7 +73,7 @@ class Driven:
 
 
 def save(driven: Driven, directory: Path, entry: int) -> None:
-    """Write the image as of an entry, all or nothing."""
+    """Write the image as of a log entry; a reader sees all of it or the former one."""
     books, steps = driven.books, driven.steps
     made = Image(
         __version__,
@@ -98,9 +98,9 @@ def save(driven: Driven, directory: Path, entry: int) -> None:
 
 @roomy
 def load(driven: Driven, directory: Path, first: int, declare: Declare, open_sink: OpenSink) -> int:
-    """Make empty books what the image says; the entry it stands for, 0 without one.
+    """Fill empty books from the image and return its log entry; 0 without an image.
 
-    `first` is the first entry of the log: what was before it is in the image only.
+    `first` is the first entry of the log; only the image has what earlier entries did.
     """
     path = directory / _FILE
     if not path.exists():
@@ -123,7 +123,7 @@ def load(driven: Driven, directory: Path, first: int, declare: Declare, open_sin
     driven.steps.put_back(image.deployed, image.retired)
     for info in image.registry.templates.values():
         books.delivery.open_log(info)
-        for group in image.registry.of_template(info.key):  # they read what comes from now on
+        for group in image.registry.of_template(info.key):  # they read changes from now on
             books.delivery.read_from_now(group)
     for create in image.sinks:
         books.delivery.sinks.add(create, open_sink(create, True))
@@ -132,7 +132,7 @@ def load(driven: Driven, directory: Path, first: int, declare: Declare, open_sin
 
 
 def _take_leave(driven: Driven, image: Image) -> None:
-    """Queries whose drop may not have been run yet: their numbers stay taken until it is."""
+    """Keep the numbers of dropped queries reserved until the shards have run the drop."""
     delivery = driven.books.delivery
     for entry, group, places in image.leaving:
         log = delivery.logs.get(group.template)
@@ -145,7 +145,7 @@ def _read(path: Path) -> Image:
     data = read_sealed(path)
     try:
         found = pickle.loads(data)
-    except Exception as error:  # whole, but of functions or classes that are not here
+    except Exception as error:  # a complete file that refers to functions or classes missing here
         raise damaged(path, str(error)) from error
     if not isinstance(found, Image):
         raise damaged(path, "it does not hold a session")

@@ -1,4 +1,4 @@
-"""Taking the results of a batch: changelogs, answers, failures, rows kept out, subscribers."""
+"""Takes the results of a batch: changes, answers, failures, rejected rows."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class Inbox:
         self._gate, self._why_paused = gate, why_paused
 
     def receive(self, batch: JobBatch, take: Callable[[JobBatch], None]) -> None:
-        """Take a batch as a runner takes it, and tell its progress."""
+        """Take a batch by the runner's function `take`, and report its progress."""
         with self._gate.lock:
             begun = time.perf_counter()
             with self._books.delivery.keeping():
                 take(batch)
             progress = self._books.progress
             record = progress.add_stage("deliver_s", time.perf_counter() - begun)
-            if (said := progress.tell(record)) is not None:  # must not stop the job
+            if (said := progress.tell(record)) is not None:  # an error must not stop the job
                 self._gate.complain(said)
 
     def take(self, batch: JobBatch) -> None:
-        """Enter what a batch brought, and tell subscribers and sinks."""
+        """Enter the results of a batch in the books; call subscribers and sinks."""
         touched = self._take_changes(batch)
         failures: dict[tuple[int, int], str] = {}
         for result in batch.results:
@@ -70,11 +70,11 @@ class Inbox:
             self._steps.fail(template, qid, reason)
 
     def _deliver(self, batch: JobBatch, touched: set[int]) -> None:
-        leaving = self._leaving.all()  # not those that leave because of what is delivered
+        leaving = self._leaving.all()  # without queries that subscribers drop during delivery
         errors = self._books.delivery.deliver(batch.number, touched)
         for gone in leaving:
             errors += gone.tell(batch.number)
-        if errors:  # must not stop the job, nor this batch
+        if errors:  # an error must stop neither the job nor this batch
             self._gate.complain(gravest(errors))
 
     def _note_progress(self, batch: JobBatch, changes_out: int) -> None:
@@ -87,7 +87,7 @@ class Inbox:
         return sum(told["state_bytes"] for told in self._job.reports())
 
     def _count_hidden(self, batch: JobBatch) -> None:
-        """What ON ERROR has hidden on the shards."""
+        """Add the counts of what ON ERROR has hidden on the shards."""
         for result in batch.results:
             if result.kind == "hidden":
                 shard, found = wire.loads(result.data)
@@ -96,7 +96,7 @@ class Inbox:
                         self._control.templates[key].note_of(shard, Totals(*totals))
 
     def _take_changes(self, batch: JobBatch) -> list[tuple[int, int]]:
-        """Changes into the changelogs; the templates that changed, with how many rows."""
+        """Append changes to changelogs; return the changed templates and their numbers of rows."""
         found: dict[int, list[wire.Result]] = {}
         for result in batch.results:
             if result.kind == "changes":
@@ -111,7 +111,7 @@ class Inbox:
         return touched
 
     def _let_go(self, entry: int) -> None:
-        """Queries whose drop has been run: their last changes go to their handles."""
+        """Give handles the last changes of queries that the shards have dropped."""
         for gone in self._leaving.let_go(entry):
             self._control.release(gone.readers.template, gone.qids)
         self._books.delivery.let_listeners_go()
@@ -119,10 +119,10 @@ class Inbox:
 
 
 def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> ChangeBatch:
-    """The blocks of a template in a batch, in the order in which they happened.
+    """Merge the blocks of a template in a batch into the order in which changes happened.
 
-    That is by time, then by place in the batch: the steps of a batch follow each other in time,
-    and in a step a query's changes come from several shards.
+    Changes are sorted by time, then by position in the batch: the steps of a batch follow each
+    other in time, and within a step several shards may contribute changes of one query.
     """
     blocks = [(wire.unpack_batch(result.data), result.order) for result in results]
     blocks.sort(key=lambda block: block[1])

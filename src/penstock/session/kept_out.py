@@ -1,6 +1,6 @@
-"""Rows that were kept out of external streams since the session was last saved, a file per batch.
+"""Rejected rows of external streams since the session was last saved, one file per batch.
 
-They are part of the session's image. A driver that is killed before it saves one finds them here.
+They become part of the session's image. A driver that was killed before saving one finds them here.
 """
 
 from __future__ import annotations
@@ -12,24 +12,27 @@ from pathlib import Path
 from penstock.state.sealed import damaged, read_sealed, write_sealed
 
 _MOST = 1_000
-"""Batches whose rows are kept for a restart; the counts are kept for good."""
+"""Number of batches with rows that are kept for a restart; the counts are kept for good."""
 
 
 class KeptOut:
-    """What each batch kept out: the data of its results."""
+    """The rejected rows of each batch, as result data."""
 
     def __init__(self, checkpoint: Path) -> None:
         self._directory = checkpoint / "kept_out"
 
     def note(self, batch: int, found: list[bytes]) -> None:
-        """Make what a batch kept out durable; a batch that comes again says the same."""
+        """Write the rejected rows of a batch to disk; a repeated batch writes the same."""
         if found:
             self._directory.mkdir(exist_ok=True)
             write_sealed(self._directory / f"{batch}.rows", pickle.dumps(found))
             self.forget(batch - _MOST)
 
     def since(self, batch: int, last: int, expected: Iterable[int] = ()) -> Iterator[bytes]:
-        """What batches after `batch` up to `last` kept out; some of them are known to have."""
+        """The rejected rows of batches after `batch` up to `last`.
+
+        `expected` batches must have some.
+        """
         there = {number for number, _ in self._files()}
         for number in expected:
             if number not in there:
@@ -39,7 +42,7 @@ class KeptOut:
                 yield from pickle.loads(read_sealed(path))
 
     def forget(self, batch: int) -> None:
-        """The image has batches up to this one."""
+        """Delete the files of batches that are in the image."""
         for number, path in self._files():
             if number <= batch:
                 path.unlink()

@@ -96,7 +96,7 @@ class _Lookups:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What became of a text; of its literals, those with a slot may be others."""
+    """The result for a known text; literals that have a slot may differ in another text."""
 
     prepared: Prepared
     slots: tuple[_Slot | None, ...]

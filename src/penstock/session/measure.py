@@ -1,4 +1,4 @@
-"""What a session measures of its streams: counts, rates, distinct values, rows kept out."""
+"""Measurements of streams: counts, rates, distinct values, rejected rows."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class StreamMeter:
     def __init__(self, stream: StreamDef) -> None:
         self.stream = stream
         self.received = self.accepted = self.late_rows = self.quarantined = 0
-        self.last_push = time.time_ns() // 1000  # silence is counted from the declaration
+        self.last_push = time.time_ns() // 1000  # silence is measured from the declaration on
         self.last_tick = self.last_push
         self.source = SourceState()
         self.since = 0  # entry that declared the stream, on Spark
         self.first_ts: int | None = None
         self.last_ts: int | None = None
-        self.retained_from: int | None = None  # rows before were discarded under another RETAIN
-        self.altered = False  # whether its RETAIN is another than it was declared with
-        self.retained_at: int | None = None  # the entry that set RETAIN, until it has been run
+        self.retained_from: int | None = None  # earlier rows were discarded under another RETAIN
+        self.altered = False  # whether RETAIN differs from the declaration
+        self.retained_at: int | None = None  # the log entry that set RETAIN, until it has run
         self._late: list[pa.Table] = []
         self._quarantine: list[pa.Table] = []
         self._sample: I64 = np.empty((1 + len(stream.schema), 0), np.int64)
-        self._distinct: dict[str, float] | None = None  # that the sample suggests
+        self._distinct: dict[str, float] | None = None  # as estimated from the sample
 
     def count(self, admitted: Admitted, rows: I64, wall: int, accepted: int | None = None) -> None:
-        """Take note of a batch; `rows` may be a sample of those accepted."""
+        """Record a batch; `rows` may be a sample of the accepted rows."""
         self.received += admitted.received
         self.accepted += rows.shape[1] if accepted is None else accepted
         self.late_rows += admitted.late.num_rows
@@ -64,7 +64,7 @@ class StreamMeter:
                 self._distinct = None
 
     def ticks(self, now: int) -> bool:
-        """Whether TICK is due: nothing came for so long, and no tick either."""
+        """Whether TICK is due: no row and no tick arrived for the given time."""
         every = self.stream.tick
         if every is None or self.stream.unit_time:
             return False
@@ -72,17 +72,17 @@ class StreamMeter:
         return now - max(self.last_push, self.last_tick) >= every
 
     def _heed(self, now: int) -> None:
-        """Silence is counted from now when the wall clock has been set back."""
+        """Measure silence from now on if the wall clock has been set back."""
         self.last_push, self.last_tick = min(self.last_push, now), min(self.last_tick, now)
 
     def keep_out(self, kind: str, rows: pa.Table) -> None:
-        """Take note of rows that were kept out elsewhere ("late" or "quarantine")."""
+        """Record rows that were rejected elsewhere ("late" or "quarantine")."""
         kept = self._late if kind == "late" else self._quarantine
         kept.append(rows)
         del kept[:-_KEPT_TABLES]
 
     def add_counts(self, received: int, accepted: int, late: int, quarantined: int) -> None:
-        """Take note of rows that came past this session."""
+        """Add counts of rows that did not pass through this session."""
         self.received += received
         self.accepted += accepted
         self.late_rows += late
@@ -96,16 +96,16 @@ class StreamMeter:
         return after is not None and now - self.last_push >= after
 
     def late(self) -> pa.Table:
-        """Rows that came too late."""
+        """Rows that arrived too late."""
         schema = self.stream.schema.arrow().append(pa.field("_watermark", pa.int64()))
         return pa.concat_tables(self._late) if self._late else schema.empty_table()
 
     def quarantine(self) -> pa.Table:
-        """Rows that were kept out, with the reason."""
+        """Rejected rows, with the reason."""
         return pa.concat_tables(self._quarantine) if self._quarantine else QUARANTINE.empty_table()
 
     def stats(self) -> StreamStats | None:
-        """Rate and distinct counts, when enough was seen."""
+        """Rate and distinct counts; None before enough rows have arrived."""
         if self.first_ts is None or self.last_ts is None or self.last_ts == self.first_ts:
             return None
         ticks = 1.0 if self.stream.unit_time else 1_000_000.0
@@ -117,23 +117,23 @@ class StreamMeter:
 
 
 def _distinct(sample: I64) -> float:
-    """Distinct values a sample suggests (Chao's lower bound on the number of species)."""
+    """The number of distinct values estimated from a sample (Chao's lower bound)."""
     _, counts = np.unique(sample, return_counts=True)
     once, twice = float((counts == 1).sum()), float((counts == 2).sum())
     return float(counts.shape[0]) + (once * once / (2 * twice) if twice else once * (once - 1) / 2)
 
 
 def measured_stats(meters: dict[str, StreamMeter], engine: Engine) -> Stats:
-    """What the optimiser is told: streams, tables, and negations that run already."""
+    """Statistics for the optimizer: streams, tables, and running negations."""
     found = {name: stats for name, m in meters.items() if (stats := m.stats()) is not None}
     tables = {name: TableStats(float(len(t))) for name, t in engine.tables.items()}
     return Stats(found, tables, premature=_PrematureShares(engine))
 
 
 class _PrematureShares(Mapping[Node, float]):
-    """Share of results that ended before their time, per negation of the running plans.
+    """Share of results that ended early, for each negation of the running plans.
 
-    They are looked at when they are asked for: most plans have no negation.
+    Computed on demand: most plans have no negation.
     """
 
     def __init__(self, engine: Engine) -> None:

@@ -11,7 +11,7 @@ from penstock.sql.statements import Select
 
 
 def check_setting(on_error: OnError | None) -> None:
-    """Refuse what a caller gives if it is none of the settings."""
+    """Raise an error if the value is none of the settings."""
     if on_error is not None and on_error not in get_args(OnError):
         raise SqlSyntaxError(
             f"on_error={on_error!r} is not a valid setting",
@@ -21,7 +21,7 @@ def check_setting(on_error: OnError | None) -> None:
 
 
 def with_setting(select: Select, on_error: OnError | None) -> Select:
-    """The SELECT with the setting that a caller gave; its text may not ask for another."""
+    """The SELECT with the caller's setting; raises an error if its text has a different one."""
     check_setting(on_error)
     if on_error is None:
         return select

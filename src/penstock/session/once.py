@@ -91,7 +91,7 @@ def answer(books: Books, runner: Runner, select: st.Statement) -> pa.Table:
 
 
 def plan(books: Books, plans: Plans, select: st.Select) -> str:
-    """What EXPLAIN says of such a SELECT if it has ORDER BY, LIMIT or OFFSET."""
+    """The text of EXPLAIN for such a SELECT with ORDER BY, LIMIT or OFFSET."""
     query, ordering = take_off(select.query)
     names = _names(books, query)
     catalog, tables = _as_tables(books, names)

@@ -1,4 +1,4 @@
-"""Opening sessions: books, a runner and the façade over them are put together here."""
+"""Opens sessions: puts books, a runner and the public object together."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from penstock.shards.job import Deliver, Job
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may choose with every runner.
+    """Options that every runner takes.
 
-    `rules_off` are rules of the optimizer, `keep_changes` the rows of unread changes that are kept
-    per plan, `routing` is how rows of flows find their way.
+    `rules_off` are the optimizer rules to switch off, `keep_changes` the rows of unread changes
+    kept per plan, `routing` the way in which rows visit shared filters and SteMs.
     """
 
     rules_off: frozenset[str] = frozenset()

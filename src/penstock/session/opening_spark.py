@@ -1,4 +1,4 @@
-"""Opening sessions on Spark, which imports pyspark and starts a JVM if none runs."""
+"""Opens sessions on Spark; importing it imports pyspark and starts a JVM if none runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""ORDER BY, LIMIT and OFFSET of a SELECT that is evaluated once: over the columns of its answer.
+"""ORDER BY, LIMIT and OFFSET of a SELECT that is evaluated once.
 
-They are taken off the tree before it is bound, because a standing query has none of them.
+They are removed before the SELECT is bound, because a standing query cannot have them, and applied
+to the rows of the answer.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _REMEDY = "order by the name of a column of the answer, or by its position, coun
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """How the rows of an answer are ordered and cut."""
+    """The order and the limits of an answer."""
 
     keys: tuple[exp.Ordered, ...] = ()
     limit: int | None = None
@@ -35,16 +36,16 @@ class Ordering:
         return " ".join(parts + [f"{word} {n}" for word, n in counts if n is not None])
 
     def check(self, names: tuple[str, ...]) -> None:
-        """Refuse keys that are no columns of an answer."""
+        """Raise an error if a key is not a column of the answer."""
         for key in self.keys:
             _place(key.this, list(names))
 
     def apply(self, table: pa.Table) -> pa.Table:
-        """The rows in order: by the last key first, since each sort keeps what it finds equal."""
+        """Sort and cut a table: sort by the last key first, since each sort is stable."""
         for key in reversed(self.keys):
             place = _place(key.this, table.column_names)
             table = _sorted(table, place, lambda column: column, key)
-            if pa.types.is_floating(table.schema.types[place]):  # NaN is the largest number
+            if pa.types.is_floating(table.schema.types[place]):  # NaN sorts after every number
                 table = _sorted(table, place, pc.is_nan, key)
         limit = table.num_rows if self.limit is None else min(self.limit, table.num_rows)
         return table.slice(min(self.offset, table.num_rows), limit)
@@ -53,7 +54,7 @@ class Ordering:
 def _sorted(
     table: pa.Table, place: int, value: Callable[[pa.Array], pa.Array], key: exp.Ordered
 ) -> pa.Table:
-    """The rows by a value of a column."""
+    """Sort the rows by a value computed from one column."""
     order = pc.array_sort_indices(
         value(table.column(place).combine_chunks()),
         order="descending" if key.args.get("desc") else "ascending",
@@ -68,7 +69,7 @@ def is_ordered(query: exp.Query) -> bool:
 
 
 def take_off(query: exp.Query) -> tuple[exp.Query, Ordering]:
-    """A query without these clauses, and what they say."""
+    """Remove these clauses from a query; return the query and the clauses."""
     if not is_ordered(query):
         return query, Ordering()
     order, limit, offset = (query.args.get(name) for name in _CLAUSES)
@@ -81,7 +82,7 @@ def take_off(query: exp.Query) -> tuple[exp.Query, Ordering]:
 
 
 def _key(key: exp.Ordered, query: exp.Query) -> exp.Ordered:
-    """A key that names a column of the answer."""
+    """A sort key, with its column replaced by one of the answer."""
     only(key, "this", "desc", "nulls_first")
     if not isinstance(key.this, exp.Column) or not key.this.table:
         return key
@@ -89,7 +90,7 @@ def _key(key: exp.Ordered, query: exp.Query) -> exp.Ordered:
 
 
 def _in_answer(column: exp.Column, query: exp.Query) -> exp.Expr:
-    """`relation.column` by its position in the select list, or by its name in SELECT *."""
+    """Replace `relation.column` by its position in the select list, or by its name in SELECT *."""
     sole, items = _sole_relation(query), query.expressions if isinstance(query, exp.Select) else []
     wanted = _words(column, sole)
     listed = list(takewhile(lambda item: not item.is_star, items))
@@ -103,19 +104,19 @@ def _in_answer(column: exp.Column, query: exp.Query) -> exp.Expr:
 
 
 def _sole_relation(query: exp.Query) -> str | None:
-    """The name in FROM, if there is one only."""
+    """The name of the relation in FROM if there is exactly one."""
     clause = query.args.get("from_")
     return None if clause is None or query.args.get("joins") else clause.this.alias_or_name.lower()
 
 
 def _words(node: exp.Expr, sole: str | None) -> list[str]:
-    """A column in words; its relation is one of them unless there is no other."""
+    """A column as words; without its relation if that is the only one."""
     words = [part.name.lower() for part in node.parts] if isinstance(node, exp.Column) else []
     return words[1:] if words[:-1] == [sole] else words
 
 
 def _count(clause: exp.Expr | None) -> int | None:
-    """The number that a LIMIT or OFFSET names."""
+    """The number in a LIMIT or OFFSET."""
     if clause is None:
         return None
     number = clause.args.get("expression")
@@ -130,7 +131,7 @@ def _count(clause: exp.Expr | None) -> int | None:
 
 
 def _place(key: exp.Expr, names: list[str]) -> int:
-    """The column of the answer that a key means."""
+    """The index of the answer's column that a key refers to."""
     if isinstance(key, exp.Literal) and not key.is_string and key.name.isdigit():
         if 1 <= int(key.name) <= len(names):
             return int(key.name) - 1

@@ -1,4 +1,4 @@
-"""What a command line wants to know of a session: where it runs, its streams, names to complete."""
+"""A summary of a session for the command line: where it runs, its streams, names to complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.session.feed import Feed
 from penstock.session.runner import Runner
 from penstock.sql.catalog import StreamDef, ViewDef
 
-_SOME = 100  # queries of a group
+_SOME = 100  # at most this many queries of a group
 
 
 class Outline:
@@ -37,5 +37,5 @@ class Outline:
         return self._runner.where()
 
     def read_sources(self, besides: Container[str] = ()) -> Iterator[tuple[str, int]]:
-        """Push what the file sources hold and has not been read yet (`Feed.read_sources`)."""
+        """Push all unread rows of file sources (`Feed.read_sources`)."""
         return self._feed.read_sources(besides)

@@ -1,4 +1,4 @@
-"""Parameters of queries registered together: a table given by the user, as rows of Q."""
+"""Parameters of queries registered together: converts a user's table into rows of Q."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.state.strings import StringTable
 
 
 def params_table(params: Any) -> pa.Table:
-    """Parameters given as a pyarrow table or batch, a pandas frame or a list of dicts."""
+    """Convert a pyarrow table or batch, a pandas frame or a list of dicts into a table."""
     if isinstance(params, pa.RecordBatch):
         params = pa.Table.from_batches([params])
     elif isinstance(params, pd.DataFrame):
@@ -65,12 +65,12 @@ def _check_once(names: list[str]) -> None:
 
 
 def given_names(table: pa.Table) -> Names | None:
-    """The names in column `qid` of a table of parameters; None without that column."""
+    """The query names in column `qid`; None without that column."""
     return Names(_given_names(table.column("qid"))) if "qid" in table.column_names else None
 
 
 def param_rows(compiled: Compiled, table: pa.Table, strings: StringTable) -> I64:
-    """The rows of Q that a table of parameters asks for."""
+    """The rows of Q for a table of parameters."""
     explicit = Schema(compiled.params.fields[: compiled.explicit])
     n = table.num_rows
     rows = np.zeros((1 + len(compiled.params), n), np.int64)
@@ -85,7 +85,7 @@ def param_rows(compiled: Compiled, table: pa.Table, strings: StringTable) -> I64
 
 
 def _measure(rows: I64, compiled: Compiled) -> None:
-    """Turn lengths of windows, given in their units, into those of event time."""
+    """Convert window lengths from their own units to units of event time."""
     for at, unit in enumerate(compiled.units):
         if not unit:
             continue
@@ -102,7 +102,7 @@ def _measure(rows: I64, compiled: Compiled) -> None:
 
 
 def _typed(table: pa.Table, schema: Schema) -> pa.RecordBatch:
-    """The columns of parameters in their types; a value that would change there is refused."""
+    """Cast the parameter columns to their types; raise an error if a value would change."""
     arrays = []
     for field in schema:
         if field.name not in table.column_names:
@@ -125,7 +125,7 @@ def _typed(table: pa.Table, schema: Schema) -> pa.RecordBatch:
 
 
 def _given_names(column: pa.ChunkedArray) -> list[str]:
-    """The names in column `qid`: none is missing."""
+    """The names in column `qid`; raises an error if one is missing."""
     if column.null_count:
         raise DataError(
             "a row of params has NULL as its qid",

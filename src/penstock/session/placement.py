@@ -1,4 +1,4 @@
-"""From a template to what its shards run: distribution, and the edges between the levels."""
+"""Places templates on shards: distributes their plans, and plans the edges between the levels."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from penstock.patterns.edges import received_edge
 
 
 class Deployed(dict[int, b.AddTemplate]):
-    """Templates that run on the shards by key, and the routes that they read."""
+    """The templates that run on the shards by key, and the routes that they read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.routes: Counter[Route] = Counter()
 
     def put(self, template: b.AddTemplate) -> None:
-        """A new template."""
+        """Add a new template."""
         self[template.key] = template
         self.routes.update(template.plan.routes)
 
     def remove(self, key: int) -> None:
-        """A template is gone, if it was there."""
+        """Remove a template, if it exists."""
         gone = self.pop(key, None)
         for route in () if gone is None else gone.plan.routes:
             self.routes[route] -= 1
@@ -37,7 +37,7 @@ class Deployed(dict[int, b.AddTemplate]):
 
 
 def place(block: b.AddTemplate, shards: int, deployed: Deployed) -> b.AddTemplate:
-    """A template with its plan divided for `shards` shards, beside others."""
+    """Divide the plan of a template for `shards` shards that already run other templates."""
     node = block.plan.view
     known: dict[str, set[Spread]] = {}
     for route in deployed.routes:
@@ -52,11 +52,11 @@ def place(block: b.AddTemplate, shards: int, deployed: Deployed) -> b.AddTemplat
 def _translate(
     emits: tuple[tuple[Node, Emit], ...], plan: Distributed
 ) -> tuple[tuple[Node, Emit], ...]:
-    """The choices of the undistributed plan for the nodes that stand for its nodes."""
+    """Translate the choices for the undivided plan to the nodes of the divided one."""
     chosen = dict(emits)
     return tuple((new, chosen[old]) for new, old in plan.origin.items() if old in chosen)
 
 
 def _edges(placed: b.AddTemplate) -> tuple[tuple[int, Edge], ...]:
-    """The edges on which level 2 receives: those of what level 1 sends."""
+    """The edges on which level 2 receives the rows that level 1 sends."""
     return tuple((send.channel, received_edge(top.edge)) for send, top in spec_of(placed).sends)

@@ -1,6 +1,6 @@
-"""The tree of EXPLAIN: a line per spec, root first, with what is known of its queries.
+"""The tree of EXPLAIN: a line per spec, root first, with facts about its queries.
 
-It looks at specs and Q. Where the plan runs, its operators add what they have learnt.
+It reads specs and Q. Where the plan runs, its operators add what they have learnt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNITS = {Lineage.COHORT: "cohort", Lineage.QUERY: "query", Lineage.SET: "set of
 
 @dataclass(frozen=True, slots=True)
 class PlanTree:
-    """A plan as EXPLAIN shows it; one without `queries` is of a query that is not registered."""
+    """A plan as EXPLAIN shows it; without `queries`, the plan of a query that is not registered."""
 
     plan: PlanSpec
     sharing: Sharing
@@ -78,7 +78,7 @@ class PlanTree:
         return 0 if self.queries is None else int(self.queries.live(Lineage.QUERY).shape[0])
 
     def _notes(self, spec: Spec, ctx: Context) -> list[str]:
-        """What shares the operator, and what it has learnt."""
+        """The lines below an operator: what shares it, and what it has learnt."""
         if not isinstance(spec, FlowSpec | WindowJoinSpec):
             return []
         if isinstance(spec, FlowSpec) and self._uses_own_index(spec):
@@ -87,11 +87,11 @@ class PlanTree:
         return [self.sharing.note(spec), *learnt]
 
     def _uses_own_index(self, spec: FlowSpec) -> bool:
-        """Whether there are so many queries that the template has an index of its own."""
+        """Whether the template has so many queries that it uses an index of its own."""
         return self.queries is not None and spec.policy.uses_own_index(len(self.queries))
 
     def _how(self, spec: MatchSpec | MatchCountSpec | FlowSpec, ctx: Context) -> str:
-        """How rows find the queries: by the index that runs, or by one made from Q."""
+        """How rows are matched with queries: by the running index, or by one built from Q."""
         if self.operators:
             running = self.operators[spec.at]
             assert isinstance(running, MatchOp | MatchCountOp | FlowOp)
@@ -105,7 +105,7 @@ class PlanTree:
 
 
 def _match_of(spec: MatchSpec | MatchCountSpec | FlowSpec) -> MatchSpec:
-    """The match with Q that an operator does, or that takes its place."""
+    """The spec of the operator's match with Q."""
     if isinstance(spec, MatchCountSpec):
         return spec.match
     found = spec.index if isinstance(spec, FlowSpec) else spec

@@ -1,4 +1,4 @@
-"""What EXPLAIN looks at: plans that run, measurements, and where shards run them."""
+"""The input of EXPLAIN: running plans, measurements, and the shards that run plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.session.query_book import QueryBook
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The plans of a session; `deployed` are those on shards, None where there are none."""
+    """The plans of a session; `deployed` has those on shards and is None without shards."""
 
     engine: Engine
     queries: QueryBook

@@ -1,7 +1,7 @@
-"""What a batch was: rows in and kept out, clocks and lag, state, bytes written, seconds.
+"""Progress records of batches: rows, clocks and lag, state size, bytes written, seconds.
 
-A record is a dict of plain values, so that `json.dumps` makes one line of it. Counts are those
-of the batch; `stats()` has the sums.
+A record is a dict of plain values that `json.dumps` accepts. Counts are those of the batch;
+`stats()` has the sums.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _TOTALS = ("changes_out", "result_bytes", "state_bytes", "log_bytes", "snapshot_
 
 
 def counted(admitted: Admitted, accepted: int) -> Counts:
-    """What became of the rows of a push."""
+    """Counts of received, accepted, late and quarantined rows of a push."""
     late, quarantined = admitted.late.num_rows, admitted.quarantined.num_rows
     return Counts(admitted.received, accepted, late, quarantined)
 
 
 class Progress:
-    """The records of the last batches, and the functions that get every new one."""
+    """The records of the last batches, and the functions that receive each new one."""
 
     def __init__(self, engine: Engine, catalog: SessionCatalog, queries: QueryBook) -> None:
         self.records: list[dict[str, Any]] = []
         self.listeners: list[Listener] = []
         self._engine, self._catalog, self._queries = engine, catalog, queries
-        self._arrived: dict[str, Counts] = {}  # rows of the step to come
-        self._state_bytes = 0  # after the last step that brought rows
+        self._arrived: dict[str, Counts] = {}  # rows of the next step
+        self._state_bytes = 0  # after the last step with rows
 
     def arrived(self, stream: str, counts: Counts) -> None:
-        """Rows that the next step in process brings."""
+        """Count rows that the next in-process step brings."""
         self._arrived[stream] = counts
 
     def note_step(self, output: b.Output, seconds: float, why_paused: WhyPaused) -> dict[str, Any]:
-        """Keep the record of a step in process."""
+        """Record a step in process."""
         counts, self._arrived = self._arrived, {}
-        if counts:  # a step that brings rows looks at all plans anyway; others need not
+        if counts:  # a step with rows visits all plans anyway; other steps need not
             self._state_bytes = self._engine.arena.nbytes
         changed = sum(len(changes) for _, changes in output.changes)
         made = self._record(output.batch, counts, changed, {"run_s": seconds}, why_paused)
@@ -67,7 +67,7 @@ class Progress:
         state_bytes: Callable[[], int],
         why_paused: WhyPaused,
     ) -> dict[str, Any]:
-        """Keep the record of a batch of shards; `changes_out` is what reached the session."""
+        """Record a batch of shards; `changes_out` counts the changes that reached the session."""
         counts = _counts(pushed, batch)
         made = self._record(batch.number, counts, changes_out, batch.stages, why_paused)
         measured = [wire.loads(r.data) for r in batch.results if r.kind == "shard"]
@@ -75,24 +75,24 @@ class Progress:
             told = _of_shards(measured)
             made["stages"] |= told.pop("stages")
             return self._keep(made | {"entry": batch.entry} | told)
-        if counts:  # shards in this process are asked as seldom as an engine is
+        if counts:  # ask shards in this process as seldom as an engine
             self._state_bytes = state_bytes()
         return self._keep(made | {"entry": batch.entry, "state_bytes": self._state_bytes})
 
     def add_stage(self, stage: str, seconds: float) -> dict[str, Any]:
-        """What the last batch took besides; its record."""
+        """Add the time of a further stage to the last record, and return the record."""
         record = self.records[-1]
         record["stages"][stage] = seconds
         record["seconds"] += seconds
         return record
 
     def tell(self, record: dict[str, Any]) -> PenstockError | None:
-        """Hand the record of a batch to all listeners; what to say of those that raised."""
+        """Send a record to all listeners; return an error about those that raised."""
         said: PenstockError | None = None
         for listen in self.listeners:
             try:
                 listen(record)
-            except Exception as error:  # one must not starve the others, nor stop the job
+            except Exception as error:  # the other listeners and the job go on
                 said = said or PenstockError(
                     f"a function given to on_progress() raised {error!r}; the batch was applied",
                     code="PS-RUN-002",
@@ -109,7 +109,7 @@ class Progress:
         stages: Mapping[str, float],
         why_paused: WhyPaused,
     ) -> dict[str, Any]:
-        """What every runner knows of a batch; its stages follow each other."""
+        """The common part of a record, for every runner; its stages follow each other in time."""
         now = now_us()
         nothing = Counts()
         return {
@@ -152,7 +152,7 @@ def _iso(now: int) -> str:
 
 
 def _counts(pushed: list[Mapping[str, Counts]], batch: JobBatch) -> dict[str, Counts]:
-    """Rows of each stream in the batch: pushed, and read by its tasks."""
+    """Rows of each stream in the batch: pushed rows, and rows read by Spark's tasks."""
     found: dict[str, Counts] = {}
     read = [wire.loads(r.data)["counts"] for r in batch.results if r.kind == "status"]
     for part in (*pushed, *read):
@@ -162,7 +162,7 @@ def _counts(pushed: list[Mapping[str, Counts]], batch: JobBatch) -> dict[str, Co
 
 
 def _of_shards(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the shards measured: totals, and by stage the slowest shard of each level."""
+    """Measurements of the shards: totals, and for each stage the slowest shard per level."""
     stages = {
         f"level{level}_{stage}": max(told[stage] for told in found if told["level"] == level)
         for level in sorted({told["level"] for told in found if _STAGES[0] in told})

@@ -1,4 +1,4 @@
-"""Query and Queries: handles on one standing query, and on all that were registered together."""
+"""Query and Queries: handles on one standing query, and on queries registered together."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Query:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the query."""
         return self._readers.names[self._at]
 
     @property
@@ -52,7 +52,11 @@ class Query:
 
     @property
     def status(self) -> str:
-        """running, warming (its windows have not filled yet), failed (it or the job) or dropped."""
+        """The state of the query: running, warming, failed or dropped.
+
+        A warming query has windows that are not full yet. If the job fails, its queries have failed
+        too.
+        """
         return "dropped" if self._dropped else self._desk.status(self.name)
 
     def view(self) -> pa.Table:
@@ -60,7 +64,10 @@ class Query:
         return self._live().view(self.name)
 
     def changes(self) -> pa.Table:
-        """The changes of the answer since the last call; what a dropped query had left, once."""
+        """The changes of the answer since the last call.
+
+        A dropped query returns its last ones once.
+        """
         return self._desk.changes(self._readers, self._at)
 
     def subscribe(self, callback: Callback) -> None:
@@ -72,13 +79,14 @@ class Query:
     ) -> None:
         """On Spark: call `function(changes, batch)` with a DataFrame of every batch's changes.
 
-        With `whole_template`, of all queries that share this one's plan. A batch may come twice
-        (same number, same rows) when Spark repeats it.
+        With `whole_template`, the DataFrame has the changes of all queries that share this query's
+        plan. When Spark repeats a batch, the function gets it again, with the same number and the
+        same rows.
         """
         self._live().foreach_batch(self.name, function, whole_template)
 
     def explain(self) -> str:
-        """The plan: patterns, state structures, parameters, cost, who shares each operator."""
+        """The plan: patterns, state structures, parameters, costs, and what queries share."""
         return self._live().explain(self.name)
 
     @property
@@ -91,17 +99,20 @@ class Query:
         self._live().drop([(self._readers.group.number, np.array([self._at]))])
 
     def _live(self) -> QueryDesk:
-        """The desk that serves it, unless this query is gone (its name may be another's by now)."""
+        """The desk that serves this query; raises an error if the query is gone.
+
+        Another query may have its name by now.
+        """
         if self._dropped:
             raise reading.dropped(self.name)
         return self._desk
 
 
 class Queries(Sequence[Query]):
-    """The queries of one `query_many`: a sequence of handles, and all of them at once.
+    """The queries of one `query_many`: a sequence of handles, and operations on all of them.
 
-    What its methods give is what those of every query would give, as one table with the
-    query's name in column `_query`. A change is handed out once: here, or by its query.
+    Each method returns what the method of every query would return, as one table with the query's
+    name in column `_query`. Each change is returned once: here, or by its query's own handle.
     """
 
     __slots__ = ("_desk", "_readers")
@@ -131,19 +142,19 @@ class Queries(Sequence[Query]):
         return self._at(places) if isinstance(places, int) else [self._at(at) for at in places]
 
     def view(self) -> pa.Table:
-        """The answers at the clock of all queries that run."""
+        """The answers of all running queries at the clock."""
         return self._desk.view_all(self._readers)
 
     def changes(self) -> pa.Table:
-        """The changes of all answers since they were last read, in the order they happened."""
+        """The changes of all answers since they were last read, in the order of the changelog."""
         return self._desk.changes(self._readers)
 
     def subscribe(self, callback: Callback) -> None:
-        """Call `callback` with the changes of every commit that has some of these queries."""
+        """Call `callback` with the changes of every commit that changes some of these queries."""
         self._desk.subscribe_all(self._readers, callback)
 
     def drop(self) -> None:
-        """Retract all answers that are left in one step, and free the queries' state."""
+        """Retract all remaining answers in one step and free the queries' state."""
         group = self._readers.group
         left = np.flatnonzero(~group.dropped)
         if left.shape[0]:

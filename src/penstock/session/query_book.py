@@ -1,4 +1,4 @@
-"""The query book: templates and queries by name, known texts, and which windows have filled."""
+"""The query book: templates and queries by name, known texts, and the state of windows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from penstock.sql.catalog import ViewDef
 
 
 class QueryBook:
-    """What a session knows of its queries; their rows of Q are the engine's."""
+    """The session's records of its queries; the engine has their rows of Q."""
 
     def __init__(self, catalog: SessionCatalog, engine: Engine) -> None:
         self.registry = Registry()
         self.lengths = Lengths(lambda: self.registry)
         self.texts = KnownTexts(self.lengths)
-        self.followed: dict[str, ViewDef] = {}  # views whose changes queries follow
+        self.followed: dict[str, ViewDef] = {}  # views that queries follow by their changes
         self._catalog = catalog
         self._engine = engine
 
@@ -42,13 +42,13 @@ class QueryBook:
         return self.registry.templates[info.template]
 
     def running(self, name: str) -> tuple[QueryInfo, TemplateInfo]:
-        """A query that runs, and its template."""
+        """A running query and its template; raises an error if it does not run."""
         info = self.info(name)
         reading.check_runs(self.registry, info)
         return info, self.template(info)
 
     def readable(self, name: str) -> QueryInfo:
-        """A query whose answer can be read."""
+        """A query with a readable answer; raises an error if it has none."""
         info, template = self.running(name)
         reading.check_keeps(template, name)
         return info
@@ -58,7 +58,7 @@ class QueryBook:
         return self.registry.fresh_names(count, self._catalog.relations)
 
     def is_taken(self, name: str, if_not_exists: bool) -> bool:
-        """Whether `name` exists; an error unless IF NOT EXISTS was written."""
+        """Whether `name` exists; raises an error if it does, unless IF NOT EXISTS was written."""
         if self._catalog.relation(name) is None and name not in self.registry:
             return False
         if if_not_exists:
@@ -70,7 +70,7 @@ class QueryBook:
         )
 
     def check_names(self, names: Names) -> None:
-        """Refuse names that something has already; names that count on are fresh."""
+        """Raise an error if one of the names is taken; automatic names are always free."""
         for name in names.given or ():
             self.is_taken(name, False)
         if len(set(names.given or ())) < len(names.given or ()):
@@ -83,11 +83,14 @@ class QueryBook:
 
     # ---- windows ---------------------------------------------------------------------
     def warming(self, group: Group, places: I64) -> Bool:
-        """Which queries of a group that have not failed still have windows to fill."""
+        """Which queries of a group have windows to fill; failed queries have none."""
         return np.asarray(self.filled_at(group, places) > BEGINNING)
 
     def filled_at(self, group: Group, places: I64) -> I64:
-        """When windows of queries are full, and of the views they read; BEGINNING: they are."""
+        """When the windows of queries, and of the views they read, are full.
+
+        BEGINNING if they are.
+        """
         info, started = self.registry.templates[group.template], group.registered_at
         full = np.full(places.shape[0], BEGINNING)
         for view in info.views:

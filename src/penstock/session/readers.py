@@ -1,8 +1,9 @@
 """Readers: queries registered together, and how far each has read their template's changelog.
 
-A change is handed out once, to its query alone or to all readers together. A query that is gone
-may read up to where it left. What is not in the changelog lies aside: what a query that shares a
-row of Q found there, and what a query that is gone has left to read when the changelog forgets.
+Each change is returned once: to its query alone, or to all readers together. A query that is gone
+may read up to the point where it left. Changes that are not in the changelog are kept aside: the
+rows that a new query found in a shared row of Q, and what a query that is gone has left to read
+when the changelog drops it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from penstock.session.changelog import (
 
 @dataclass(slots=True)
 class Aside:
-    """Changes by reader, and who has not read them."""
+    """Changes by reader, and a mark for each reader that has not read them."""
 
     batch: ChangeBatch
     unread: Bool
@@ -38,19 +39,19 @@ class Aside:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Readers:
-    """Queries registered together, by place; `read` are the next batches."""
+    """Queries registered together, by place; `read` is the next batch of each."""
 
     group: Group
     log: Changelog
     read: I64
-    until: I64  # the batch at which a query left, NEVER for one that is there
-    there: int  # how many queries are not gone
+    until: I64  # the batch at which a query left; NEVER while it runs
+    there: int  # the number of queries that are not gone
     aside: list[Aside] = field(default_factory=list)
     _names: pa.Array | None = None
 
     @classmethod
     def of(cls, group: Group, log: Changelog) -> Readers:
-        """New readers, who see what comes from now on."""
+        """New readers that see changes from now on."""
         until = np.where(group.gone, log.end, NEVER)
         made = cls(group, log, np.full(len(group), log.end), until, group.left)
         log.readers[made] = None
@@ -76,7 +77,7 @@ class Readers:
 
     @property
     def gone(self) -> Bool:
-        """Which are dropped or failed."""
+        """Marks the queries that are dropped or failed."""
         return self.until < NEVER
 
     @property
@@ -89,17 +90,17 @@ class Readers:
         return np.flatnonzero(~self.gone)
 
     def _waiting(self) -> I64:
-        """The readers that may have something to read in the changelog."""
+        """The readers that may have unread changes in the changelog."""
         return np.flatnonzero(self.read < np.minimum(self.until, self.log.end))
 
     def owners(self, members: I64) -> Sets:
-        """These readers by query."""
+        """The places of these readers, grouped by query."""
         count = int(self.qids[members].max(initial=-1)) + 2  # the last set is empty
         return Sets.group(self.qids[members], members, count)
 
     # ---- reading ---------------------------------------------------------------------
     def take(self, at: int) -> pa.Table:
-        """The changes of one reader that were not handed out yet."""
+        """The unread changes of one reader."""
         self._check(np.array([at]), self.names[at])
         parts = [(a.batch.number, a.batch.of(at)) for a in self.aside if a.unread[at]]
         aside, qid = bool(parts), int(self.qids[at])
@@ -114,7 +115,7 @@ class Readers:
         return label([table for _, table in parts], self.names[at], self.log.columns(many=False))
 
     def take_all(self) -> pa.Table:
-        """The changes of all readers that were not handed out yet, in order."""
+        """The unread changes of all readers, in order."""
         self._check(np.arange(len(self)), f"{len(self.running())} queries")
         parts = [a.batch.of_all(_themselves(a.unread)) for a in self.aside]
         mixed, waiting = bool(parts), self._waiting()
@@ -125,7 +126,7 @@ class Readers:
         return self.label([in_order(concat_batches(parts))] if mixed and parts else parts)
 
     def _have_read(self, members: I64, end: int) -> None:
-        """Readers are done with the batches before `end`."""
+        """Advance these readers to batch `end`."""
         self.read[members] = np.minimum(self.until[members], end)
         gone = self.gone[members].any()
         if gone and not bool((self.gone & (self.read < self.until)).any()):
@@ -137,11 +138,11 @@ class Readers:
         return self.label([b.of_all(owners) for b in self.log.of_number(number)])
 
     def label(self, parts: list[ChangeBatch]) -> pa.Table:
-        """Batches by reader as one table."""
+        """Batches tagged by reader as one table with query names."""
         return self._label(parts, self.log.columns(many=True))
 
     def label_rows(self, parts: list[ChangeBatch]) -> pa.Table:
-        """Rows of answers by reader as one table."""
+        """Answer rows tagged by reader as one table with query names."""
         name = pa.field("_query", self.log.query_type(many=True))
         return self._label(parts, pa.schema([name, *self.log.schema.arrow()]))
 
@@ -149,13 +150,13 @@ class Readers:
         return label_all(parts, self.labels(), schema)
 
     def labels(self) -> pa.Array:
-        """The names as Arrow."""
+        """The names as an Arrow array."""
         if self._names is None:
             self._names = self.names.arrow()
         return self._names
 
     def _unread(self, members: I64, end: int) -> list[ChangeBatch]:
-        """What these readers have not read in the changelog before batch `end`, as theirs."""
+        """The changes before batch `end` that these readers have not read, tagged by reader."""
         ends = np.minimum(self.until[members], end)
         if members.shape[0] == 1:
             one = int(members[0])
@@ -174,7 +175,7 @@ class Readers:
         return ChangeBatch(batch.number, np.full(table.num_rows, 0 if one else at), table, one)
 
     def _check(self, members: I64, who: str) -> None:
-        """Say, once, that changes are lost."""
+        """Raise an error, once, if unread changes of these readers were dropped."""
         members = members[~self.gone[members]]
         if bool((self.read[members] < self.log.first).any()):
             self.read[members] = np.maximum(self.read[members], self.log.first)
@@ -186,13 +187,13 @@ class Readers:
 
     # ---- what is not in the changelog ------------------------------------------------
     def put_aside(self, batch: ChangeBatch) -> None:
-        """Changes by reader that are not in the changelog."""
+        """Keep changes by reader that are not in the changelog."""
         unread = np.zeros(len(self), np.bool_)
         unread[batch.owners] = True
         self.aside.append(Aside(batch, unread))
 
     def leave(self, members: I64) -> None:
-        """The queries of readers are gone: what comes now is not theirs."""
+        """Mark readers as gone: changes from now on are not theirs."""
         members = members[self.until[members] == NEVER]
         self.read[members] = np.maximum(self.read[members], self.log.first)
         self.until[members] = self.log.end
@@ -202,7 +203,10 @@ class Readers:
             self.log.readers.pop(self, None)
 
     def save(self, end: int) -> None:
-        """The changelog forgets what is before batch `end`: what those who left have not read."""
+        """Keep aside what readers of gone queries have not read before batch `end`.
+
+        The changelog calls this before it drops those batches.
+        """
         members = np.flatnonzero(self.gone & (self.read < np.minimum(self.until, end)))
         left = [batch for batch in self._unread(members, end) if batch.table.num_rows]
         if left:
@@ -224,13 +228,13 @@ def all_of_batch(log: Changelog, number: int) -> pa.Table:
 
 
 def _themselves(members: Bool) -> Sets:
-    """Each of the chosen as its own owner."""
+    """Each chosen member as its own owner."""
     chosen = np.flatnonzero(members)
     return Sets.group(chosen, chosen, members.shape[0] + 1)
 
 
 def in_order(batch: ChangeBatch) -> ChangeBatch:
-    """Changes by batch, and in it by time and place; parts of one row's set are put together."""
+    """Sort changes by batch, time and place; merge the parts of one row's set of queries."""
     time = pc.fill_null(batch.table["_time"].cast(pa.int64()), BEGINNING).to_numpy()
     number, seq = (batch.table[name].to_numpy() for name in ("_batch", "_seq"))
     order = np.lexsort((seq, time, number))

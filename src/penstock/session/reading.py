@@ -1,6 +1,6 @@
-"""What can be read: a query that runs; of one that failed or was dropped, why it cannot be.
+"""Checks that a query can be read, and says why if it failed or was dropped.
 
-It is asked when a call begins and again when its answer is there: meanwhile another thread may
+Callers check when a call begins and again when the answer is there: in between, another thread may
 have dropped the query, or a batch may have failed it.
 """
 
@@ -19,7 +19,7 @@ from penstock.state.convert import to_arrow
 
 
 def held(engine: Engine, template: TemplateInfo, qids: I64) -> ChangeBatch:
-    """The answers of queries in an engine, by their rows of Q."""
+    """The answers of queries in an engine, given their rows of Q."""
     found, schema = engine.answers(template.key, qids), template.plan.schema
     columns = to_arrow(found.rows, schema, engine.strings)
     rows = pa.Table.from_arrays(columns, schema=schema.arrow())
@@ -27,14 +27,17 @@ def held(engine: Engine, template: TemplateInfo, qids: I64) -> ChangeBatch:
 
 
 def running(registry: Registry, group: Group) -> I64:
-    """The places of queries of a group that run; an error if all that are left have failed."""
+    """The places of a group's running queries.
+
+    Raises an error if all remaining ones have failed.
+    """
     there = group.there()
     check_any_runs(registry, group, there)
     return group.running(there)
 
 
 def check_runs(registry: Registry, info: QueryInfo) -> None:
-    """Refuse to read a query that failed or was dropped."""
+    """Raise an error if a query failed or was dropped."""
     if info.failure is not None:
         raise failed(registry, info)
     if info.group.dropped[info.at]:
@@ -42,14 +45,14 @@ def check_runs(registry: Registry, info: QueryInfo) -> None:
 
 
 def check_any_runs(registry: Registry, group: Group, places: I64) -> None:
-    """Say why the first of some queries failed, if all that were not dropped have."""
+    """Raise the first query's failure if all queries that were not dropped have failed."""
     left = places[~group.dropped[places]] if group.failures else places[:0]
     if left.shape[0] and not group.running(left).shape[0]:
         raise failed(registry, QueryInfo(group, int(left[0])))
 
 
 def check_keeps(template: TemplateInfo, name: str) -> None:
-    """Refuse to show the view of a query that keeps nothing."""
+    """Raise an error if a query has no view because it keeps no state."""
     if template.monotonic:
         raise UnsupportedError(
             f"query {name} keeps no rows, so it has changes but no view",
@@ -59,7 +62,7 @@ def check_keeps(template: TemplateInfo, name: str) -> None:
 
 
 def failed(registry: Registry, info: QueryInfo) -> PenstockError:
-    """What is said of a query that failed."""
+    """The error for a query that failed."""
     template = registry.templates.get(info.template)
     return QueryFailed(
         f"query {info.name} failed: {info.failure}",
@@ -75,7 +78,7 @@ def _has_risks(template: TemplateInfo | None) -> bool:
 
 
 def dropped(name: str) -> PenstockError:
-    """What is said of a query that was dropped (its name may be another's by now)."""
+    """The error for a query that was dropped; another query may have its name by now."""
     return NameError_(
         f"query {name} was dropped",
         code="PS-NAME-010",

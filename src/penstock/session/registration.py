@@ -1,4 +1,4 @@
-"""Registering queries: template and parameter rows, sharing, history."""
+"""Registers queries: finds or makes the template, adds rows of Q, checks history."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from penstock.session.windows import lengths_of
 
 
 class Registrar:
-    """Enters queries in the books and hands them to the runner.
+    """Enters queries in the books and adds them to the runner.
 
-    `rules_off` are the optimizer's rules that the user has switched off.
+    `rules_off` are the optimizer rules that the user has switched off.
     """
 
     def __init__(self, books: Books, runner: Runner, rules_off: frozenset[str]) -> None:
@@ -50,7 +50,7 @@ class Registrar:
         return self.add(prepared, history, rows, names, text)
 
     def add(self, prepared: Prepared, history: bool, rows: I64, names: Names, text: str) -> Readers:
-        """Register parameter rows of a prepared query, sharing rows that exist."""
+        """Register parameter rows of a prepared query; equal rows of Q are shared."""
         runner, compiled = self._runner, prepared.compiled
         history = history or prepared.history
         self._books.queries.check_names(names)
@@ -65,7 +65,7 @@ class Registrar:
             raise
         group = Group(info.key, text, names, qids, self._clock(info), history)
         readers = self._read(info, group)
-        joining = np.flatnonzero(~np.isin(qids, qids[first]))  # rows of Q that stand
+        joining = np.flatnonzero(~np.isin(qids, qids[first]))  # existing rows of Q
         chosen: Chosen = [(group, joining)] if joining.shape[0] else []
         runner.steps.publish(output, chosen)
         return readers
@@ -73,7 +73,10 @@ class Registrar:
     def _add_rows(
         self, info: TemplateInfo, blocks: list[b.Block], rows: I64, history: bool, qids: I64
     ) -> b.Output | None:
-        """New rows of Q, and their template if it is new; None when there are none."""
+        """Add new rows of Q, and the template if it is new.
+
+        Returns None if there is nothing to add.
+        """
         if not rows.shape[1]:
             return None
         since, params = self._books.engine.epoch + 1, np.ascontiguousarray(rows)
@@ -84,11 +87,11 @@ class Registrar:
         return output
 
     def _clock(self, info: TemplateInfo) -> int:
-        template = self._books.engine.templates.get(info.key)  # gone when its first step failed
+        template = self._books.engine.templates.get(info.key)  # gone if its first step failed
         return BEGINNING if template is None else template.clock
 
     def _read(self, info: TemplateInfo, group: Group) -> Readers:
-        """Enter new queries, if there are any, in the registry; the readers of their changes."""
+        """Enter new queries in the registry and return the readers of their changes."""
         if not len(group):
             return Readers.of(group, self._books.delivery.new_log(info))
         self._books.queries.registry.add(group)
@@ -99,7 +102,7 @@ class Registrar:
     def _template_for(
         self, compiled: Compiled, emission: Emission
     ) -> tuple[TemplateInfo, list[b.Block]]:
-        """The template of a query, and the block that makes it when it does not run."""
+        """The template of a query, and the block that adds it if it does not run yet."""
         info = self._books.queries.registry.find_template(compiled.template, emission)
         if info is not None and info.key in self._books.engine.templates:
             return info, []
@@ -110,12 +113,12 @@ class Registrar:
 
     @roomy
     def _enter_template(self, info: TemplateInfo) -> None:
-        """Put a template that the engine has taken into the registry."""
+        """Put a template that the engine has accepted into the registry."""
         self._books.queries.registry.add_template(info)
         self._books.delivery.open_log(info)
 
     def _new_template(self, compiled: Compiled, emission: Emission) -> TemplateInfo:
-        """Optimise a template and gather what the session needs to know of it."""
+        """Optimize a template and collect the facts that the session needs."""
         template, stats = compiled.template, self._books.stats()
         plan = compiling.optimise(template, stats, self._off)
         return TemplateInfo(

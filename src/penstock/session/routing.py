@@ -1,4 +1,4 @@
-"""How rows of flows find their way: a setting of the whole session."""
+"""The routing of rows through flows: a setting of the whole session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.session.runner import Runner
 
 
 def set_routing(books: Books, runner: Runner, routing: Routing) -> None:
-    """Route rows of flows made from here on in another way."""
+    """Set the routing policy of flows that are made from now on."""
     with runner.gate.open():
         runner.calls.begin("route", routing)
         if books.engine.flows.routing != routing:

@@ -1,7 +1,7 @@
-"""Runner: where the queries of a session run (one process, shards, Spark), behind one protocol.
+"""Runner: runs the queries of a session in one process, on shards or on Spark.
 
-A runner takes blocks in the order in which calls are made and hands what they change to
-the session's delivery: in one process before the call returns, on shards batch by batch.
+A runner takes blocks in the order of the calls and passes their changes to the session's delivery:
+in one process before the call returns, on shards batch by batch.
 """
 
 from __future__ import annotations
@@ -34,96 +34,99 @@ class Sources(Protocol):
     """Where the rows of streams come from."""
 
     def declare(self, stream: StreamDef) -> None:
-        """Look at a stream before it exists; its source may be refused."""
+        """Check a stream before it is declared; raise an error if its source cannot be read."""
 
     def check(self, statement: st.Statement) -> None:
-        """Refuse a statement that the sources do not allow, before it is run."""
+        """Raise an error, before it runs, for a statement that the sources do not allow."""
 
     def executed(self, statement: st.Statement) -> None:
-        """A statement was run: follow it."""
+        """Adapt to a statement that has run."""
 
     def pause(self, stream: str, paused: bool) -> None:
-        """The user wants a source to be read or not."""
+        """Pause or resume a source because the user asks for it."""
 
     def why_paused(self, stream: str) -> str:
-        """Why the source of a stream is not read; empty when it is."""
+        """Why the source of a stream is not read; empty if it is read."""
 
     def has_rows(self, stream: str) -> bool:
         """Whether a stream may have brought rows."""
 
     def unseen(self, stream: str) -> int | None:
-        """The entry until whose batch is run the time of a stream is not known here."""
+        """The log entry that must have run before this process knows the stream's time."""
 
     def check_push(self, stream: StreamDef) -> None:
-        """Refuse rows for a stream that has another source."""
+        """Raise an error if rows may not be pushed to a stream because it has another source."""
 
     def add_frame(
         self, name: str, frame: Any, clauses: dict[str, Any], sql: Callable[[str], Any]
     ) -> None:
-        """Make a streaming DataFrame a stream."""
+        """Declare a stream that reads a streaming DataFrame."""
 
 
 class Answers(Protocol):
-    """How answers are read."""
+    """Reads answers of queries."""
 
     def rows(self, info: QueryInfo) -> pa.Table:
         """The answer of a query at its clock."""
 
     def at_once(self, found: list[QueryInfo]) -> Callable[[], list[pa.Table]]:
-        """What gives the answers of queries as they are now, in one step."""
+        """Read the answers of queries in one step; returns a function that gives them."""
 
     def all(self, template: TemplateInfo, qids: I64) -> list[ChangeBatch]:
         """The answers of queries of a template at its clock."""
 
     def forget(self) -> None:
-        """Queries were taken out of all books: keep no answer of them."""
+        """Drop kept answers of queries that are in no book any more."""
 
     def await_last_changes(self, readers: Readers, at: int | None) -> None:
-        """Return when the last changes of dropped queries have come."""
+        """Block until the last changes of dropped queries have arrived."""
 
 
 class SinkOpener(Protocol):
-    """How sinks are opened."""
+    """Opens sinks."""
 
     def open(self, create: st.CreateSink, again: bool = False) -> Sink:
-        """A sink for the changes of a query; opened again, it goes on with what it has written."""
+        """Open a sink for the changes of a query.
+
+        With `again`, continue after what it has written.
+        """
 
     def remove(self, name: str) -> None:
-        """A sink is dropped; one that has its name later is new."""
+        """Forget a dropped sink; a later sink with its name is new."""
 
     def foreach_batch(self, name: str, function: Any, whole: bool) -> None:
         """Call a function with a DataFrame of the changes of every batch."""
 
 
 class Steps(Protocol):
-    """How blocks, rows and queries reach the engine that processes them."""
+    """Brings blocks, rows and queries to the engine that processes them."""
 
     def apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
-        """Take a step; with `defer`, what it changes is handed on by `publish`."""
+        """Run a step; with `defer`, its changes are delivered by `publish`."""
 
     def bring(self, stream: StreamDef, admitted: Admitted) -> None:
-        """Count admitted rows and take them in."""
+        """Count admitted rows and add them to the stream."""
 
     def beat(self, blocks: list[b.Block]) -> None:
-        """Heartbeats that the wall clock asks for."""
+        """Apply the heartbeats of the wall clock."""
 
     # ---- queries ---------------------------------------------------------------------
     def choose_template(
         self, known: TemplateInfo | None, make: Callable[[], TemplateInfo]
     ) -> TemplateInfo:
-        """A template for the engine; `known` is one whose queries have all failed."""
+        """The template to use; `known` is a template that has only failed queries."""
 
     def enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
-        """The rows of Q that new queries have, and the places at which a new one begins."""
+        """The rows of Q of new queries, and which of these rows are new."""
 
     def leave(self, info: TemplateInfo, qids: I64) -> I64:
-        """Queries go, by their rows of Q; the rows that no query is left to ask for."""
+        """Remove queries from rows of Q; return the rows that no query uses any more."""
 
     def publish(self, output: b.Output | None, joining: Chosen) -> None:
-        """Hand on a deferred step; queries that join rows of Q get what these hold."""
+        """Deliver a deferred step; queries that join existing rows of Q get the current answer."""
 
     def retract(self, chosen: Chosen) -> None:
-        """Take queries out of the engine; their readers keep their last changes."""
+        """Remove queries from the engine; their readers keep their last changes."""
 
 
 class Runner(Protocol):
@@ -135,49 +138,49 @@ class Runner(Protocol):
 
     @property
     def deployed(self) -> Deployed | None:
-        """Plans on shards; None where there are none."""
+        """Plans on shards; None without shards."""
 
     @property
     def calls(self) -> Calls:
-        """How calls are named and numbered."""
+        """The names and numbers of calls."""
 
     @property
     def steps(self) -> Steps:
-        """How blocks, rows and queries reach the engine."""
+        """Brings blocks, rows and queries to the engine."""
 
     @property
     def sources(self) -> Sources:
-        """Where rows come from."""
+        """The sources of rows."""
 
     @property
     def answers(self) -> Answers:
-        """How answers are read."""
+        """Reads answers."""
 
     @property
     def sinks(self) -> SinkOpener:
-        """How sinks are opened."""
+        """Opens sinks."""
 
     @property
     def is_dead(self) -> bool:
-        """Whether something has ended the job that runs the queries."""
+        """Whether the job that runs the queries has ended with an error."""
 
     def reports(self) -> list[dict[str, Any]] | None:
-        """What each shard holds and shares; None where there are no shards."""
+        """Reports of each shard on the state it holds and shares; None without shards."""
 
     def where(self) -> str:
-        """Where the queries run, in words."""
+        """Where the queries run, as a phrase."""
 
     def flush(self, feed: Feed) -> None:
-        """Return when all pushed and available input is in the answers."""
+        """Block until all pushed and available input is in the answers."""
 
     def start(self) -> None:
         """Run batches in the background."""
 
     def stop(self) -> None:
-        """End what start() began."""
+        """Undo start()."""
 
     def snapshot(self) -> Snapshot:
         """The whole session as one value."""
 
     def close(self, stop_ticker: Callable[[], None]) -> None:
-        """Finish, stop the thread of the wall clock, write the checkpoint, close the sinks."""
+        """Finish, stop the wall-clock thread, write the checkpoint, close the sinks."""

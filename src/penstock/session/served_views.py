@@ -1,7 +1,7 @@
 """Answers on Spark: a view that was read once is kept in DuckDB from then on.
 
-The first read asks the shards; the batch that brings the answer opens the view, and later
-batches bring it up to date.
+The first read asks the shards. The batch with the answer opens the view, and later batches update
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.shards.job import Job, JobBatch
 
 
 class ServedViews:
-    """Answers from kept views where there are such, else from the shards."""
+    """Reads answers from kept views if there is one, else from the shards."""
 
     def __init__(
         self, asked: AskedAnswers, views: ViewStore, books: Books, gate: Gate, job: Job
@@ -34,7 +34,7 @@ class ServedViews:
 
     # ---- reading ---------------------------------------------------------------------
     def rows(self, info: QueryInfo) -> pa.Table:
-        """The answer, after everything that was issued before; kept from now on."""
+        """The answer after everything that was issued before; kept from now on."""
         with self._gate.open():
             kept = info.name in self.views
         if kept:
@@ -46,7 +46,7 @@ class ServedViews:
         return self.asked.rows(info)
 
     def at_once(self, found: list[QueryInfo]) -> Callable[[], list[pa.Table]]:
-        """What gives the answers of queries as they are now."""
+        """Read the answers of queries as they are now; returns a function that gives them."""
         return self.asked.at_once(found)
 
     def all(self, template: TemplateInfo, qids: I64) -> list[ChangeBatch]:
@@ -54,18 +54,18 @@ class ServedViews:
         return self.asked.all(template, qids)
 
     def await_last_changes(self, readers: Readers, at: int | None) -> None:
-        """Return when the last changes of dropped queries have come."""
+        """Block until the last changes of dropped queries have arrived."""
         self.asked.await_last_changes(readers, at)
 
     def forget(self) -> None:
-        """Keep no view of a query that is in no book any more."""
+        """Close views of queries that are in no book any more."""
         for name in self.views.names():
             if name not in self._books.queries.registry:
                 self.views.close(name)
 
     # ---- batches ---------------------------------------------------------------------
     def take(self, batch: JobBatch) -> None:
-        """Keep the views that are read, from the changes of a batch."""
+        """Update the kept views from the changes of a batch."""
         kept = self.views.names()
         if kept:
             self.views.apply(batch.number, {n: self._changes(n, batch) for n in kept})
@@ -73,13 +73,13 @@ class ServedViews:
             info = question.opening
             if info is None or entry > batch.entry:
                 continue
-            question.opening = None  # it is the answer of this batch, and of none to come
+            question.opening = None  # it is the answer of this batch only
             if self._can_serve(question, info):
                 rows = question.rows()
                 self.views.open(info.name, rows.schema, rows, batch.number)
 
     def _can_serve(self, question: Question, info: QueryInfo) -> bool:
-        """Whether to keep a view: the query may have gone, and others may have asked too."""
+        """Whether to keep a view: its query must run, have an answer, and not be kept already."""
         there = info.failure is None and not info.group.gone[info.at]
         return there and question.refusal is None and info.name not in self.views
 

@@ -1,8 +1,8 @@
 """Session: the public face of Penstock (DESIGN §4).
 
-A session holds books (catalog, query book, delivery, progress) and a runner. Every call that
-changes something is named, so that a runner with a log can repeat it, and takes effect in the
-order in which the calls are made.
+A session has books (catalog, query book, delivery, progress) and a runner. Calls take effect in the
+order in which they are made. Every call that changes something has a name, so that a runner with a
+log can repeat it.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Session:
 
     # ---- statements ------------------------------------------------------------------
     def sql(self, text: str) -> Any:
-        """Run one or more statements; returns the result of the last one.
+        """Run one or more statements and return the result of the last one.
 
-        A SELECT over views and tables is evaluated once and gives a pyarrow Table.
+        A SELECT over views and tables is evaluated once and returns a pyarrow Table.
         """
         result: Any = None
         todo: list[st.Statement] | None = None
@@ -75,7 +75,7 @@ class Session:
                 todo = parse_script(text) if todo is None else todo
                 while todo and not once.is_once(self._books.catalog, todo[0]):
                     result = self._execute(self._runner.vault.hide(todo.pop(0)))
-            if todo:  # it may wait for a batch, which needs the session
+            if todo:  # without holding the session: it may wait for a batch
                 result = once.answer(self._books, self._runner, todo.pop(0))
         return result
 
@@ -88,10 +88,10 @@ class Session:
         return result
 
     def stream(self, name: str, frame: Any, **clauses: Any) -> None:
-        """Make a streaming DataFrame a stream (on Spark); clauses are `time` and CREATE STREAM's.
+        """Declare a stream that reads a streaming DataFrame (on Spark).
 
-        ``stream("t", frame, time="ts", delay="5 seconds")``. After a restart the same call gives
-        the stream its frame again.
+        The clauses are `time` and those of CREATE STREAM: ``stream("t", frame, time="ts", delay="5
+        seconds")``. After a restart, the same call gives the stream its frame again.
         """
         self._runner.sources.add_frame(name, frame, clauses, self.sql)
 
@@ -106,9 +106,9 @@ class Session:
     def query_many(
         self, text: str, params: Any, history: bool = False, on_error: OnError | None = None
     ) -> Queries:
-        """Register one query per row of `params`, whose columns are the $names in the text.
+        """Register one query per row of `params`; its columns are the $names in the text.
 
-        A column `qid` gives the queries their names.
+        An optional column `qid` names the queries.
         """
         with self._gate.open():
             return self._query_many(text, params, history, on_error)
@@ -136,7 +136,7 @@ class Session:
             self._feed.take_in(found, [rows])
 
     def advance(self, stream: str | None = None, ts: Any = None) -> None:
-        """Heartbeat: the event time of a stream (or of all) has reached `ts`."""
+        """Declare that the event time of a stream (or of all streams) has reached `ts`."""
         with self._gate.open():
             self._runner.calls.begin("advance", stream, ts)
             if stream is not None and not isinstance(stream, str) and ts is None:
@@ -148,7 +148,7 @@ class Session:
             self._runner.steps.apply(blocks)
 
     def flush(self) -> None:
-        """Return when all pushed and available input is in the answers."""
+        """Block until all pushed and available input is in the answers."""
         self._runner.flush(self._feed)
 
     def register_udf(
@@ -161,7 +161,7 @@ class Session:
     ) -> None:
         """Make a Python function over Arrow arrays callable in SQL.
 
-        A call that raises, or does not return within `timeout_s`, fails the queries that made it.
+        If a call raises or does not return within `timeout_s`, the queries that made it fail.
         """
         with self._gate.open():
             self._runner.calls.begin("register_udf", name, function, arguments, result, timeout_s)
@@ -177,18 +177,18 @@ class Session:
             self._runner.steps.apply([b.AddUdf(udf)])
 
     def late(self, stream: str) -> pa.Table:
-        """Rows that came too late, with the watermark they missed."""
+        """Rows that arrived too late, with the watermark they missed."""
         with self._gate.look():
             return self._books.catalog.meter(stream).late()
 
     def quarantine(self, stream: str) -> pa.Table:
-        """Rows that were kept out, with the reason."""
+        """Rejected rows, with the reason."""
         with self._gate.look():
             return self._books.catalog.meter(stream).quarantine()
 
     # ---- operations ------------------------------------------------------------------
     def stats(self) -> dict[str, Any]:
-        """Rows and bytes per stream and operator, clocks, and counts of rows kept out.
+        """Rows and bytes per stream and operator, clocks, and counts of rejected rows.
 
         On shards, flows, joins and SteMs are those of the shards.
         """
@@ -199,21 +199,27 @@ class Session:
         return found if shards is None else show.with_shards(found, shards)
 
     def progress(self) -> list[dict[str, Any]]:
-        """One record per batch, newest last (the last thousand); also of a job that is dead."""
+        """One record per batch, newest last (at most a thousand).
+
+        Works also after the job has died.
+        """
         with self._gate.glance():
             return list(self._books.progress.records)
 
     def on_progress(self, callback: Listener) -> None:
-        """Call a function with the record of every batch from now on; json.dumps takes it."""
+        """Call a function with the record of every batch from now on.
+
+        Records are JSON-serializable.
+        """
         with self._gate.open(), self._gate.look():
             self._books.progress.listeners.append(callback)
 
     def outline(self) -> Outline:
-        """What a command line wants to know: streams, names to complete, where queries run."""
+        """A summary for the command line: streams, names to complete, where queries run."""
         return Outline(self._books, self._runner, self._feed)
 
     def start(self) -> None:
-        """Let wall-clock rules (TICK, IDLE AFTER) and, on Spark, batches run in the background."""
+        """Run wall-clock rules (TICK, IDLE AFTER) and, on Spark, batches in the background."""
         self._runner.start()
         with self._gate.open():
             self._ticker.start()
@@ -221,11 +227,11 @@ class Session:
     def _tick(self) -> None:
         try:
             self._feed.tick()
-        except PenstockError as error:  # of a subscriber, say: time goes on
+        except PenstockError as error:  # a failure, say of a subscriber, must not stop the clock
             self._gate.complain(error)
 
     def stop(self) -> None:
-        """End what start() began; on Spark, after the batch that runs."""
+        """Undo start(); on Spark, after the running batch."""
         self._ticker.stop()
         self._runner.stop()
 
@@ -234,7 +240,7 @@ class Session:
         return self._runner.snapshot()
 
     def close(self) -> None:
-        """Finish what was begun, stop, write the checkpoint, and close the sinks."""
+        """Finish pending work, stop, write the checkpoint, and close the sinks."""
         self._runner.close(self._ticker.stop)
 
     def __enter__(self) -> Session:

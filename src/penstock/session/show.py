@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and stats(): what a session holds."""
+"""SHOW, DESCRIBE and stats(): tables that describe a session."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _group(books: Books, group: Group, schema: pa.Schema) -> pa.Table:
 
 
 def _hidden(engine: Engine, key: int, n: int) -> list[pa.Array]:
-    """What ON ERROR hid from the queries of a template, for each of `n`."""
+    """Columns with what ON ERROR hid from a template's queries, repeated `n` times."""
     template = engine.templates.get(key)
     found = Totals() if template is None else template.hidden
     values = (found.nulls, found.rows, found.reason or None)
@@ -87,7 +87,7 @@ def _hidden(engine: Engine, key: int, n: int) -> list[pa.Array]:
 
 
 def _hidden_rows(engine: Engine) -> list[dict[str, Any]]:
-    """The same of all templates that have some."""
+    """Counts of the failures that ON ERROR hid, for all templates that have some."""
     return [
         {"template": key, "nulled": t.hidden.nulls, "skipped": t.hidden.rows,
          "reason": t.hidden.reason}
@@ -116,7 +116,7 @@ def _stream_row(stream: StreamDef, books: Books, why_paused: WhyPaused) -> dict[
 
 
 def _status(stream: StreamDef, why_paused: WhyPaused) -> str | None:
-    """What SHOW STREAMS says of a stream's source; None when rows are pushed."""
+    """The status of a stream's source in SHOW STREAMS; None if rows are pushed."""
     if stream.format is None:
         return None
     reason = why_paused(stream.name)
@@ -124,7 +124,7 @@ def _status(stream: StreamDef, why_paused: WhyPaused) -> str | None:
 
 
 def _time_row(stream: StreamDef, books: Books) -> dict[str, Any]:
-    """The watermark as the stream's times are written."""
+    """The watermark, in the units of the stream's times."""
     mark = books.engine.sources[stream.name].watermark
     return {"watermark": None if mark == BEGINNING else shown_time(mark, stream.unit_time)}
 
@@ -179,7 +179,7 @@ def stats(books: Books, why_paused: WhyPaused) -> dict[str, Any]:
 
 
 def with_shards(found: dict[str, Any], shards: list[dict[str, Any]]) -> dict[str, Any]:
-    """`stats`, whose flows, joins and SteMs are those of the shards."""
+    """The result of `stats` with flows, joins and SteMs replaced by those of the shards."""
     shared = {
         what: [
             {"level": shard["level"], "shard": shard["shard"], **one}

@@ -1,7 +1,7 @@
-"""Where a sink begins: with the first answer of its query, if no rows have come to that yet.
+"""Gives a new sink the first answer of its query, if no rows have reached the query yet.
 
-A sink that a script makes right after its view then has every change, and folds to the answer. On
-Spark both statements are in the first batch, and so are the changes of it.
+If a script makes a sink right after its view, the sink gets every change, so its changes add up to
+the answer. On Spark both statements are in the first batch, as are the view's first changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.sql.statements import CreateSink
 
 
 def begin(books: Books, create: CreateSink, sink: Sink) -> None:
-    """Give a new sink the changes that its query has had without rows."""
+    """Write to a new sink the changes that its query has had without rows."""
     info = books.queries.info(create.view)
     streams = books.engine.templates[info.template].streams
     seen = any(books.catalog.meters[stream].received for stream in streams)

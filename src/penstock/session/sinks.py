@@ -1,6 +1,6 @@
 """The sinks of a session by name, each with the statement that made it.
 
-Where Spark writes the sinks itself (`fed` is false), no change reaches them from here.
+If Spark writes the sinks itself (`fed` is false), this session sends them no changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.inprocess.waiting_sink import WaitingSink
 from penstock.sql.statements import CreateSink
 
 WHOLE = "whole_template"
-"""Option of a sink that takes the changes of all queries that share a plan."""
+"""The option of a sink that takes the changes of all queries that share a plan."""
 
 
 def is_whole(create: CreateSink) -> bool:
@@ -25,10 +25,13 @@ def is_whole(create: CreateSink) -> bool:
 
 
 def write(sink: Sink, table: pa.Table, batch: int) -> list[BaseException]:
-    """Hand changes to a sink, also none: others may wait there; what it could not do."""
+    """Write changes to a sink, even if empty, since earlier ones may wait.
+
+    Return what it raised.
+    """
     try:
         sink.write(table, batch)
-    except (PenstockError, KeyboardInterrupt) as error:  # one sink must not starve the others
+    except (PenstockError, KeyboardInterrupt) as error:  # the other sinks must get the changes
         return [error]
     return []
 
@@ -55,20 +58,20 @@ class SinkBook:
         return [create for create, _ in self._named.values()]
 
     def add(self, create: CreateSink, sink: Sink) -> None:
-        """Enter a sink that has been opened."""
+        """Add a sink that has been opened."""
         self._named[create.name] = (create, sink)
 
     def fed(self) -> Collection[tuple[CreateSink, Sink]]:
-        """The sinks that get their changes from this session."""
+        """The sinks that receive their changes from this session."""
         return self._named.values() if self._fed else ()
 
     def waiting(self) -> list[tuple[CreateSink, WaitingSink]]:
-        """The sinks that this session writes itself, which may hold changes back."""
+        """The sinks that this session writes itself and that may hold changes back."""
         sinks = self._named.values()
         return [(create, sink) for create, sink in sinks if isinstance(sink, WaitingSink)]
 
     def drop(self, name: str) -> None:
-        """Close a sink for good; say so if changes wait there that it still cannot take."""
+        """Close a sink for good; raise an error if it still cannot write waiting changes."""
         _, sink = self._named.pop(name)
         try:
             sink.close()
@@ -80,7 +83,10 @@ class SinkBook:
             ) from error
 
     def catch_up(self) -> list[PenstockError]:
-        """Write what sinks could not take before; what they still cannot take."""
+        """Write the changes that wait in sinks.
+
+        Return errors for those that still cannot be written.
+        """
         errors: list[PenstockError] = []
         for _, sink in self.waiting():
             try:
@@ -90,7 +96,7 @@ class SinkBook:
         return errors
 
     def close(self) -> None:
-        """Close all sinks; then say what could not be written."""
+        """Close all sinks, then raise an error if some changes could not be written."""
         errors: list[PenstockError] = []
         while self._named:
             _, (_, sink) = self._named.popitem()

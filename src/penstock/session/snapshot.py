@@ -1,7 +1,7 @@
-"""Snapshots: a session as one value, and as a file in a checkpoint directory.
+"""Snapshots: a session as one value, or as a file in a checkpoint directory.
 
-The engine's state is its arena; the rest is the catalogue and what readers have seen. Restoring
-builds the same operators again and puts the arrays back.
+The engine's state is its arena; the rest is the catalog and the positions of readers. Restoring a
+snapshot builds the same operators again and puts the arrays back.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from penstock.state.sealed import damaged, read_sealed, write_sealed
 
 _FILE = "session.pickle"
 OpenSink = Callable[[CreateSink, bool], Sink]
-"""Opens a sink; again, if the flag says so."""
+"""Opens a sink; if the flag is true, the sink continues after what it has written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a session is made of."""
+    """All data of a session."""
 
     version: str
     arrays: dict[str, Any]
@@ -52,7 +52,7 @@ class Snapshot:
 
 @roomy
 def take(books: Books) -> Snapshot:
-    """A copy of the session as it is between two calls."""
+    """Copy the session as it is between two calls."""
     sinks = books.delivery.sinks
     state = Snapshot(
         __version__,
@@ -79,7 +79,7 @@ def take(books: Books) -> Snapshot:
 
 @roomy
 def put_back(books: Books, snapshot: Snapshot, open_sink: OpenSink) -> None:
-    """Make empty books what the snapshot says."""
+    """Fill empty books from a snapshot."""
     if snapshot.version != __version__:
         raise StateError(
             f"the state was written by version {snapshot.version}; this is {__version__}",
@@ -93,7 +93,7 @@ def put_back(books: Books, snapshot: Snapshot, open_sink: OpenSink) -> None:
     books.delivery.logs = snapshot.changelogs
     books.catalog.meters = snapshot.meters
     for meter in books.catalog.meters.values():
-        meter.last_push = time.time_ns() // 1000  # nobody was there to bring anything
+        meter.last_push = time.time_ns() // 1000  # being closed is not silence
     books.engine.apply(build_blocks(books, snapshot.arrays))
     books.engine.arena.restore(snapshot.arrays)
     books.delivery.readers = snapshot.readers
@@ -105,7 +105,7 @@ def put_back(books: Books, snapshot: Snapshot, open_sink: OpenSink) -> None:
 
 
 def build_blocks(books: Books, arrays: dict[str, Any]) -> list[b.Block]:
-    """What makes an engine with the same operators; templates of failed queries have no state."""
+    """Blocks that rebuild an engine with the same operators; failed queries have no state."""
     blocks: list[b.Block] = [b.AddUdf(udf) for udf in books.catalog.udfs.values()]
     for relation in books.catalog.relations.values():
         if isinstance(relation, StreamDef):
@@ -120,7 +120,10 @@ def build_blocks(books: Books, arrays: dict[str, Any]) -> list[b.Block]:
 
 
 def settle(books: Books, directory: Path | None) -> None:
-    """Write what sinks could not take, and the checkpoint if there is one; say what still waits."""
+    """Write waiting changes of sinks and the checkpoint, if there is one.
+
+    Raise what still waits.
+    """
     errors = books.delivery.sinks.catch_up()
     if directory is not None:
         save(books, directory)
@@ -130,7 +133,7 @@ def settle(books: Books, directory: Path | None) -> None:
 
 @roomy
 def save(books: Books, directory: Path) -> None:
-    """Write the session into a checkpoint directory, all or nothing."""
+    """Write the session into a checkpoint directory; a reader sees all of it or the former one."""
     data = pickle.dumps(take(books))
     with writing(directory):
         make_private(directory, (_FILE,))
@@ -139,14 +142,14 @@ def save(books: Books, directory: Path) -> None:
 
 @roomy
 def load(directory: Path) -> Snapshot | None:
-    """The saved session of a checkpoint directory, None when there is none."""
+    """The saved session of a checkpoint directory; None if there is none."""
     path = directory / _FILE
     if not path.exists():
         return None
     data = read_sealed(path)
     try:
         found = pickle.loads(data)
-    except Exception as error:  # whole, but of functions or classes that are not here
+    except Exception as error:  # a complete file that refers to functions or classes missing here
         raise damaged(path, str(error)) from error
     if not isinstance(found, Snapshot):
         raise damaged(path, "it does not hold a session")

@@ -1,4 +1,4 @@
-"""How far the source of a stream has been read in process, and why it is not read."""
+"""How far an in-process source has been read, and why it is paused."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ BY_USER = "by ALTER STREAM … PAUSE"
 
 @dataclass(slots=True)
 class SourceState:
-    """Files that were read, and why reading was stopped; empty when it was not."""
+    """Files that were read, and the reason for a pause; empty without pause."""
 
     files: set[str] = field(default_factory=set)
     paused: str = ""
 
     @property
     def is_off(self) -> bool:
-        """Whether the user paused it: what failed is tried again."""
+        """Whether the user paused it; a source paused by a failure is tried again."""
         return self.paused == BY_USER

@@ -1,4 +1,4 @@
-"""What Spark's tasks are told of external streams: routes, columns, and the rows queries want."""
+"""Tells Spark's tasks how to take in external streams: routes, columns, and rows to keep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.sql.catalog import StreamDef
 
 
 class Intakes:
-    """How rows of external streams are taken in."""
+    """Makes the intake of each external stream."""
 
     def __init__(
         self, books: Books, gate: Gate, steps: ShardSteps, leaving: LeavingQueries
@@ -24,7 +24,7 @@ class Intakes:
         self._books, self._gate, self._steps, self._leaving = books, gate, steps, leaving
 
     def after(self, entry: int) -> dict[str, Intake]:
-        """How rows of external streams are taken in after an entry."""
+        """The intake of each external stream after a log entry."""
         with self._gate.lock:
             retired = [block for at, block in self._steps.retired if at > entry]
             deployed = [*self._steps.deployed.values(), *retired]
@@ -54,7 +54,7 @@ class Intakes:
         )  # fmt: skip
 
     def _prefilter(self, deployed: list[b.AddTemplate], route: str) -> Prefilter | None:
-        """What the queries behind a route want, where that is worth asking before the shuffle."""
+        """The filter for rows that no query behind a route takes, if it is worth applying early."""
         clauses: list[Clause] = []
         engine = self._books.engine
         for block in deployed:

@@ -1,4 +1,4 @@
-"""Sinks that Spark writes from the frames of its batches."""
+"""Sinks that Spark writes from the DataFrames of its batches."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class SparkSinkOpener:
         gate: Gate,
         job: SparkJob,
     ) -> None:
-        self.restoring = False  # while sinks of a former process are opened
+        self.restoring = False  # while the sinks of a former process are restored
         self._queries, self._leaving, self._sinks = queries, leaving, sinks
         self._vault, self._gate, self._job = vault, gate, job
-        self._functions = 0  # of foreach_batch(); a new process gives them again
+        self._functions = 0  # functions of foreach_batch(); a new process must give them again
 
     def open(self, create: CreateSink, again: bool = False) -> Sink:
-        """A sink of a query, or (option `whole_template`) of all queries that share its plan.
+        """Open a sink of one query, or (`whole_template`) of all queries that share its plan.
 
-        Whether it is opened again, its directory tells when it is opened.
+        Its directory tells whether it has been open before.
         """
         options, whole = own_options(create, self._vault), is_whole(create)
         return self._add(create.name, create.view, create.format, options, whole)
@@ -58,7 +58,7 @@ class SparkSinkOpener:
         return self._sinks.add(spec, later=self.restoring)
 
     def remove(self, name: str) -> None:
-        """A sink is dropped; if it was what stopped the job, that goes on."""
+        """Remove a dropped sink; if its failure had stopped the job, the job continues."""
         self._sinks.remove(name)
         self._job.forgive()
 
@@ -70,7 +70,7 @@ class SparkSinkOpener:
             self._functions += 1
 
     def _names(self, template: int) -> QueryNames:
-        """The names of a template's queries, also of those on their way out."""
+        """The names of a template's queries, including queries that are leaving."""
         with self._gate.lock:
             some = [(gone.readers.group, gone.places) for gone in self._leaving.of(template)]
             for group in self._queries.registry.of_template(template):

@@ -1,7 +1,7 @@
-"""Streams with a source on Spark: declared, paused, read again, dropped.
+"""Streams with a source on Spark: declared, paused, resumed, dropped.
 
-The job keeps what Spark knows of them (`spark/source_set.py`). When a former process
-declared a stream it is not opened here: a source that is bad by now is paused when the job starts.
+The job keeps what Spark knows of them (`spark/source_set.py`). Streams declared by a former process
+are not opened here: if a source cannot be read by now, it is paused when the job starts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from penstock.sql import statements as st
 from penstock.sql.catalog import StreamDef
 
 FRAME = "dataframe"
-"""The format of a stream whose rows come from a DataFrame of the user's."""
+"""The format of a stream that reads a user's DataFrame."""
 _LOOK_S = 1.0
 
 
 def is_external(catalog: SessionCatalog, stream: str) -> bool:
-    """Whether rows of a stream come past the session, so that only entries order them."""
+    """Whether rows of a stream bypass the session, so that only log entries order them."""
     found = catalog.relation(stream)
     return isinstance(found, StreamDef) and found.format is not None
 
@@ -34,7 +34,7 @@ def is_external(catalog: SessionCatalog, stream: str) -> bool:
 class SparkSources:
     """The sources that a job reads on Spark.
 
-    While the image of a former process is read (`restoring`), sources are not opened.
+    While the image of a former process is loaded (`restoring`), sources are not opened.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SparkSources:
 
     # ---- what statements ask ---------------------------------------------------------
     def declare(self, stream: StreamDef) -> None:
-        """Have the job read the source of a stream."""
+        """Let the job read the source of a stream."""
         if stream.format is None:
             return
         if stream.format.lower() != FRAME:
@@ -57,19 +57,19 @@ class SparkSources:
             self._add(stream.name)
 
     def _add(self, stream: str) -> None:
-        """Read a source, from the entry on that declares its stream."""
+        """Read a source from the log entry on that declares its stream."""
         loaded = self.restoring and not self._calls.is_repeating
         self._job.sources.add(stream, self.frames[stream], 0 if loaded else self._calls.number)
 
     def check(self, statement: st.Statement) -> None:
-        """Refuse to drop a stream whose source the job cannot do without."""
+        """Raise an error for dropping a stream with a source that the job still needs."""
         if isinstance(statement, st.Drop) and statement.kind == "STREAM":
             found = self._catalog.relation(statement.name)
             if isinstance(found, StreamDef) and found.name in self.frames:
                 self._job.sources.check_drop(found.name)
 
     def executed(self, statement: st.Statement) -> None:
-        """What a statement that was run means for the sources."""
+        """Apply a statement that has run to the sources."""
         number, meters = self._calls.last_number, self._catalog.meters
         match statement:
             case st.CreateStream() if statement.name in meters:
@@ -81,40 +81,40 @@ class SparkSources:
                     self._job.sources.drop(dropped, number)
 
     def _dropped(self, name: str) -> str | None:
-        """The stream that is no longer in the catalogue, as it was declared."""
+        """The stream that is no longer in the catalog, as it was declared."""
         meters = self._catalog.meters
         gone = (s for s in self.frames if s.lower() == name.lower() and s not in meters)
         return next(gone, None)
 
     def pause(self, stream: str, paused: bool) -> None:
-        """Read no more of a source, or read it again."""
+        """Pause a source, or read it again."""
         if paused:
             self._job.sources.pause(stream)
         else:
             self._job.sources.resume(stream)
 
     def pause_again(self) -> None:
-        """What the user paused in a former process stays so."""
+        """Pause the sources that the user had paused in a former process."""
         for name, meter in self._catalog.meters.items():
-            if meter.source.is_off:  # also one that waits for its DataFrame
+            if meter.source.is_off:  # including one that waits for its DataFrame
                 self._job.sources.pause(name)
 
     # ---- what is known of streams ----------------------------------------------------
     def why_paused(self, stream: str) -> str:
-        """Why the source of a stream is not read; empty when it is."""
+        """Why the source of a stream is not read; empty if it is read."""
         return self._job.sources.paused.get(stream, "")
 
     def has_rows(self, stream: str) -> bool:
-        """Whether a stream may have brought rows: those of a batch that runs are not counted."""
+        """Whether a stream may have brought rows; those of a running batch do not count."""
         return self._catalog.meters[stream].accepted > 0 or self.unseen(stream) is not None
 
     def unseen(self, stream: str) -> int | None:
-        """The entry until whose batch is run the time of a stream is not known here."""
+        """The log entry that must have run before this process knows the stream's time."""
         external = is_external(self._catalog, stream)
         return self._calls.number if external and self._job.running else None
 
     def check_push(self, stream: StreamDef) -> None:
-        """Refuse rows for a stream that has another source."""
+        """Raise an error if rows may not be pushed to a stream because it has another source."""
         if stream.format is not None:
             raise DataError(
                 f"stream {stream.name} reads its rows from {stream.format}: push() cannot add any",
@@ -125,7 +125,10 @@ class SparkSources:
     def add_frame(
         self, name: str, frame: Any, clauses: dict[str, Any], sql: Callable[[str], Any]
     ) -> None:
-        """Make a streaming DataFrame a stream; after a restart, give the stream its frame again."""
+        """Declare a stream that reads a streaming DataFrame.
+
+        After a restart, give it its frame again.
+        """
         self.frames[name] = Source(checked_frame(frame, name))
         known = self._catalog.relation(name)
         if isinstance(known, StreamDef) and known.format == FRAME:
@@ -142,7 +145,7 @@ class SparkSources:
 
 
 class Retrying:
-    """Looks now and then, in a thread, whether a source that failed can be read again."""
+    """A thread that regularly tries to read failed sources again."""
 
     def __init__(self, retry: Callable[[], None]) -> None:
         self._retry = retry
@@ -155,5 +158,5 @@ class Retrying:
             self._retry()
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._over.set()

@@ -1,9 +1,9 @@
-"""What a standing query reads when it names a view: the view's answer from now on.
+"""The meaning of a view's name in a new standing query: the view's answer from now on.
 
-Before the streams of a view have brought a row, its definition gives the same answer and is
-planned together with the query. Afterwards rows that the view has seen are gone, so the query
-begins with the view's answer and follows its changes (`ViewScan`). A view that keeps nothing has no
-answer, and one over tables alone is what its definition says: their definition is always used.
+While the streams of a view have brought no row, its definition gives the same answer, so the query
+is planned together with the definition. Later, rows that the view has seen are gone, so the query
+starts with the view's answer and follows its changes (`ViewScan`). A view without state and a view
+over tables alone are always replaced by their definition.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ HasRows = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The catalog of a session for a query that is registered now.
+    """The catalog as a query sees it that is registered now.
 
-    `follows` remembers for each view that was asked for whether the query follows its changes.
+    `follows` records, for each view that was looked up, whether the query follows its changes.
     """
 
     catalog: SessionCatalog
@@ -38,7 +38,7 @@ class Standing:
 
     @property
     def names(self) -> list[str]:
-        """Of all streams, tables and views."""
+        """The names of all streams, tables and views."""
         return self.catalog.names
 
     def udf(self, name: str) -> Udf | None:
@@ -55,18 +55,21 @@ class Standing:
         return self._followed(found) if self.follows[found.name] else found
 
     def as_for(self, plan: Node) -> Standing:
-        """The catalog as it was for a plan: of the views that it reads it followed these."""
+        """The catalog as it was when `plan` was made: the plan tells which views it followed."""
         followed = {view.view for view in views_of(plan)}
         follows = {view.name: view.name in followed for view in self.catalog.views()}
         return Standing(self.catalog, self.queries, self.has_rows, follows)
 
     def _has_begun(self, view: ViewDef) -> bool:
-        """Whether the answer of a view may depend on rows that came before now."""
+        """Whether the answer of a view may depend on rows that arrived before now."""
         _, template = self.queries.running(view.name)
         return not template.monotonic and any(map(self.has_rows, streams_of(view.node)))
 
     def _followed(self, view: ViewDef) -> ViewDef:
-        """The view as what has its answer and changes: one object as long as it is the same."""
+        """The view as a relation with its answer and changes.
+
+        The same object until the view changes.
+        """
         info = self.queries.info(view.name)
         node = ViewScan(
             view.name, view.node.schema, info.template, info.qid,
@@ -79,7 +82,7 @@ class Standing:
 
 
 def check_readers(registry: Registry, chosen: Chosen) -> None:
-    """Refuse to drop a view whose changes another query follows."""
+    """Raise an error for dropping a view if another query follows its changes."""
     for group, places in chosen if registry.followed else ():
         for name in group.names.at(places):
             for template in sorted(registry.followed.get(name, ())):

@@ -1,4 +1,4 @@
-"""Executing statements: each kind of statement is one method, listed in a table."""
+"""Runs statements: one method per kind of statement, listed in a table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Statements:
         self._registrar, self._desk, self._plans = registrar, desk, plans
 
     def execute(self, statement: st.Statement) -> Any:
-        """Run one statement; an error about a name says in which statement the name stands."""
+        """Run one statement; an error about a name also shows the statement."""
         try:
             return self.KINDS[type(statement)](self, statement)
         except NameError_ as error:
@@ -137,7 +137,7 @@ class Statements:
         sink_start.begin(self._books, statement, sink)
 
     def _check_sink(self, statement: st.CreateSink) -> None:
-        """Refuse a format that cannot hold what the query emits."""
+        """Raise an error if the format cannot hold what the query emits."""
         queries = self._books.queries
         per_row = queries.template(queries.info(statement.view)).emission.per_row
         if per_row and statement.format.lower() == "csv":
@@ -156,7 +156,7 @@ class Statements:
             )
 
     def _dropped(self, statement: st.Drop) -> bool:
-        """Drop what a statement names; False when there is no such thing."""
+        """Drop what a statement names; return False if it does not exist."""
         name = statement.name
         if statement.kind == "SINK":
             return self._drop_sink(name)
@@ -175,7 +175,7 @@ class Statements:
         return True
 
     def _drop_relation(self, name: str, kind: type[StreamDef] | type[TableDef]) -> bool:
-        """Drop a stream or table that nothing reads."""
+        """Drop a stream or table; raise an error if a query reads it."""
         found = self._books.catalog.relation(name)
         if not isinstance(found, kind):
             return False
@@ -228,7 +228,7 @@ class Statements:
         st.Describe: _describe,
         st.Explain: _explain,
     }
-    """What runs each kind of statement."""
+    """The method for each kind of statement."""
 
 
 _KINDS = {kind.__name__ for kind in st.Statement.__subclasses__()}
@@ -238,5 +238,5 @@ assert not _MISSING, f"statements that nothing runs: {_MISSING}"
 
 @roomy
 def _reads(info: TemplateInfo) -> set[str]:
-    """Streams and tables of a template, as written (the plan may have lost some)."""
+    """Streams and tables in a template's text; the optimized plan may read fewer."""
     return {*streams_of(info.template), *tables_of(info.template)}

@@ -31,7 +31,7 @@ _NOTHING = np.empty(0, np.int64)
 
 @roomy
 def insert(statement: Insert, table: TableDef, engine: Engine) -> TableChange[I64]:
-    """The rows of an INSERT; columns not named are NULL."""
+    """The rows of an INSERT; columns that it does not name are NULL."""
     names = statement.columns or table.schema.names
     places = _places(names, table, statement.place)
     for row in statement.rows:
@@ -51,7 +51,7 @@ def insert(statement: Insert, table: TableDef, engine: Engine) -> TableChange[I6
 
 
 def _places(names: Iterable[str], table: TableDef, place: Place | None) -> list[int]:
-    """Where the columns called `names` are, each once."""
+    """The indexes of the columns called `names`; raises an error if one is repeated."""
     known = [name.lower() for name in table.schema.names]
     places: list[int] = []
     for name in names:
@@ -82,7 +82,7 @@ def _scalar(cell: Literal | None, name: str, type_: SqlType) -> Any:
 def delete(
     statement: Delete, table: TableDef, catalog: MemoryCatalog, engine: Engine
 ) -> TableChange[I64]:
-    """The rows a DELETE removes."""
+    """The rows that a DELETE removes."""
     rows = engine.tables[table.name].contents()
     hit = _matching(statement, table, catalog, engine, rows)
     return TableChange(table.name, hit, rows[:, :0])
@@ -92,7 +92,7 @@ def delete(
 def update(
     statement: Update, table: TableDef, catalog: MemoryCatalog, engine: Engine
 ) -> TableChange[I64]:
-    """The rows an UPDATE replaces, and what with."""
+    """The rows that an UPDATE removes, and those it adds instead."""
     rows = engine.tables[table.name].contents()
     hit = _matching(statement, table, catalog, engine, rows)
     old = np.ascontiguousarray(rows[:, hit])
@@ -130,7 +130,7 @@ def _matching(
 
 
 def _computed(compute: Callable[[], T], place: Place | None) -> T:
-    """What `compute` gives; a row that has no value refuses the whole statement."""
+    """Return the value of `compute()`; an expression that fails on a row fails the statement."""
     try:
         return compute()
     except EvaluationError as error:
@@ -155,5 +155,5 @@ def _expression(ast: exp.Expr, table: TableDef, catalog: MemoryCatalog) -> Expr:
 
 
 def _alone(table: TableDef, catalog: MemoryCatalog) -> MemoryCatalog:
-    """A catalog of this table only, read as an ordinary relation."""
+    """A catalog with this table only, read as an ordinary relation."""
     return MemoryCatalog({table.name.lower(): replace(table, nonretroactive=False)}, catalog.udfs)

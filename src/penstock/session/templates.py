@@ -1,4 +1,4 @@
-"""Templates as the engine takes them."""
+"""Conversion of templates into engine blocks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from penstock.queries.registry import TemplateInfo
 
 
 def template_block(info: TemplateInfo) -> b.AddTemplate:
-    """What makes a template in an engine."""
+    """The block that adds a template to an engine."""
     return b.AddTemplate(info.key, undivided(info.plan), info.params, info.emission, info.emits)
 
 
 def is_unshared(info: TemplateInfo, history: bool) -> bool:
-    """Whether no later query shares their rows of Q: they keep no answer that it could be told."""
+    """Whether no later query can share rows of Q: the template keeps no answer to start from."""
     return history and info.monotonic

@@ -1,4 +1,4 @@
-"""The thread that lets wall-clock rules (TICK, IDLE AFTER) work between calls."""
+"""The thread that applies wall-clock rules (TICK, IDLE AFTER) between calls."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from penstock.errors import HeldUp
 
 _EVERY = 0.1  # seconds
 _PATIENCE = 30.0
-"""Seconds that a subscriber is given to return when the thread is to end."""
+"""Seconds to wait for a running subscriber when the thread has to end."""
 
 
 class Ticker:
-    """Calls a function again and again, in one thread, between `start` and `stop`.
+    """Calls a function repeatedly in one thread, between `start` and `stop`.
 
-    It holds `session` for a call. While another holds that for long, it does not call.
+    It holds `session` during a call, and skips calls while another thread holds it for long.
     """
 
     def __init__(self, tick: Callable[[], None], session: threading.RLock) -> None:
@@ -26,7 +26,7 @@ class Ticker:
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        """Begin, unless it runs."""
+        """Start the thread, unless it runs."""
         with self._lock:
             self._stopping.clear()
             if self._thread is None or not self._thread.is_alive():
@@ -34,7 +34,7 @@ class Ticker:
                 self._thread.start()
 
     def stop(self) -> None:
-        """End; the function is not called any more."""
+        """Stop the thread; the function is not called afterwards."""
         with self._lock:
             if self._thread is not None:
                 self._stopping.set()

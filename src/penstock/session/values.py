@@ -1,4 +1,4 @@
-"""Python and SQL constants as physical 64-bit values."""
+"""Conversion of Python and SQL constants into physical 64-bit values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def arrow_value(literal: Literal) -> Any:
 
 
 def cast_scalar(value: Any, type_: SqlType, what: str) -> Any:
-    """An Arrow scalar as the column's type, or a clear error."""
+    """Cast an Arrow scalar to a column's type; raise an error that names `what` if that fails."""
     if not value.is_valid:
         return pa.scalar(None, arrow_type(type_))
     array, bad = convert(pa.array([value.as_py()], value.type), Field(what, type_), 1)
@@ -93,7 +93,7 @@ def params_schema(types: list[tuple[str, SqlType]]) -> Schema:
 
 
 def event_time(ts: Any, stream: StreamDef) -> int:
-    """A heartbeat's time in the stream's units."""
+    """The time of a heartbeat, in the stream's units."""
     try:
         number = _event_number(ts, stream)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -108,7 +108,7 @@ def event_time(ts: Any, stream: StreamDef) -> int:
 
 
 def shown_time(time: int, unit_time: bool) -> str:
-    """An event time as people write it; a time that no calendar has stays a number of µs."""
+    """An event time as text; a time outside the calendar stays a number of µs."""
     if unit_time:
         return str(time)
     try:
@@ -118,7 +118,7 @@ def shown_time(time: int, unit_time: bool) -> str:
 
 
 def _event_number(ts: Any, stream: StreamDef) -> int | None:
-    """The number that a time means, None if it means none."""
+    """The number that a time stands for; None if it stands for none."""
     if isinstance(ts, bool):
         return None
     if isinstance(ts, int | np.integer):

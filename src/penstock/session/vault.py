@@ -1,7 +1,7 @@
-"""The secrets of a session's statements: kept apart from all that is written, shown or logged.
+"""Keeps the secrets of statements apart from everything that is written, shown or logged.
 
 A statement enters the session with references in place of passwords. The passwords are in
-`secrets.json` of the checkpoint, a file that only its owner can read; what opens a source or a
+`secrets.json` of the checkpoint, a file that only its owner can read. Code that opens a source or a
 sink asks for them by reference.
 """
 
@@ -29,7 +29,7 @@ _REFERENCE = "secret:"
 
 
 def _masked(source: str, value: str) -> str:
-    """A statement's text without a secret, which may be a string or a number in it."""
+    """A statement's text with a secret masked; the secret may be a string or a number in it."""
     for token in reversed(tokenize(Text(source))):
         if token.text == value and token.token_type in (TokenType.STRING, TokenType.NUMBER):
             source = f"{source[: token.start]}'{secret.MASK}'{source[token.end + 1 :]}"
@@ -46,7 +46,7 @@ class Vault:
         self._load()
 
     def hide(self, statement: st.Statement) -> st.Statement:
-        """The statement with references in place of secrets."""
+        """Replace the secrets of a statement by references."""
         if not isinstance(statement, st.CreateStream | st.CreateSink):
             return statement
         found = [(k, v) for k, v in statement.options if secret.is_secret(k, v)]
@@ -60,7 +60,7 @@ class Vault:
         return replace(statement, options=tuple(options.items()), source=source)
 
     def plain(self, options: st.Options) -> st.Options:
-        """Options with their secrets."""
+        """Replace the references in options by the secrets."""
         return tuple((key, self._get(key, value)) for key, value in options)
 
     def _put(self, value: str) -> str:
@@ -74,7 +74,7 @@ class Vault:
         if not value.startswith(_REFERENCE) or value in self._kept:
             return self._kept.get(value, value)
         raise StateError(
-            f"the secret of option {key} is not in {self._directory or 'this session'}",
+            f"the secret of option {key} is missing from {self._directory or 'this session'}",
             code="PS-STATE-010",
             remedy=f"restore {_FILE} of the checkpoint, or start from an empty one",
         )

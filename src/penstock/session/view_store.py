@@ -1,9 +1,9 @@
-"""Views that somebody reads, kept in DuckDB from the changes of each batch (DESIGN §5.6 point 6).
+"""Views that have been read, kept in DuckDB from the changes of each batch (DESIGN §5.6 point 6).
 
-A view is a table that holds the bag of rows of the answer. All views take a batch in one
-transaction, which also records its number: a batch that comes again is skipped, and one that
-was interrupted left nothing. While the store is open no other process can read its file (DuckDB
-locks it); after `shut` anybody can, with table names as in `_penstock_views`.
+A view is a table with the rows of the answer, including duplicates. One transaction applies a batch
+to all views and records its number: a batch that comes again is skipped, and an interrupted one
+leaves nothing behind. While the store is open, DuckDB locks its file against other processes; after
+`shut` any process can read it, with table names as in `_penstock_views`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ CREATE TABLE IF NOT EXISTS {_VIEWS} (name VARCHAR, table_name VARCHAR, opened BI
 class ViewStore:
     """Served views in a DuckDB file, or in memory.
 
-    The file belongs to a checkpoint: what it holds of another one is dropped. Changes are tables
-    with the columns of a changelog.
+    The file belongs to one checkpoint: views of another one are dropped. Changes are tables with
+    the columns of a changelog.
     """
 
     def __init__(self, path: Path | None = None, checkpoint: str = "") -> None:
         self._lock = threading.RLock()
-        self._tables: dict[str, tuple[str, int]] = {}  # by query: table, batch of its opening
+        self._tables: dict[str, tuple[str, int]] = {}  # by query: table, opening batch
         self._batch = -1
         self._path = path
         with _explained(path):
@@ -63,7 +63,7 @@ class ViewStore:
         return name in self._tables
 
     def names(self) -> list[str]:
-        """The queries whose views are kept."""
+        """The queries with kept views."""
         return list(self._tables)
 
     @property
@@ -76,7 +76,7 @@ class ViewStore:
         with self._lock:
             if batch < self._batch:
                 raise StateError(
-                    f"the answer of {name} is of batch {batch}, but batch {self._batch} is done",
+                    f"the answer of {name} is as of batch {batch}, but batch {self._batch} is done",
                     code="PS-VIEW-002",
                     remedy="call view() again",
                 )
@@ -97,26 +97,26 @@ class ViewStore:
             return relation.to_arrow_table()
 
     def close(self, name: str) -> None:
-        """Keep a view no longer, if it is kept."""
+        """Drop the table of a view, if it is kept."""
         with self._lock:
             if name in self._tables:
                 self._remove([name])
 
     def drop(self) -> None:
-        """Keep no view any longer."""
+        """Drop the tables of all views."""
         with self._lock:
             self._remove(self.names())
 
     def forget_stale(self, batch: int) -> None:
-        """Keep no view that is behind `batch`, which is done: the end of the file was lost."""
+        """Drop views that are behind `batch`, which is done: the end of the file was lost."""
         with self._lock:
             opened = {name: at for name, (_, at) in self._tables.items()}
             self._remove([name for name, at in opened.items() if max(at, self._batch) < batch])
 
     def shut(self) -> None:
-        """Let the file go; other processes may read it then."""
+        """Close the file, so that other processes can read it."""
         with self._lock, _explained(self._path):
-            db = vars(self).pop("_db", None)  # DuckDB minds being held when the process ends
+            db = vars(self).pop("_db", None)  # DuckDB must be closed before the process ends
             if db is not None:
                 db.close()
 
@@ -129,7 +129,7 @@ class ViewStore:
             del self._tables[name]
 
     def _free_table(self, name: str) -> str:
-        """The query's name; DuckDB takes Hot and hot for the same."""
+        """A free table name made from the query's name; DuckDB ignores case."""
         taken = {table.lower() for table, _ in self._tables.values()} | {_BATCHES, _VIEWS}
         while name.lower() in taken:
             name += "_"
@@ -137,7 +137,7 @@ class ViewStore:
 
     # ---- changes ---------------------------------------------------------------------
     def apply(self, batch: int, changes: Mapping[str, pa.Table]) -> None:
-        """Take a batch: the changes of every view that has some; once, however often it comes."""
+        """Apply the changes of a batch to every view; a repeated batch is skipped."""
         with self._lock:
             if batch <= self._batch:
                 return
@@ -194,7 +194,7 @@ class ViewStore:
     # ---- DuckDB ----------------------------------------------------------------------
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing."""
+        """A context that commits all statements or none."""
         with _explained(self._path):
             self._db.begin()
             try:
@@ -206,7 +206,7 @@ class ViewStore:
 
     @contextmanager
     def _registered(self, name: str, table: pa.Table) -> Iterator[None]:
-        """An Arrow table under a name that SQL can read."""
+        """A context that gives an Arrow table a name that SQL can read."""
         self._db.register(name, table)
         try:
             yield
@@ -225,7 +225,7 @@ def _connect(path: Path | None) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def _explained(path: Path | None = None) -> Iterator[None]:
-    """Errors of DuckDB become ours."""
+    """A context that turns errors of DuckDB into errors of Penstock."""
     try:
         yield
     except duckdb.Error as error:

@@ -1,12 +1,12 @@
-"""Lengths of windows: which of them are parameters, and what they ask of the past (DESIGN §2).
+"""Window lengths: which of them become parameters, and how much history they need (DESIGN §2).
 
-The bounds of bands (`session/bands.py`) are lifted with the windows of their join.
+The bounds of bands (`session/bands.py`) are lifted together with the windows of their join.
 
-The windows of a join that runs in a flow differ from query to query at no cost: a SteM keeps what
-the longest one needs, and a partner's age is tested against each query's own. So their lengths
-are constants like any other, and texts that differ in them have one template. A window alone
-expires first in, first out as long as all its queries have one length: some lengths have a
-template each, and only those that come after share one.
+In a join that runs in a flow, windows may differ by query at no cost: a SteM keeps what the longest
+window needs, and each query tests the partner's age against its own length. These lengths are
+constants like any other, so texts that differ in them share one template. A single window expires
+first in, first out only if all its queries have one length. So the first few lengths get a template
+each, and all later lengths share one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from penstock.session.bands import MOST_BANDS, with_params
 from penstock.types import BIGINT
 
 MOST_LENGTHS = 8
-"""So many lengths of a window alone have templates of their own."""
+"""The number of lengths of a single window that get templates of their own."""
 _MOST_PLANS = 10_000
 
 
 def lift_windows(template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
-    """The template without the lengths of such windows, and these; they count from `first` on."""
+    """Replace the lengths of such windows by parameters, numbered from `first` on.
+
+    Also return them.
+    """
     if not any(isinstance(node, Join) for node in walk(template)):
         return template, ()
     lifter = _Lifter(template, first)
@@ -46,11 +49,11 @@ class _Lifter:
     def __init__(self, template: Node, first: int, plain_bands: bool = False) -> None:
         self.literals: list[Literal] = []
         self.bounds: list[int] = []
-        """Which of the literals are bounds of a band that was the only condition of its join."""
+        """Indexes of the literals that bound a band that is the only condition of its join."""
         self._plain_bands = plain_bands
         self._first = first
         self._streams = frozenset(n.stream for n in walk(template) if isinstance(n, Scan))
-        self._params: dict[int, Param] = {}  # by the object that a window is
+        self._params: dict[int, Param] = {}  # by identity of the window
 
     def node(self, node: Node) -> Node:
         block = find_block(node, self._streams)
@@ -63,11 +66,11 @@ class _Lifter:
         return over(node, [self.node(child) for child in node.inputs])
 
     def block(self, node: Node) -> Node:
-        """A block without the lengths of its windows and the bounds of its band."""
+        """Replace the window lengths and band bounds of a block by parameters."""
         return self.all_windows(self._with_loose_bands(node, plain=False))
 
     def _with_loose_bands(self, node: Node, plain: bool) -> Node:
-        """A subplan with parameters as bounds, if it is then a block with a band per query."""
+        """Replace band bounds by parameters, if the subplan is then a block with such a band."""
         before = len(self.literals)
         loose = self._loose(node)
         block = None if loose is node else find_block(loose, self._streams)
@@ -84,7 +87,7 @@ class _Lifter:
         return over(node, [self._loose(child) for child in node.inputs])
 
     def all_windows(self, node: Node) -> Node:
-        """A subplan without the lengths of its windows."""
+        """Replace the lengths of all windows of a subplan by parameters."""
         if not isinstance(node, Scan):
             return over(node, [self.all_windows(child) for child in node.inputs])
         if not isinstance(node.window, Range) or (param := self._param(node.window)) is None:
@@ -93,7 +96,7 @@ class _Lifter:
         return Scan(node.stream, node.stream_schema, window, node.columns)
 
     def _param(self, window: Range) -> Param | None:
-        """The parameter of a window in the text: one, however often a CTE or view is used."""
+        """The parameter of a window in the text: the same one for each use of a CTE or view."""
         if isinstance(window.length, Param) or window.slide:
             return None
         if id(window) not in self._params:
@@ -116,9 +119,9 @@ Values = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Lifted:
-    """A plan without constants that some plans keep: at which places they are in `literals`.
+    """A plan with lifted constants; those at `places` of `literals` distinguish plans of their own.
 
-    `most` of them have templates of their own.
+    At most `most` such plans have templates of their own.
     """
 
     node: Node
@@ -128,23 +131,23 @@ class _Lifted:
 
     @property
     def values(self) -> Values:
-        """The constants that tell plans with templates of their own apart."""
+        """The constants that distinguish plans with templates of their own."""
         return tuple(self.literals[at].value for at in self.places)
 
 
 @dataclass(slots=True)
 class _Own:
-    """The constants of plans that have templates of their own, and their places from the end."""
+    """The constants of plans with templates of their own, and their places from the end."""
 
     places: tuple[int, ...]
     values: set[Values] = field(default_factory=set)
 
 
 class Lengths:
-    """Which lengths and bounds have templates of their own, by the plan without them.
+    """The lengths and bounds that have templates of their own, by lifted plan.
 
-    They are those of plans over one window, and of joins with nothing but a band. It begins with
-    the templates of the registry: after a restart there are some.
+    These are plans over one window, and joins with a band as the only condition. The collection
+    starts with the templates of the registry, which has some after a restart.
     """
 
     def __init__(
@@ -154,19 +157,19 @@ class Lengths:
         self._own = own
 
     def trial(self) -> Lengths:
-        """A copy that may be asked without consequences."""
+        """A copy; asking it does not change the original."""
         known = {node: _Own(own.places, set(own.values)) for node, own in self._known().items()}
         return Lengths(self._registry, known)
 
     def is_own(self, template: Node, literals: tuple[Literal, ...]) -> bool:
-        """Whether a query that would be one of a lifted template has another."""
+        """Whether a query with these constants has its own template instead of the lifted one."""
         own = self._known().get(template)
         if own is None:
             return False
         return tuple(literals[at].value for at in own.places) in own.values
 
     def lift(self, template: Node, first: int) -> tuple[Node, tuple[Literal, ...]]:
-        """As `lift_windows`: constants of such a plan, if enough others have their own."""
+        """Like `lift_windows`, for such a plan if enough others have templates of their own."""
         lifted = _lift_shared(template, first)
         if lifted is None:
             return template, ()
@@ -194,7 +197,7 @@ class Lengths:
 
 
 def _lift_shared(template: Node, first: int) -> _Lifted | None:
-    """A plan over one window without its length, or a join without its band; else None."""
+    """Lift the length of a single-window plan or the band of a join; None for any other plan."""
     leaves = [node for node in walk(template) if not node.inputs]
     lifter = _Lifter(template, first, plain_bands=True)
     if len(leaves) == 1 and isinstance(leaves[0], Scan):
@@ -207,7 +210,7 @@ def _lift_shared(template: Node, first: int) -> _Lifted | None:
 
 
 def _meet(span: Span) -> bool:
-    """Whether rows that join are on one shard, where their flow is: they join by one key."""
+    """Whether matching rows are on one shard, the one of their flow: they join by one key."""
     everyone = set(range(len(span)))
     by_key = any({alias for alias, _ in places} == everyone for places in span.classes)
     return len(span) == 2 or (len(span) > 2 and by_key)
@@ -215,7 +218,7 @@ def _meet(span: Span) -> bool:
 
 # ---- what they ask of the past -------------------------------------------------------
 def lengths_of(template: Node) -> tuple[Length, ...] | None:
-    """The lengths of all time windows; None when some window is not bounded in time."""
+    """The lengths of all time windows; None if some window is not bounded in time."""
     found: list[Length] = []
     for node in walk(template):
         window = node.window if isinstance(node, Scan | Windowed) else None
@@ -241,7 +244,7 @@ def longest(lengths: Sequence[Length], params: I64) -> I64:
 
 
 def history_needs(template: Node, params: I64) -> dict[str, int | None]:
-    """How much of each stream's past queries with history need; None: all of it."""
+    """How much of each stream's past a query with history needs; None means all."""
     needs: dict[str, int | None] = {}
     for node in walk(template):
         if not isinstance(node, Scan):

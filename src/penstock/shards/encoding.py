@@ -1,8 +1,8 @@
-"""Blocks on the wire: rows in the words of one engine become Arrow, and Arrow becomes words.
+"""Blocks on the wire: encodes the words of one engine as Arrow, and decodes Arrow into words.
 
-A word means something to one engine only, because a string is a code of its own table. So the
-session encodes the blocks that its engine has taken, and a shard decodes what its engine takes.
-A block without such words is its own encoding. Encoded blocks are pickled together, as an entry
+Only one engine can read its words, because a string is a code of its own table. So the session
+encodes the blocks that its engine has taken, and a shard decodes the blocks for its engine. A
+block without such words is its own encoding. Encoded blocks are pickled together, as an entry
 of the log or a message (`wire.dumps`).
 """
 
@@ -47,7 +47,7 @@ Encoded = (
     | b.AddTable | b.AddUdf | b.AddTemplate | b.AddQueries[Params] | b.DropQueries
     | b.Received[Parcel] | b.Drop | b.Read
 )  # fmt: skip
-"""What enters a shard: level 1 takes all but `Received`, level 2 all but `Rows`."""
+"""The blocks that enter a shard: level 1 takes all but `Received`, level 2 all but `Rows`."""
 
 
 class _Declared(Protocol):
@@ -58,7 +58,7 @@ class _Declared(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """What the words of an engine mean: its strings, and the schemas of what blocks name."""
+    """The meaning of an engine's words: its strings, and the schemas of named relations."""
 
     strings: StringTable
     streams: Mapping[str, _Declared]
@@ -79,7 +79,7 @@ def encode(block: b.Received[Delta], codes: Codes) -> b.Received[Parcel]: ...
 @overload
 def encode(block: b.Block, codes: Codes) -> Encoded: ...
 def encode(block: b.Block, codes: Codes) -> Encoded:
-    """A block for any engine."""
+    """Encode a block so that any engine can decode it."""
     made: Encoded = ENCODE[type(block)](block, codes)
     return made
 
@@ -95,7 +95,7 @@ def decode(block: b.Received[Parcel], codes: Codes) -> b.Received[Delta]: ...
 @overload
 def decode(block: Encoded, codes: Codes) -> b.Block: ...
 def decode(block: Encoded, codes: Codes) -> b.Block:
-    """A block in the words of the engine that `codes` describes."""
+    """Decode a block into the words of the engine that `codes` describes."""
     made: b.Block = DECODE[type(block)](block, codes)
     return made
 
@@ -118,7 +118,7 @@ def _encode_rows(block: b.Rows[b.Timed], codes: Codes) -> b.Rows[Arrow]:
 
 @case(DECODE, b.Rows)
 def _decode_rows(block: b.Rows[Arrow], codes: Codes) -> b.Rows[b.Timed]:
-    """Columns that were not shipped are 0 and never read."""
+    """Decode rows; columns that were not shipped are 0 and never read."""
     schema, batches = codes.streams[block.stream].schema, unpacked(block.rows)
     count = sum(batch.num_rows for batch in batches)
     words, ts = np.zeros((1 + len(schema), count), np.int64), np.empty(count, np.int64)

@@ -21,7 +21,7 @@ class LogEntry:
 
 
 def steps(entries: Iterable[LogEntry]) -> Iterator[list[Encoded]]:
-    """The blocks that a step takes together.
+    """Group the blocks of entries into those that one step takes together.
 
     Consecutive new templates and queries are one step, also across entries. So are consecutive
     drops; the drops of one template are one block, so that its answers are scanned once. Every
@@ -47,7 +47,7 @@ def steps(entries: Iterable[LogEntry]) -> Iterator[list[Encoded]]:
 
 
 def _joined(first: b.DropQueries | None, second: b.DropQueries) -> b.DropQueries:
-    """Both as one, of one template."""
+    """Join two drops of one template into one."""
     if first is None:
         return second
     return b.DropQueries(first.template, np.union1d(first.qids, second.qids))
@@ -56,9 +56,9 @@ def _joined(first: b.DropQueries | None, second: b.DropQueries) -> b.DropQueries
 def _blocks(entries: Iterable[LogEntry]) -> Iterator[Encoded]:
     """The blocks of all entries, with the epochs on which all shards agree.
 
-    The epoch of rows is the number of their entry. If no row can have arrived between queries,
-    they all see rows from the epoch of the first one, also across entries. So they are one
-    cohort, and identical ones share a row of Q.
+    The epoch of rows is the number of their entry. Queries without rows between them all see rows
+    from the epoch of the first one, also across entries. So they are one cohort, and identical ones
+    share a row of Q.
     """
     since = 0
     for entry in entries:

@@ -29,7 +29,7 @@ from penstock.shards.routing import arrow_shards, runs, split
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What `pack` needs to know of a stream to admit its rows.
+    """The properties of a stream that `pack` needs to admit its rows.
 
     `routes` are the current routes, each with its columns. With `whole`, every shard gets all rows
     (RETAIN) and applies the routes itself.

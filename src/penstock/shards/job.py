@@ -64,7 +64,7 @@ class Job(Protocol):
         """Return when every entry, and all that external sources have, is in the answers."""
 
     def reports(self) -> list[dict[str, Any]]:
-        """What each shard shares among queries (`Shard.report`), as far as known."""
+        """The known reports of shards on what queries share (`Shard.report`)."""
 
     def close(self) -> None:
         """Stop."""
@@ -167,7 +167,7 @@ class LocalJob:
             raise self._death from error
 
     def reports(self) -> list[dict[str, Any]]:
-        """What the shards share, by level and number."""
+        """Reports on what the shards share, by level and number."""
         levels = (self.cluster.lowers, self.cluster.uppers)
         return [shard.report() for level in levels for shard in level]
 

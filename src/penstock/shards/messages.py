@@ -46,7 +46,7 @@ class Piece:
 
 @record
 class SourceMessage:
-    """What one task read from an external source, for one shard.
+    """The rows that one task read from an external source, for one shard.
 
     `reached` is the stream's watermark as this task knows it. Every shard gets a message from
     every task, so all know the same time.
@@ -61,7 +61,7 @@ class SourceMessage:
 
 @record
 class CrossMessage:
-    """All that one shard of level 1 sends to one shard of level 2 in a batch, step by step."""
+    """All rows that one shard of level 1 sends to one shard of level 2 in a batch, step by step."""
 
     origin: int
     steps: tuple[tuple[Encoded, ...], ...]

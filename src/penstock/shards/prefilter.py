@@ -46,7 +46,7 @@ Prefilter = tuple[Clause, ...]
 
 
 def readers(template: b.AddTemplate, route: str) -> Iterator[Clause | None]:
-    """What each scan of a route lets through; None: everything."""
+    """The rows that each scan of a route accepts; None means all."""
     view = template.plan.view_at(1)
     roots = [] if view is None else [view]
     for root in [*roots, *(send.node for send in template.plan.sends)]:

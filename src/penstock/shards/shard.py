@@ -31,11 +31,11 @@ MOST_SHARDS = 1 << 11
 
 
 class Shard:
-    """What both levels have in common."""
+    """The common part of the shards of both levels."""
 
     level = 0
     TAKE: ClassVar[dict[type, Callable[..., list[b.Block]]]] = {}
-    """What each kind of block is for the shard's engine."""
+    """The function that translates each kind of block for the shard's engine."""
 
     def __init__(self, index: int, count: int, arena: Arena, spec: Spec | None = None) -> None:
         """Build the operators of `spec` in an empty arena; its contents may be replaced later."""
@@ -72,7 +72,7 @@ class Shard:
 
     # ---- blocks ----------------------------------------------------------------------
     def _take(self, block: Encoded) -> list[b.Block]:
-        """What the engine takes for a block; the spec follows."""
+        """Translate a block for the engine, and update the spec."""
         return self.TAKE[type(block)](self, block)
 
     @case(TAKE, b.SetRouting)

@@ -12,7 +12,7 @@ from penstock.optimizer.distribution import Route
 
 @dataclass(slots=True)
 class Spec:
-    """What is declared on a shard."""
+    """The declarations of a shard."""
 
     streams: dict[str, b.AddStream] = field(default_factory=dict)
     routes: dict[str, Route] = field(default_factory=dict)

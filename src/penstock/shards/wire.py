@@ -45,7 +45,7 @@ def loads(data: bytes) -> Any:
 
 
 def pack_batch(batch: pa.RecordBatch | pa.Table) -> bytes:
-    """An Arrow batch as IPC; of many rows integers are narrow, and the rest is compressed."""
+    """An Arrow batch as IPC; in large batches, integers are narrowed and the rest is compressed."""
     options = _SMALL
     if batch.num_rows > _FEW:
         batch = narrowed(batch) if isinstance(batch, pa.RecordBatch) else batch
@@ -93,7 +93,7 @@ class Result:
 
 
 def pack_changes(changes: Changes, schema: Schema, strings: StringTable) -> bytes:
-    """Changes as Arrow: qid (or the set of these), kind, time, then the query's columns."""
+    """Changes as Arrow: qid (or the set of qids), kind, time, then the query's columns."""
     columns = to_arrow(changes.rows, schema, strings)
     meta = [_whose(changes), pa.array(changes.kind), pa.array(changes.time)]
     names = ["_qid", "_kind", "_time", *(f"c{j}" for j in range(len(columns)))]

@@ -1,6 +1,6 @@
-"""What the streaming sources that Penstock itself has in common: they yield blocks.
+"""The common part of Penstock's own streaming sources: they yield blocks.
 
-A reader takes all that is available; how much that is, its `latestOffset` says.
+A reader takes all available blocks up to its `latestOffset`, which limits the size of a batch.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class BlockSource(DataSource):
 
 
 class BlockReader(DataSourceStreamReader):
-    """Reads up to the offset that it finds itself."""
+    """Reads up to the offset that it computes itself."""
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What there is; `latestOffset` sees to the size."""
+        """Read all available blocks; `latestOffset` limits the size."""
         return ReadAllAvailable()

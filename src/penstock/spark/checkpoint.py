@@ -126,8 +126,8 @@ class Checkpoint:
                 f"the checkpoint {self.path} has the external streams "
                 f"{_names(known.sources)}, not {_names(sources)}",
                 code="PS-STATE-008",
-                remedy="the set of external streams is fixed when a checkpoint is first started "
-                "with a DataFrame whose sources have no names",
+                remedy="declare the same external streams as at the first start, or start from an "
+                "empty checkpoint: a DataFrame with unnamed sources fixes the streams",
             )
         if known.sources != sources:
             changed = replace(known, sources=sources)

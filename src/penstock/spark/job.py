@@ -202,7 +202,7 @@ class SparkJob:
         self._streaming.check()
 
     def forgive(self) -> None:
-        """What may have stopped the job is out of the way: the next call that waits starts it."""
+        """The cause of the stop is removed: the next call that waits starts the job."""
         self._streaming.forgive()
 
     def _forget_plan(self) -> None:
@@ -271,7 +271,7 @@ class SparkJob:
         self._streaming.drain()
 
     def reports(self) -> list[dict[str, Any]]:
-        """What each shard measured in the last batch, and shares among queries."""
+        """Reports of each shard: measurements of the last batch, and state shared among queries."""
         return [dict(told) for told in self._told]
 
     def stop(self) -> None:

@@ -87,7 +87,7 @@ def forget_found(spark: Path, source: str, offset: str | None) -> None:
 
 
 def _keep_lines(path: Path, kept: int) -> None:
-    """A note of found files without those of later batches."""
+    """Remove the lines of later batches from a list of found files."""
     version, *lines = path.read_text().splitlines()
     left = [line for line in lines if json.loads(line)["batchId"] <= kept]
     _remove(path)

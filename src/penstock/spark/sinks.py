@@ -113,11 +113,11 @@ class SparkSinks:
         self._open: dict[str, _Held] = {}
 
     def add(self, spec: SinkSpec, later: bool = False) -> OpenSink:
-        """Open a sink, which has the batches that run from now on.
+        """Open a sink for the batches that run from now on.
 
-        A sink that this checkpoint has had before goes on; `mode` tells what to do with files
-        that are there when it is new. One that is opened `later` opens with its first batch: a
-        checkpoint opens, and its sinks can be dropped, while they cannot be written.
+        A sink that this checkpoint has had before continues. `mode` decides about existing files
+        when the sink is new. With `later`, the sink opens with its first batch, so that a
+        checkpoint opens, and the sink can be dropped, even while the sink cannot be written.
         """
         if spec.name in self._open:
             raise NameError_(
@@ -166,7 +166,7 @@ class SparkSinks:
         elif not path:
             wrong, remedy = f"sink {name} needs a path", "add OPTIONS (path 'out')"
         elif mode not in ("append", "overwrite", "error"):
-            wrong = f"mode {mode!r} of sink {name} is unknown"
+            wrong = f"sink {name} has no mode {mode!r}"
             remedy = "use append, overwrite or error"
         if wrong:
             raise DataError(wrong, code="PS-SINK-002", remedy=remedy)

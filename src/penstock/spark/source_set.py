@@ -216,7 +216,7 @@ class SourceSet:
         elif source is not None and not self._can_pause(stream):
             raise StateError(
                 f"stream {stream} is paused and was never read, and the job has a DataFrame "
-                "whose sources have no names",
+                "with unnamed sources",
                 code="PS-STATE-008",
                 remedy=f"ALTER STREAM {stream} RESUME; pause it only after it has delivered rows",
             )

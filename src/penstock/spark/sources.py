@@ -222,7 +222,7 @@ def _fault(kind: str, said: str) -> tuple[str, str]:
         return "PS-DATA-008", KAFKA_REMEDY
     if said.startswith("[DATA_SOURCE_NOT_FOUND]"):
         return "PS-SRC-001", (
-            "one of parquet, json, csv, orc, kafka, socket, rate, or a format whose package "
+            "use parquet, json, csv, orc, kafka, socket, rate, or the format of a package that "
             "Spark has loaded (spark.jars.packages)"
         )
     if said.startswith("[PATH_NOT_FOUND]"):

@@ -49,7 +49,7 @@ class Directory:
         return self._path_of(self.path, name) if name else self._path_of(self.path)
 
     def sizes(self, name: str = "") -> dict[str, int]:
-        """What is in a directory: sizes of files by name, -1 for directories."""
+        """The contents of a directory: sizes of files by name, -1 for directories."""
         with _explained(self.at(name)):
             path = self._path(name)
             found = self._fs.listStatus(path) if self._fs.exists(path) else ()

@@ -194,7 +194,10 @@ class Streaming:
 
     @contextmanager
     def handing(self) -> Iterator[None]:
-        """Subscribers run, and nothing can end them; the batch is not done if stop() gave up."""
+        """A context in which subscribers run; it cannot be interrupted.
+
+        The batch is not done if stop() gave up waiting.
+        """
         self._handing = time.monotonic()
         try:
             yield

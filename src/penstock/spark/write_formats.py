@@ -137,7 +137,7 @@ def check_format(spark: SparkSession, format: str) -> None:
     try:
         source.lookupDataSource(format, spark._jsparkSession.sessionState().conf())
     except (PySparkException, Py4JError):
-        remedy = "use parquet, json, csv, console, kafka or a format whose package Spark has loaded"
+        remedy = "use parquet, json, csv, console, kafka or a format that Spark has loaded"
         if format == "kafka":
             remedy = KAFKA_REMEDY
         raise DataError(

@@ -88,7 +88,7 @@ class Grouping:
             position = int(node.name) if node.name.isdigit() else 0
             if not 1 <= position <= len(self.items):
                 raise misnamed(
-                    node, "PS-NAME-002", f"GROUP BY {node.name}: no such select item",
+                    node, "PS-NAME-002", f"the select list has no item {node.name}",
                     f"use a position from 1 to {len(self.items)}",
                 )  # fmt: skip
             return binder.bind(self.items[position - 1].ast)

@@ -59,7 +59,7 @@ class Params:
 
 def _two_meanings(name: str, place: Place | None) -> TypeError_:
     return TypeError_(
-        f"${name} is the length of a window in a unit, and is also used elsewhere",
+        f"parameter ${name} is used as a window length with a unit and for another value",
         code="PS-TYPE-015",
         place=place,
         remedy="use two parameters",
@@ -211,7 +211,7 @@ def boolean(expr: Expr, node: Where) -> Expr:
     if expr.type != BOOLEAN:
         raise TypeError_(
             f"expected a condition, found {expr.type}", place=place_of(node),
-            remedy="compare it with something",
+            remedy="write a condition, such as x > 0",
         )  # fmt: skip
     return expr
 

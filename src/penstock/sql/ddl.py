@@ -83,8 +83,8 @@ def _time_column(schema: Schema, place: Place, name: str) -> tuple[str, bool]:
             continue
         if field.type.kind not in (Kind.TIMESTAMP, Kind.BIGINT):
             raise TypeError_(
-                f"the time column {name} is {field.type}", code="PS-TYPE-009", place=place,
-                remedy="event time must be a TIMESTAMP or a BIGINT column",
+                f"the time column {name} has type {field.type}", code="PS-TYPE-009", place=place,
+                remedy="declare it as TIMESTAMP or BIGINT",
             )  # fmt: skip
         return field.name, field.type.kind is Kind.BIGINT
     raise NameError_(

@@ -196,7 +196,7 @@ def _without_parentheses(node: exp.Subquery, place: Place) -> Any:
     cut = any(inner.args.get(clause) for clause in _AFTER)
     if "window" in node.meta or any(k not in _AFTER or cut for k in after):
         raise SqlSyntaxError(
-            "clauses follow a query in parentheses that cannot have them",
+            "these clauses cannot follow a query in parentheses",
             place=place,
             remedy="remove the parentheses, or write SELECT … FROM (…) AS name",
         )

@@ -173,7 +173,7 @@ def renamed(node: Node, alias: Any, ast: exp.Expr) -> Node:
         return node
     if len(names) != len(node.schema):
         raise mistyped(
-            ast, f"{len(names)} column names for {len(node.schema)} columns",
-            "name every column", "PS-TYPE-005",
+            ast, f"the alias names {len(names)} columns of {len(node.schema)}",
+            "name every column once", "PS-TYPE-005",
         )  # fmt: skip
     return named(node, names)

@@ -38,14 +38,14 @@ _CONTINUED = {
     "INSERT": "INTO",
     "DELETE": "FROM",
 }
-"""What may follow the first word of a statement."""
+"""The words that may follow the first word of a statement."""
 
 _EMITS = ("EMIT CHANGES", "EMIT ON COMMIT")
 _ON_ERROR: dict[str, OnError] = {
     "ON ERROR NULL": "null", "ON ERROR SKIP ROW": "skip", "ON ERROR FAIL": "fail",
 }  # fmt: skip
 _TRAILERS = ("WITH HISTORY", *_EMITS, *(f"{emit} PER ROW" for emit in _EMITS), *_ON_ERROR)
-"""What may follow a SELECT."""
+"""The clauses that may follow a SELECT."""
 _LAST_WORDS = tuple(words.split()[-1] for words in _TRAILERS)
 
 

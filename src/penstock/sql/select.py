@@ -100,7 +100,7 @@ class QueryBinder:
         left, right = self.query(node.this), self.query(node.expression)
         if len(left.schema) != len(right.schema):
             raise mistyped(
-                node, f"{len(left.schema)} columns {node.key.upper()} {len(right.schema)} columns",
+                node, f"{node.key.upper()} of {len(left.schema)} and {len(right.schema)} columns",
                 "select the same number of columns on both sides", "PS-TYPE-005",
             )  # fmt: skip
         columns = [
@@ -117,7 +117,7 @@ class QueryBinder:
         only(node, *_CLAUSES)
         if not node.expressions:
             raise SqlSyntaxError(
-                "a SELECT without a select list",
+                "this SELECT has no select list",
                 place=place_of(node),
                 remedy="name columns, or write *",
             )

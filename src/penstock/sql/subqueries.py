@@ -78,11 +78,11 @@ class SubqueryBinder:
         return self._not_in(node, values[0], bound, inner)
 
     def _values(self, node: exp.In, bound: Inner) -> list[Expr]:
-        """What stands to the left of IN."""
+        """The expressions to the left of IN."""
         items = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         if len(items) != len(bound.outputs):
             raise mistyped(
-                node, f"IN has {len(items)} columns left and {len(bound.outputs)} right of it",
+                node, f"IN compares {len(items)} columns with {len(bound.outputs)} columns",
                 "select the same number of columns on both sides", "PS-TYPE-005",
             )  # fmt: skip
         binder = Binder(self.scope, self.queries.context)

@@ -72,7 +72,7 @@ class Contents:
 
 
 def read_table(table: bytes | memoryview) -> list[ArrayEntry]:
-    """What `Contents.table` wrote."""
+    """Decode the bytes of `Contents.table`."""
     return [(n, t, tuple(shape), place) for n, t, shape, place in json.loads(bytes(table))]
 
 

@@ -98,7 +98,7 @@ class Calendar:
         return exp, self._arr("words")[slots]
 
     def take(self, until: int) -> tuple[I64, I64]:
-        """As expire, giving places in `words` that stay readable until something is added."""
+        """Like `expire`, but returns places in `words`, valid until something is added."""
         return take_expired(until, *self._state())
 
     @property
@@ -107,14 +107,14 @@ class Calendar:
         return self._arr("words")
 
     def cancel(self, exp: I64, words: I64) -> I64:
-        """Remove one equal entry for each given one; 1 where there was one."""
+        """Remove one equal entry for each given one; returns 1 where there was one, else 0."""
         found = cancel_calendar(exp, words, *self._state())
         if self._mostly_holes():
             self._tune()
         return found
 
     def _mostly_holes(self) -> bool:
-        """Whether entries of a later lap, or cancelled ones, keep blocks from being freed."""
+        """Whether entries of later laps, or cancelled ones, keep blocks from being freed."""
         regs = self._arr("regs")
         blocks = int(regs[BLOCKS] - regs[FREE])
         return blocks > 16 + self._arr("heads").shape[0] + 4 * len(self) // self._block

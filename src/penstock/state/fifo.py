@@ -1,8 +1,8 @@
 """FIFO store: entries that expire in the order they were added (WKS edges, DESIGN §5.3).
 
-Entries lie in order of expiry in a ring: adding writes behind the last one, expiring moves the
-head, and nothing else moves until the ring is full. Rows of a query added with history may be
-older than what is there: then, and only then, the entries are merged by expiry.
+Entries are in a ring in order of expiry: adding writes after the last one, expiring moves the head,
+and nothing else moves until the ring is full. Rows of a query added with history may expire before
+existing entries; only then are the entries merged by expiry.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fifo:
         return slice(first, min(end, capacity)), slice(0, max(0, end - capacity))
 
     def _read(self, name: str, parts: Parts) -> I64:
-        """What is at these places; a view where they are one piece."""
+        """The words at these places; a view if they are one piece."""
         before, after = (self._arr(name)[part] for part in parts)
         return np.concatenate([before, after]) if after.shape[0] else before
 
@@ -117,7 +117,7 @@ class Fifo:
         return self._read("exp", gone).copy(), self._read("words", gone).copy()
 
     def take(self, until: int) -> tuple[I64, I64]:
-        """As expire, giving places in `words` that stay readable until something is added."""
+        """Like `expire`, but returns places in `words`, valid until something is added."""
         gone = self._pop(until)
         places = np.concatenate([np.arange(part.start, part.stop) for part in gone])
         return self._read("exp", gone).copy(), places
@@ -128,7 +128,7 @@ class Fifo:
         return self._arr("words")
 
     def cancel(self, exp: I64, words: I64) -> I64:
-        """Remove one equal entry for each given one; 1 where there was one."""
+        """Remove one equal entry for each given one; returns 1 where there was one, else 0."""
         found = np.zeros(exp.shape[0], np.int64)
         for i in range(exp.shape[0]):
             mine, all_words = self.entries()

@@ -1,9 +1,9 @@
 """Stored rows of one side of a join: an append log with hash chains over it.
 
-Rows die lazily: they stay until dead rows (expired or retracted) outnumber live ones, then
-the log is compacted in order and its chains are rebuilt (Golab & Özsu §2.1: expiration of join
-state may be lazy as long as expired rows are skipped). While rows come in order of `exp` the dead
-are a prefix (FIFO); otherwise they are counted by scans paid for by insertions and steps.
+Dead rows (expired or retracted) stay in the log until they outnumber the live ones; then the log is
+compacted in order and its chains are rebuilt (Golab & Özsu §2.1: join state may expire lazily if
+expired rows are skipped). While rows come in order of `exp`, the dead rows are a prefix. Otherwise
+scans count them; insertions and steps limit how much may be scanned.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from penstock.state.arena import Scope
 from penstock.state.keytable import KeyTable
 
 _LOG = ("next", "exp", "rows", "chain")
-_SMALL = 64  # below this many dead rows compaction is not worth a call
-_STEP_CREDIT = 1024  # rows a step without insertions may pay for scanning
+_SMALL = 64  # with fewer dead rows, compaction does not pay
+_STEP_CREDIT = 1024  # most rows that a step without insertions may scan
 
 
 @kernel
@@ -45,7 +45,7 @@ def append_rows(
     following: I32, log_exp: I64, state: I64, chain: I64, count: I64, regs: I64,
     rows: I64, exp: I64, lin: I64, sign: I8, ids: I64,
 ) -> I64:  # fmt: skip
-    """Append the + rows that have a chain (not yet linked); the slot of each row or −1."""
+    """Append the + rows that have a chain, not linked yet; returns the slot of each row, or −1."""
     n, width = rows.shape[1], rows.shape[0]
     slots = np.empty(n, np.int64)
     used, last = regs[USED], regs[LAST_EXP]
@@ -79,7 +79,7 @@ def append_rows(
 
 @kernel
 def count_dead(following: I32, exp: I64, regs: I64, now: int) -> int:
-    """Rows known to be dead at `now`: exact in order, else only when a scan is paid for."""
+    """The number of dead rows at `now`: exact if in order, else counted if a scan may run."""
     used = regs[USED]
     if regs[DISORDERED] == 0:
         first = regs[FIRST]
@@ -103,7 +103,7 @@ def count_dead(following: I32, exp: I64, regs: I64, now: int) -> int:
 def compact_rows(
     following: I32, exp: I64, state: I64, chain: I64, head: I32, count: I64, regs: I64, now: int
 ) -> I64:
-    """Drop dead rows, keep order, rebuild chains; the chains of the dropped rows."""
+    """Drop dead rows in order and rebuild chains; returns the chains of the dropped rows."""
     used = regs[USED]
     dropped = np.empty(used, np.int64)
     for row in range(used):
@@ -135,7 +135,7 @@ def compact_rows(
 
 @kernel
 def empty_chains(candidates: I64, count: I64, other: I64) -> I64:
-    """The candidates without logged rows on either side, each once."""
+    """The candidates without logged rows on either side, without repetition."""
     out = np.empty(candidates.shape[0], np.int64)
     n = 0
     for k in range(candidates.shape[0]):
@@ -211,7 +211,7 @@ class JoinSide:
         self.scope.reserve("count", ids)
 
     def append(self, delta: Delta, ids: I64) -> I64:
-        """Log the + rows that have a chain; the slot of each row of `delta`, or −1."""
+        """Log the + rows that have a chain; returns the slot of each row of `delta`, or −1."""
         need = int(self._arr("regs")[USED]) + len(delta)
         for name in _LOG:
             self.scope.reserve(name, need)
@@ -225,13 +225,13 @@ class JoinSide:
 
     @property
     def least_lin(self) -> int:
-        """A lineage that none of the logged rows is below."""
+        """A lower bound of the lineage of all logged rows."""
         return int(self._arr("regs")[LEAST_LIN])
 
     def chains(self, before: int = BEGINNING, *, link: bool = True, probe: bool = True) -> Chains:
-        """The side for a kernel: whether its events link rows and search the other side.
+        """The side as kernels read it; `link` rows of its events, `probe` the other side.
 
-        None is alive that expired by `before`.
+        No row that expired by `before` is alive.
         """
         regs = self._arr("regs")
         arrays = (self.next, self.exp, self.state, self.head, regs)
@@ -266,7 +266,7 @@ class JoinSide:
         return Delta(matrix[NULLS:], np.full(n, now), self.exp[slots], plus, matrix[LIN])
 
     def tidy(self, now: int) -> I64:
-        """Compact when the dead outnumber the living; chains that lost rows."""
+        """Compact if the dead rows outnumber the live ones; returns the chains that lost rows."""
         regs = self._arr("regs")
         regs[CREDIT] += _STEP_CREDIT
         dead = count_dead(self.next, self.exp, regs, now)
@@ -275,7 +275,7 @@ class JoinSide:
         return self._compact(now)
 
     def sort(self, now: int) -> I64:
-        """Bring a log that is out of order back into it; chains that lost rows."""
+        """Sort a log that is out of order; returns the chains that lost rows."""
         if not self.disordered:
             return np.empty(0, np.int64)
         order = np.argsort(self.exp[: self._arr("regs")[USED]], kind="stable")
@@ -285,7 +285,7 @@ class JoinSide:
         return self._compact(now)
 
     def remove(self, lins: I64) -> I64:
-        """Drop all rows of these lineage ids; chains that lost rows."""
+        """Drop all rows of these lineage ids; returns the chains that lost rows."""
         log = self.state[: self._arr("regs")[USED]]
         gone: Bool = np.isin(log[:, LIN], lins)
         if not gone.any():
@@ -294,7 +294,7 @@ class JoinSide:
         return self._compact(BEGINNING)
 
     def renumber(self, old: I64, new_of: I64) -> None:
-        """Chains `old` are now numbered `new_of[old]`; all others have no rows."""
+        """Change the numbers of chains from `old` to `new_of[old]`; other chains have no rows."""
         for name, fill in (("head", -1), ("count", 0)):
             before = self.scope[name]
             array = np.full(max(32, old.shape[0]), fill, before.dtype)
@@ -316,7 +316,10 @@ class JoinSide:
 
 
 def release_chains(keys: KeyTable, scope: Scope, sides: list[JoinSide], dropped: I64) -> KeyTable:
-    """Recycle those of `dropped` without rows on any side; the table, rebuilt when far too big."""
+    """Recycle chains in `dropped` without rows on any side; returns the table.
+
+    The table is rebuilt if it is far too large.
+    """
     if not dropped.shape[0]:
         return keys
     for side in sides:

@@ -61,7 +61,7 @@ def write_sealed(path: Path, data: bytes) -> None:
 
 @contextmanager
 def staged(path: Path, data: bytes) -> Iterator[Path]:
-    """A temporary sealed file, to be renamed into place; it is deleted afterwards in any case."""
+    """A context with a temporary sealed file, which is deleted afterwards unless it was renamed."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_bytes(sealed(data))

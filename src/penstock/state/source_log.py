@@ -1,11 +1,11 @@
-"""Source log: the admitted rows of one stream in applied order, until every reader is past them.
+"""Source log: the admitted rows of one stream in applied order, until every reader has passed them.
 
-Rows lie in order of (ts, arrival). Rows at or before the watermark never move, because later
-rows are not older than the watermark; so a reader is a position. Positions are absolute and
-survive trimming. RETAIN keeps rows that readers are done with.
+Rows are in order of (ts, arrival). Rows at or before the watermark never move, because later rows
+are not older than the watermark; so a reader is a position. Positions are absolute and survive
+trimming. RETAIN keeps rows that all readers have passed.
 
 Most rows are read only in the step in which they arrive. So rows that arrive at an empty log stay
-in their columns, and only rows still needed at the end of the step go into the arena.
+in their columns, and only rows still needed at the end of the step are copied to the arena.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class TableStore:
         return np.ascontiguousarray(self._arr("log")[part].T), self._arr("log_sign")[part]
 
     def trim(self) -> None:
-        """Every reader is at the end: forget the changes."""
+        """Forget the changes; call it when every reader is at the end."""
         regs = self._arr("regs")
         regs[_BASE] += regs[_CHANGES]
         regs[_CHANGES] = 0

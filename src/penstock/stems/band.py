@@ -13,7 +13,7 @@ _NO_LINEAGE = np.zeros(0, np.int64)
 
 
 def band_test(band: Band | None, left: Schema, tagged: int) -> Test:
-    """The kernel's form of the band."""
+    """Translate a band into the form that kernels read."""
     if band is None:
         return Test(0, 0, 0, _MIN, _MAX, -np.inf, np.inf, tagged, _NO_LINEAGE)
     columns = (band.left_column, band.right_column)

@@ -1,6 +1,6 @@
-"""A SteM for joins by key and by order: rows with a key, in order of one more column.
+"""A SteM for joins by key and by order: rows with a key, sorted by one more column.
 
-It may have no key column: then all rows are in order of the one column, those with NaN included.
+Without key columns, all rows are sorted by the one column, including rows with NaN.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.stems.stem import RunStem
 
 
 class KeyedStem(RunStem):
-    """Rows by the columns of a key, then by one column in order; NaN is the largest value.
+    """Rows by key columns, then sorted by one column; NaN is the largest value.
 
     Rows with a NULL in one of these columns have no entry.
     """
@@ -24,22 +24,22 @@ class KeyedStem(RunStem):
 
     @property
     def exact_key(self) -> bool:
-        """Whether rows with equal key words have equal keys; else readers must compare the rows."""
+        """Whether equal key words imply equal keys; if not, readers must compare the rows."""
         return len(self.columns) <= 2
 
     def words(self, keys: I64) -> I64:
-        """The key word of each column of a matrix with a row per key column."""
+        """The key word of each matrix column; the matrix has a row per key column."""
         return key_words(np.ascontiguousarray(keys))
 
     def count(self, words: I64) -> I64:
-        """How many rows have each key word, about: also rows that are gone or have not come."""
+        """The approximate number of rows with each key word; rows out of view may be included."""
         return count_keys(
             np.ascontiguousarray(words), self._all_entries()[0], self._ends("offsets")
         )
 
     def runs(self) -> tuple[I64, I64, I64, I64]:
-        """For kernels: keys (empty if it has none), values and positions, and where runs start.
+        """For kernels: keys (empty without key), values, positions, and the starts of runs.
 
-        Values are in the form in which they are ordered; runs are sorted by (key, value, position).
+        Values are ordered integers; runs are sorted by (key, value, position).
         """
         return *self._all_entries(), self._ends("offsets")

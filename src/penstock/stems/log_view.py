@@ -11,7 +11,7 @@ from penstock.state.source_log import SourceLog
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """The rows of a log during one step; a place is a position less `base`."""
+    """The rows of a log during one step; row i of the view is at position `base` + i of the log."""
 
     rows: I64
     ts: I64
@@ -20,12 +20,12 @@ class LogView:
 
     @staticmethod
     def of(log: SourceLog) -> LogView:
-        """All rows that the log holds."""
+        """A view of all rows that the log holds."""
         return LogView(*log.read_all(), log.discarded)
 
     @staticmethod
     def passing(log: SourceLog) -> LogView:
-        """The same, for rows that nobody looks up later: they need not be stored."""
+        """The same view for rows that no later step looks up: the log need not store them."""
         return LogView(*log.passing(), log.discarded)
 
     def position(self, instant: int, *, after: bool) -> int:
@@ -33,5 +33,5 @@ class LogView:
         return self.base + int(self.ts.searchsorted(instant, "right" if after else "left"))
 
     def positions(self, instants: I64, least: int, *, after: bool) -> I64:
-        """The same of each instant, in order; none before `least`."""
+        """For each instant (ascending), the position as in `position`, but at least `least`."""
         return positions_among(self.ts, self.base, instants, after, least)

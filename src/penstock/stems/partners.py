@@ -1,8 +1,8 @@
-"""How the rows of a join of two windows find each other: by key, by order, or not at all.
+"""Finds the partners of rows in a join of two windows: by key, by order, or all rows.
 
-Each is a way to the same thing, the partners of every event with the newest first. Rows of
-earlier steps are found by SteMs, which are built up to where a step begins; those of the step
-by what is made for it and forgotten.
+Every way returns the same thing: the partners of each event, newest first. SteMs find the rows of
+earlier steps; they are built up to where a step begins. Temporary indexes find the rows of the
+current step.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from penstock.stems.stem import HashStem, OrderedStem, Stem
 _LEAST_BLOCK = 64
 Sides = tuple[Side, Side]
 Counted = tuple[I64, I32]
-"""How many partners each event has, and the places of all of them."""
+"""The number of partners of each event, and the places of all partners."""
 
 
 class Partners(ABC):
     """Finds the partners of events."""
 
     exact: bool
-    """Whether all that it finds is within the band."""
+    """Whether every partner found is within the band."""
     stems: tuple[Stem, ...]
 
     @abstractmethod
@@ -39,13 +39,13 @@ class Partners(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ByKey(Partners):
-    """Rows with the same key; a band is tested on what is found."""
+    """Rows with the same key; the caller tests the band."""
 
     stems: tuple[HashStem, HashStem]
     exact = False
 
     def find(self, timeline: Timeline, sides: Sides) -> tuple[Counted, Counted]:
-        """Look keys up in chains."""
+        """Follow the chains of the keys."""
         left, right = sides
         of_left, of_right = (Hashed(*stem.chains()) for stem in self.stems)
         return (
@@ -63,7 +63,7 @@ class ByOrder(Partners):
     exact = True
 
     def find(self, timeline: Timeline, sides: Sides) -> tuple[Counted, Counted]:
-        """Search runs."""
+        """Search the sorted runs."""
         of_left, of_right = (
             _in_order(stem, side) for stem, side in zip(self.stems, sides, strict=True)
         )
@@ -80,17 +80,17 @@ class ByOrder(Partners):
 
 
 class Everyone(Partners):
-    """All rows of the other window: nothing but a residual condition tells them apart."""
+    """All rows of the other window: the join has a residual condition only."""
 
     exact, stems = True, ()
 
     def find(self, timeline: Timeline, sides: Sides) -> tuple[Counted, Counted]:
-        """Take what is there."""
+        """Return all rows of the other window."""
         return find_all(timeline.left), find_all(timeline.right)
 
 
 def _in_order(stem: OrderedStem, side: Side) -> Sorted:
-    """What is in the SteM, and the rows of the step in blocks of about a window each."""
+    """The sorted runs of the SteM, and the rows of the step in blocks of about a window each."""
     values, at = stem.known(side.rows[side.start : side.end])
     size = _rows_of_window(side)
     block = at // size
@@ -102,7 +102,7 @@ def _in_order(stem: OrderedStem, side: Side) -> Sorted:
 
 
 def _rows_of_window(side: Side) -> int:
-    """How many of the rows that arrive are in the window at once, roughly."""
+    """A rough count of the arriving rows that are in the window at once."""
     come = side.end - side.start
     if not come or side.length == NEVER:
         return max(come, 1)

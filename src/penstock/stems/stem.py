@@ -1,10 +1,10 @@
 """SteMs: shared indexes over the log of a stream, by key or by range (CACQ §2.4, §3.3.1).
 
-A SteM copies no row: it names positions of the source log, which never change for rows at or
-before the watermark. A result of a join is found by its last row in sequence, which probes what
-came before it: `limit` says up to where, and is the sequence-number rule of the paper. One SteM
-serves every reader: each brings the `floor` of its own window, and what is before the floors of
-all may be purged (§3.3.3).
+A SteM copies no row: it stores positions of the source log. Positions of rows at or before the
+watermark never change. A join result is found once, when the last of its rows arrives and probes
+the rows before it; the argument `limit` says up to which position, and is the sequence-number rule
+of the paper. One SteM serves every reader. Each reader passes the `floor` of its own window, and
+rows before the floors of all readers may be purged (§3.3.3).
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from penstock.state.source_log import SourceLog
 
 _BUILT, _FIRST, _RUNS = 0, 1, 2
 _SMALLEST = 64
-_MOST_RUNS = 64  # each is more than twice as large as the next
-_MOST_AT_ONCE = 1 << 16  # rows that are sorted at once: they fit in a cache
+_MOST_RUNS = 64  # each run is more than twice as large as the next
+_MOST_AT_ONCE = 1 << 16  # most rows sorted at once: they fit in a cache
 _NO_NULLS: Bool = np.empty(0, np.bool_)
 _NO_KEYS: I64 = np.empty(0, np.int64)
 
 
 class Stem(ABC):
-    """The rows of a log at positions [first, built), by some columns; NULLs are not indexed."""
+    """An index of the log rows at positions [first, built) by some columns.
+
+    NULLs are not indexed.
+    """
 
     kind: StemKind
 
@@ -47,32 +50,32 @@ class Stem(ABC):
 
     @property
     def built(self) -> int:
-        """Rows before this position are indexed."""
+        """The end of the indexed positions."""
         return int(self._arr("regs")[_BUILT])
 
     @property
     def first(self) -> int:
-        """Rows before this position are not."""
+        """The start of the indexed positions."""
         return max(int(self._arr("regs")[_FIRST]), self.log.discarded)
 
     def build(self, until: int) -> None:
-        """Index the rows before `until`, none of which is younger than the watermark."""
+        """Index the rows before `until`; none of them may be later than the watermark."""
         start = max(self.built, self.first)
         if until > start:
             self._arr("regs")[_BUILT] = until
             self._extend(start, until)
 
     def waiting(self, until: int) -> int:
-        """How many rows before `until` are still to be indexed."""
+        """The number of rows before `until` that are not indexed yet."""
         return until - max(self.built, self.first)
 
     def purge(self, before: int) -> None:
-        """Forget rows before this position."""
+        """Forget the rows before this position."""
         regs = self._arr("regs")
         regs[_FIRST] = max(int(regs[_FIRST]), before)
 
     def reach(self, start: int) -> None:
-        """Index rows from `start` on, also such as were purged and are in the log still."""
+        """Index the rows from `start` on, including purged rows that the log still has."""
         start = max(start, self.log.discarded)
         if start >= self.first:
             return
@@ -91,11 +94,11 @@ class Stem(ABC):
 
     @abstractmethod
     def rows(self) -> int:
-        """How many rows take up memory."""
+        """The number of rows that occupy memory."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes beside the log."""
+        """Bytes of the SteM without the log."""
         return self.scope.nbytes
 
 
@@ -126,7 +129,7 @@ class HashStem(Stem):
         self._allot(_SMALLEST)
 
     def _allot(self, capacity: int) -> None:
-        """Empty chains for so many rows; a head before `first` is none."""
+        """Make empty chains for this many rows; a head before `first` means an empty chain."""
         none = np.array(self.first - 1).astype(np.int32)
         self.scope["head"] = np.full(capacity, none, np.int32)
         self.scope["gap"] = np.zeros(capacity, np.int32)
@@ -143,9 +146,10 @@ class HashStem(Stem):
         link_rows(rows, first, start, until, first, *chains)
 
     def probe(self, keys: I64, null: Bool | None, floor: int, limit: I64) -> tuple[I64, I64]:
-        """Pairs of a probe and a row with its key at floor ≤ position < limit, in this order.
+        """Pairs of a probe and a row with its key at floor ≤ position < limit.
 
-        `keys` has a matrix row per column; probes that are `null` find nothing.
+        Pairs are in order of probe, then position. `keys` has a matrix row per column; probes
+        marked in `null` find nothing.
         """
         floor, built = max(floor, self.first), self.built
         counts, positions = walk_chains(
@@ -164,11 +168,11 @@ class HashStem(Stem):
         return np.repeat(np.arange(counts.shape[0]), counts), positions
 
     def chains(self) -> tuple[int, I32, I32, I32]:
-        """For a kernel that walks by itself: the end, heads, gaps and skips."""
+        """The arrays for a kernel that follows chains itself: end, heads, gaps and skips."""
         return self.built, self._head, self._gap, self._skip
 
     def rows(self) -> int:
-        """Rows that have a place in the ring."""
+        """The number of rows in the ring."""
         return max(0, self.built - self.first)
 
 
@@ -177,12 +181,12 @@ class RunStem(Stem):
 
     The last column is the value by which the rows with a key are in order; the others, if any,
     are the key. Rows come in order of position, so runs hold consecutive spans of them, the
-    oldest first. At most a quarter of the entries are of rows that are gone when it was built last.
+    oldest first. After a build, at most a quarter of the entries belong to rows that are gone.
     """
 
     _RATIO: int
     _NAN: bool
-    """Whether rows with NaN as value have entries."""
+    """Whether rows with a NaN as value have entries."""
 
     def __init__(self, scope: Scope, log: SourceLog, columns: tuple[int, ...]) -> None:
         super().__init__(scope, log, columns)
@@ -192,8 +196,8 @@ class RunStem(Stem):
         self._names = ("keys", "values", "positions") if key else ("values", "positions")
         for name in self._names:
             scope.array(name, _SMALLEST)
-        scope.array("offsets", 1 + _MOST_RUNS)  # where each run starts, and where the last ends
-        scope.array("born", 1 + _MOST_RUNS)  # the position where each starts, and where all end
+        scope.array("offsets", 1 + _MOST_RUNS)  # the start of each run, and the end of the last
+        scope.array("born", 1 + _MOST_RUNS)  # the first position of each, and the end
 
     @property
     def _runs(self) -> int:
@@ -207,7 +211,7 @@ class RunStem(Stem):
         self._runs = 0
 
     def build(self, until: int) -> None:
-        """Index the rows before `until`, none of which is younger than the watermark."""
+        """Index the rows before `until`; none of them may be later than the watermark."""
         if self._runs and 4 * (self.first - int(self._arr("born")[0])) > self.rows():
             self._drop_gone()
         super().build(until)
@@ -218,7 +222,7 @@ class RunStem(Stem):
         self._shrink()
 
     def _append(self, start: int, until: int) -> None:
-        """Index the rows at [start, until) in a run of their own, then merge runs."""
+        """Index the rows at [start, until) in a new run, then merge runs."""
         fresh = self._taken(self.log.read(start, until)[0], start)
         sort_entries(*fresh)
         offsets, born, run = self._arr("offsets"), self._arr("born"), self._runs
@@ -240,29 +244,27 @@ class RunStem(Stem):
         return keys[:taken], values[:taken], positions[:taken]
 
     def _merge(self) -> None:
-        """Merge runs until each is large beside the next."""
-        offsets, born = self._arr("offsets"), self._arr("born")
+        """Merge runs until each is large enough compared with the next."""
+        offsets, born = self._ends("offsets").tolist(), self._ends("born").tolist()
         for run in range(self._runs - 2, -1, -1):
-            begin, middle, end = (int(offset) for offset in offsets[run : run + 3])
+            begin, middle, end = offsets[run : run + 3]
             if middle - begin <= self._RATIO * (end - middle):
                 merge_entries(*self._all_entries(), begin, middle, end)
-                runs = self._runs
-                for array in (offsets, born):
-                    array[run + 1 : runs] = array[run + 2 : runs + 1].copy()
-                self._runs = runs - 1
+                del offsets[run + 1], born[run + 1]
+        for name, ends in (("offsets", offsets), ("born", born)):
+            self._arr(name)[: len(ends)] = ends
+        self._runs = len(offsets) - 1
 
     def _drop_gone(self) -> None:
-        """Drop the entries of rows that are gone, and runs that have no others."""
-        offsets, born, first = self._arr("offsets"), self._arr("born"), self.first
-        drop_entries(*self._all_entries(), offsets[: self._runs + 1], first)
-        gone = int(np.searchsorted(born[1 : self._runs + 1], first, side="right"))
-        kept = self._runs - gone
-        for array in (offsets, born):
-            array[: kept + 1] = array[gone : self._runs + 1].copy()
+        """Drop the entries of purged rows, and runs without other entries."""
+        born, first = self._arr("born"), self.first
+        drop_entries(*self._all_entries(), self._ends("offsets"), first)
         born[0] = max(int(born[0]), first)
-        self._runs = kept
         self._merge()
         self._shrink()
+
+    def _ends(self, name: str) -> I64:
+        return self._arr(name)[: self._runs + 1]
 
     def _shrink(self) -> None:
         room = max(_SMALLEST, 2 * self.rows())
@@ -275,22 +277,19 @@ class RunStem(Stem):
         keys = self._arr("keys") if self._key.shape[0] else _NO_KEYS
         return keys, self._arr("values"), self._arr("positions")
 
-    def _ends(self, name: str) -> I64:
-        return self._arr(name)[: self._runs + 1]
-
     def rows(self) -> int:
-        """Entries of all runs, also those of rows that are gone and not dropped yet."""
+        """The number of entries in all runs, including those of purged rows not dropped yet."""
         return int(self._arr("offsets")[self._runs])
 
 
 class OrderedStem(RunStem):
-    """Rows by the order of one column; a NaN is in no range."""
+    """Rows sorted by one column; a NaN is in no range."""
 
     kind = StemKind.ORDERED
     _RATIO, _NAN = 2, False
 
     def known(self, rows: I64) -> tuple[I64, I64]:
-        """Values of rows of the log that have one, in the form in which they are ordered; whose."""
+        """The values of log rows as ordered integers, and the rows that have one."""
         return self._taken(rows, 0)[1:]
 
     def probe(
@@ -298,8 +297,8 @@ class OrderedStem(RunStem):
     ) -> tuple[I64, I64]:
         """Pairs of a probe and a row with a value in [low, high] at floor ≤ position < limit.
 
-        Bounds are in the form in which values are ordered: those of floats are `ordered` words.
-        A NaN is in no range. Pairs are in order of probe, then position.
+        Bounds are ordered integers like the stored values; floats are `ordered` words. A NaN is in
+        no range. Pairs are in order of probe, then position.
         """
         counts, positions = search_runs(
             np.ascontiguousarray(low),
@@ -312,5 +311,5 @@ class OrderedStem(RunStem):
         return np.repeat(np.arange(counts.shape[0]), counts), positions
 
     def runs(self) -> tuple[I64, I64, I64, I64]:
-        """For a kernel that searches by itself: entries, where runs start, where they are born."""
+        """The arrays for a kernel that searches runs itself: entries, starts, first positions."""
         return *self._all_entries()[1:], self._ends("offsets"), self._ends("born")

@@ -1,7 +1,7 @@
-"""The SteMs of an engine: one per stream, columns and kind, however many readers (CACQ §3.3.1).
+"""The SteMs of an engine: one per stream, columns and kind, shared by all readers (CACQ §3.3.1).
 
-Who reads what is not state: plans acquire their SteMs again when an engine is built over a
-restored arena, and find the arrays of each under its name.
+The readers are not part of the state. When an engine is rebuilt over a restored arena, plans
+acquire their SteMs again and find the arrays of each under its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CLASSES = {stem.kind: stem for stem in (HashStem, OrderedStem, KeyedStem)}
 
 
 class Stems:
-    """SteMs by name with the number of their readers."""
+    """SteMs by name, with the number of readers of each."""
 
     def __init__(self, arena: Arena) -> None:
         self._scope = arena.scope("stems")
@@ -28,7 +28,7 @@ class Stems:
     def acquire(
         self, stream: str, log: SourceLog, columns: tuple[int, ...], kind: StemKind
     ) -> Stem:
-        """The SteM of a kind over these columns of a stream, for one reader."""
+        """The SteM of a kind over these columns of a stream, with one more reader."""
         scope = self._scope.scope(f"{stream}/{kind.value}-{'-'.join(map(str, columns))}")
         name = scope.prefix
         if name not in self._stems:
@@ -38,7 +38,7 @@ class Stems:
         return self._stems[name]
 
     def release(self, stem: Stem) -> None:
-        """One reader less; with the last one the SteM goes."""
+        """Remove one reader; the last one frees the SteM."""
         name = stem.scope.prefix
         self._readers[name] -= 1
         if not self._readers[name]:
@@ -46,7 +46,7 @@ class Stems:
             stem.scope.free()
 
     def readers(self, stem: Stem) -> int:
-        """How many readers a SteM has."""
+        """The number of readers of a SteM."""
         return self._readers.get(stem.scope.prefix, 0)
 
     def __iter__(self) -> Iterator[Stem]:

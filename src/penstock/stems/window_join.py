@@ -1,7 +1,7 @@
-"""Joins of two windows over shared SteMs (CACQ §3.3.1), each found once however many ask for it.
+"""Joins of two windows over shared SteMs (CACQ §3.3.1); templates share the pairs of a step.
 
-A join has no state: it is a function of the logs, the SteMs over them and the places where its
-reader stands. Templates that ask for the same pairs in one step get the same arrays.
+A join has no state: its pairs depend on the logs, their SteMs and its reader's positions only.
+Templates that ask for the same pairs in one step get the same arrays.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from penstock.stems.stems import Stems
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window over a stream whose rows are found by some columns, perhaps by their order.
+    """A window over a stream, with the columns that look up its rows (by key or by order).
 
-    It is a span of its log: the rows that have arrived and not left.
+    A window is a span of the log: the rows that have arrived and not left.
     """
 
     stream: str
@@ -39,10 +39,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Stride:
-    """A reader's step: rows at [starts, ends) by side come in, rows leave in (told, now].
+    """The input of a reader's step: rows at [starts, ends) arrive, rows leave in (told, now].
 
-    Rows arrive at their own time, but none before `at`. Only if it `tells` are departures
-    among the pairs.
+    Rows arrive at their own time, but not before `at`. The pairs include departures only if
+    `tells`.
     """
 
     starts: tuple[int, int]
@@ -54,7 +54,7 @@ class Stride:
 
 
 class WindowJoin:
-    """Pairs of rows of two windows with equal keys, within a band, or all of them."""
+    """Finds the pairs of rows of two windows: with equal keys, within a band, or all pairs."""
 
     def __init__(
         self, windows: tuple[Window, Window], band: Band | None, logs: list[SourceLog], stems: Stems
@@ -79,16 +79,19 @@ class WindowJoin:
         return ByKey((left, right))
 
     def release(self) -> None:
-        """Nobody reads it any more."""
+        """Release the SteMs, because no template reads the join any more."""
         for stem in self._partners.stems:
             self._stems.release(stem)
 
     def begin(self) -> None:
-        """The engine takes a step."""
+        """Begin a step of the engine."""
         self._found.clear()
 
     def in_step(self, stride: Stride) -> JoinedPairs:
-        """The pairs of a stride in a step of the engine, which may be many readers' stride."""
+        """The pairs of a stride in the current step.
+
+        Readers with equal strides share the result.
+        """
         found = self._found.get(stride)
         if found is None:
             found = self.pairs(stride)
@@ -97,9 +100,9 @@ class WindowJoin:
         return found
 
     def pairs(self, stride: Stride) -> JoinedPairs:
-        """The pairs of a stride, by places in the logs as they are now."""
+        """Compute the pairs of a stride, as places in the logs of now."""
         for stem, start in zip(self._partners.stems, stride.starts, strict=False):
-            stem.build(start)  # rows of this step are found by the kernel, each in its turn
+            stem.build(start)  # the kernel finds the rows of this step itself
         sides = self._side(0, stride), self._side(1, stride)
         found = self._pairs(sides, stride)
         if not self._test.kind or self._partners.exact:
@@ -116,7 +119,7 @@ class WindowJoin:
         return merge_pairs(timeline.order, *rows, (left[0], right[0]), (left[1], right[1]))
 
     def _leaving(self, at: int, side: Side, stride: Stride) -> int:
-        """How many rows leave the window in a stride that tells it, at most."""
+        """An upper bound of the rows that leave the window in a stride that tells departures."""
         lifetime = self.windows[at].lifetime
         if not stride.tells or not lifetime.ends:
             return 0
@@ -133,7 +136,7 @@ class WindowJoin:
         return Side(view.rows, view.ts, *bounds, np.array(window.columns, np.int64))
 
     def report(self) -> dict[str, object]:
-        """Streams, lengths of windows (None: unbounded), their slides (0: none) and templates."""
+        """For stats(): streams, window lengths (None: unbounded), slides (0: none), templates."""
         lifetimes = [window.lifetime for window in self.windows]
         return {
             "streams": [window.stream for window in self.windows],
@@ -144,7 +147,7 @@ class WindowJoin:
 
 
 class WindowJoins:
-    """The joins of an engine, one for each two windows and band, with the number of readers."""
+    """The joins of an engine, one per pair of windows and band, with the number of readers."""
 
     def __init__(self, stems: Stems) -> None:
         self._stems = stems
@@ -153,7 +156,7 @@ class WindowJoins:
     def acquire(
         self, windows: tuple[Window, Window], band: Band | None, logs: list[SourceLog]
     ) -> WindowJoin:
-        """The join of two windows (columns of the band are those of the streams), for a reader."""
+        """The join of two windows, with one more reader; the band names columns of the streams."""
         key = (windows, band)
         if key not in self._joins:
             self._joins[key] = WindowJoin(windows, band, logs, self._stems)
@@ -161,14 +164,14 @@ class WindowJoins:
         return self._joins[key]
 
     def release(self, join: WindowJoin) -> None:
-        """One reader less; with the last one the join goes."""
+        """Remove one reader; the last one frees the join."""
         join.readers -= 1
         if not join.readers:
             del self._joins[join.windows, join.band]
             join.release()
 
     def begin(self) -> None:
-        """The engine takes a step."""
+        """Begin a step of the engine."""
         for join in self:
             join.begin()
 

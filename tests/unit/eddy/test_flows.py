@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.eddy import router
+from penstock.eddy import lineage_group, router
 from penstock.errors import PenstockError
 
 
@@ -289,3 +289,29 @@ def test_a_row_at_the_same_instant_reaches_a_template_of_very_many_queries() -> 
     for a, ts in ((5, 1), (6, 1), (7, 2)):
         ps.push("r", [{"k": 1, "a": a, "ts": ts}])
     assert many[0].view().column("a").to_pylist() == [5, 6, 7]
+
+
+def test_a_batch_probes_a_stem_in_pieces_and_finds_the_same(
+    ps: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    take = lineage_group.LineageGroup._probe
+
+    def counted(self: Any, batch: Any, *args: Any) -> Any:
+        found = take(self, batch, *args)
+        sizes.append(len(found) * self.words)
+        return found
+
+    monkeypatch.setattr(lineage_group.LineageGroup, "_probe", counted)
+    query = ps.query(
+        "SELECT r.a, s.b FROM r [RANGE 50] r JOIN s [RANGE 50] s ON r.k = s.k AND b > 2"
+    )
+    ps.push("s", [{"k": 1, "b": i, "ts": 1} for i in range(100)])
+    for words in (1 << 22, 500):
+        sizes.clear()
+        monkeypatch.setattr(lineage_group, "_MOST_WORDS", words)
+        ps.push("r", [{"k": 1, "a": i, "ts": 2} for i in range(200)])
+        ps.advance(ts=2)
+        assert query.changes().num_rows == 200 * 97
+        assert sum(sizes) >= 200 * 97
+        assert max(sizes) <= max(words, 64 * 100)

@@ -1,7 +1,7 @@
-"""The index of a lineage group by one value of a row, for any condition that is a set of intervals.
+"""The bitmap index of a lineage group: conditions on one value that are sets of intervals.
 
-Comparisons, lists, prefixes and NULL tests of all templates share it (CACQ §3.2.6–3.2.7): the
-value of a row is computed once and looked up once, however many queries there are.
+Comparisons, lists, prefixes and NULL tests of all templates share it (CACQ §3.2.6-3.2.7): the value
+of a row is computed once and looked up once, for any number of queries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOK_UP = 10.0  # ns
 
 
 class BitmapIndex:
-    """Which slots take a row, by one value of it."""
+    """Finds the slots that take a row by one of its values."""
 
     is_costly = False
 
@@ -45,7 +45,7 @@ class BitmapIndex:
 
     @property
     def predicates(self) -> int:
-        """How many predicates there are."""
+        """The number of predicates."""
         return self._regions.predicates
 
     @property
@@ -54,7 +54,7 @@ class BitmapIndex:
         return self._regions.nbytes
 
     def exact(self, queries: QueryRows) -> Bool:
-        """Which of these queries ask for whole intervals of the value."""
+        """Which of these queries the intervals represent exactly."""
         return queries.intervals(self._ctx).exact
 
     def add(self, queries: QueryRows) -> None:
@@ -69,19 +69,19 @@ class BitmapIndex:
         self._regions.remove(ids)
 
     def widen(self, words: int) -> None:
-        """Make room for slots."""
+        """Make room for ``64 * words`` slots."""
         self._regions.widen(words)
 
     # ---- matching --------------------------------------------------------------------
     def match(self, batch: SlotRows) -> U64:
-        """Narrow the bitmaps of the rows to the slots that take their values."""
+        """Clear from the bitmaps of rows the slots that do not take their values."""
         columns = batch.columns(self._alias, batch.rows, self._columns)
         rows, values, null = self._values(batch, batch.rows, columns)
         self._regions.narrow(values, null, rows, batch.bits, batch.satisfied)
         return batch.bits
 
     def _values(self, batch: SlotRows, rows: I64, columns: I64) -> tuple[I64, I64, Bool | None]:
-        """The rows that have a value, the values, and which of them are NULL."""
+        """The rows with a value, the values, and which of them are NULL."""
         hidden = Hidden()
         try:
             values, null = self._value(columns, hidden)
@@ -94,13 +94,16 @@ class BitmapIndex:
         return rows, values, null
 
     def _pass(self, batch: SlotRows, rows: I64) -> None:
-        """Blame rows without a value; terms of ORs count as true there."""
+        """Blame rows for which the value cannot be computed.
+
+        For them, terms of ORs count as true.
+        """
         batch.blame(rows, self.uses)
         here = self._regions.clauses
         batch.satisfied[rows, : here.shape[0]] |= here
 
     def explain(self) -> str:
-        """The value that is looked up."""
+        """For EXPLAIN: the value that is looked up."""
         return f"filter {self._attribute.value}"
 
 
@@ -110,7 +113,7 @@ def _attribute(wanted: SlotPredicate) -> Attribute:
 
 
 def _cost(wanted: SlotPredicate) -> float | None:
-    """Of a single look-up for the predicates of all queries."""
+    """The cost of one look-up, which serves the predicates of all queries."""
     return None if wanted.term is None or len(wanted.inputs) > 1 else _LOOK_UP
 
 

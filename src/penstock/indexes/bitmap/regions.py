@@ -1,10 +1,10 @@
-"""Regions of one value with bitmaps of the slots that take them (CACQ §3.2.6–3.2.7).
+"""Regions of one value, each with a bitmap of the slots that take it (CACQ §3.2.6-3.2.7).
 
-The constants of all queries cut the values into regions. Each region has a bitmap of the slots
-that take its values, and so has NULL. Slots without a term take everything. A term that is one of
-several of an OR removes no slot: it says which clauses are satisfied. Adding a query cuts a few
-regions in two and changes the query's column of bits. Removing one changes its column; when there
-are many regions, neighbours that no longer differ are joined.
+The constants of all queries cut the values into regions. Each region, and NULL, has a bitmap of the
+slots that take its values. Slots without a term take everything. A term that is part of an OR
+removes no slot: it marks its clause as satisfied. Adding a query cuts a few regions in two and
+changes the query's column of bits. Removing a query changes its column; if there are many regions,
+equal neighbours are joined.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from penstock.predicates.interval_sets import IntervalSets
 from penstock.predicates.terms import LEAST
 
 CONJUNCT = -1
-"""In place of a clause's number: the term is a whole conjunct."""
+"""Stands for a clause number if the term is a whole conjunct."""
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_DIRECT = 1 << 16  # values between the least and the largest constant for a table by value
-_SEARCHED = 4  # regions that need no table by value
+_DIRECT = 1 << 16  # largest range of constants for a table by value
+_SEARCHED = 4  # with fewer regions, a table by value does not pay
 _FEW_REGIONS = 64
 _NONE: Bool = np.empty(0, np.bool_)
 
 
 class RegionBitmaps:
-    """Which of up to ``64 * words`` slots take a row, by one value of it."""
+    """Finds which of up to ``64 * words`` slots take a row by one of its values."""
 
     def __init__(self, words: int) -> None:
         self.words = words
         self._starts: I64 = np.array([LEAST])
-        self._places: I32 = np.array([0, 1], np.int32)  # of each region, then of NULL
+        self._places: I32 = np.array([0, 1], np.int32)  # rows of the tables: each region, then NULL
         self._table: U64 = np.full((8, words), _ALL)
         self._clauses: U64 = np.zeros((8, 0), np.uint64)
-        self._used = 2  # rows of the tables
+        self._used = 2  # rows of the tables in use
         self._slots: I64 = np.empty(0, np.int64)  # of each term
         self._of: I64 = np.empty(0, np.int64)  # its clause
         self._sizes: I64 = np.empty(0, np.int64)  # its intervals
@@ -46,12 +46,12 @@ class RegionBitmaps:
     # ---- membership ------------------------------------------------------------------
     @property
     def predicates(self) -> int:
-        """How many terms there are."""
+        """The number of terms."""
         return int(self._slots.shape[0])
 
     @property
     def regions(self) -> int:
-        """How many regions there are, NULL aside."""
+        """The number of regions without NULL."""
         return int(self._starts.shape[0])
 
     @property
@@ -62,7 +62,7 @@ class RegionBitmaps:
         return direct + sum(a.nbytes for a in (*arrays, self._slots, self._of, self._sizes))
 
     def add(self, slots: I64, intervals: IntervalSets, clauses: I64) -> None:
-        """Add a term per slot: a conjunct where clauses[i] is CONJUNCT, else one of that clause."""
+        """Add a term per slot: a conjunct if clauses[i] is CONJUNCT, else part of that clause."""
         self._cut(intervals)
         is_part = clauses != CONJUNCT
         if not is_part.all():
@@ -95,14 +95,14 @@ class RegionBitmaps:
             self._join()
 
     def _changed(self) -> None:
-        """Sum up the terms: slots and clauses that have one here, words of whole conjuncts."""
+        """Recompute the summaries: slots and clauses with terms here, words of whole conjuncts."""
         self.uses: U64 = np.zeros(self.words, np.uint64)
         self.clauses: U64 = np.zeros(0, np.uint64)
         self._from, self._until = self.words, 0
         self._sum_up(self._slots, self._of)
 
     def _sum_up(self, slots: I64, clauses: I64) -> None:
-        """Sum up some terms more."""
+        """Add some terms to the summaries."""
         self.uses = self.uses | full(slots, self.words)
         part = clauses != CONJUNCT
         if part.any() or self.clauses.shape[0] < self._clauses.shape[1]:
@@ -114,7 +114,7 @@ class RegionBitmaps:
             self._until = max(self._until, (int(slots.max()) >> 6) + 1)
 
     def _cut(self, intervals: IntervalSets) -> None:
-        """Let every interval begin and end with a region."""
+        """Cut regions so that every interval consists of whole regions."""
         starts, places, copied = cut_regions(
             self._starts, self._places, intervals.lows, intervals.highs, self._used
         )
@@ -126,7 +126,7 @@ class RegionBitmaps:
         self._starts, self._places, self._direct = starts, places, None
 
     def _reserve(self, more: int) -> int:
-        """The first of so many rows of the tables that are not in use."""
+        """Reserve this many rows of the tables; returns the first."""
         first, self._used = self._used, self._used + more
         if self._used > self._table.shape[0]:
             size = max(self._used, 2 * self._table.shape[0])
@@ -137,13 +137,13 @@ class RegionBitmaps:
         return first
 
     def widen(self, words: int) -> None:
-        """Make room for slots, which take everything."""
+        """Make room for more slots, which take everything."""
         more = np.full((self._table.shape[0], words - self.words), _ALL)
         self._table, self.words = np.hstack([self._table, more]), words
         self._changed()
 
     def _widen_clauses(self, words: int) -> None:
-        """Make room for clauses."""
+        """Make room for more clauses."""
         have = self._clauses.shape[1]
         if words > have:
             wider = np.zeros((self._clauses.shape[0], max(words, 2 * have)), np.uint64)
@@ -163,7 +163,7 @@ class RegionBitmaps:
         )  # fmt: skip
 
     def _join(self) -> None:
-        """Make one region of neighbours that do not differ, and tables without gaps."""
+        """Join equal neighbouring regions and remove gaps from the tables."""
         both = np.hstack([self._table[self._places[:-1]], self._clauses[self._places[:-1]]])
         differ = np.concatenate([[True], (both[1:] != both[:-1]).any(axis=1)])
         kept = self._places[np.append(differ, True)]
@@ -175,9 +175,9 @@ class RegionBitmaps:
 
     # ---- matching --------------------------------------------------------------------
     def narrow(self, values: I64, null: Bool | None, rows: I64, bits: U64, satisfied: U64) -> None:
-        """Narrow ``bits[rows[i]]`` to the slots that take values[i]; note satisfied clauses.
+        """Narrow ``bits[rows[i]]`` to the slots that take values[i]; mark satisfied clauses.
 
-        ``satisfied`` has a bitmap per row too, with a bit for every clause that has a term here.
+        ``satisfied`` has a bitmap per row with a bit for every clause that has a term here.
         """
         found = find_places(
             values, _NONE if null is None else null, self._starts, self._places, self._by_value()
@@ -188,9 +188,9 @@ class RegionBitmaps:
             add_bits(found, rows, self._clauses, satisfied)
 
     def _by_value(self) -> I32:
-        """The place of each value from the last of region 0 on, if that is not too many.
+        """The region of each value from the end of region 0 on; empty if the range is too large.
 
-        Few regions are searched as fast.
+        With few regions, a search is as fast.
         """
         if self._direct is None:
             starts = self._starts

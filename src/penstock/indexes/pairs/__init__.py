@@ -1,1 +1,1 @@
-"""The index over pairs of streams: strategies that find the partners of each row for each query."""
+"""Indexes over pairs of streams: which queries take which pairs of rows (Agarwal et al. 2009)."""

@@ -1,7 +1,7 @@
-"""Boxes: per query an interval of the band and of each range, as ordered words (Agarwal §3.2).
+"""Boxes: per query one interval of the band and of each range, as ordered words (Agarwal §3.2).
 
-A query whose constants contradict each other or are NULL has an empty box and takes no pair. A
-query that is not `exact` has a box that is too large: what its box takes has to be checked.
+If the constants of a query contradict each other or are NULL, its box is empty and it takes no
+pair. If a query is not `exact`, its box is too large, and its pairs have to be checked.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import numpy as np
 from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context
 from penstock.indexes.pairs.shape import PairBand, PairRange, PairShape
-from penstock.logical.expr import Expr
+from penstock.logical.expr import Call, Expr
 from penstock.predicates.interval_sets import interval_sets_of
 from penstock.predicates.terms import LEAST, MOST
+from penstock.types import BOOLEAN
 
 NOTHING = MOST, LEAST
+_LOOSE = {"gt": "ge", "lt": "le"}
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """The intervals of queries: of the band, and by range (a row each)."""
+    """The intervals of queries: of the band, and of each range (one array row per range)."""
 
     band_low: I64
     band_high: I64
@@ -32,7 +34,7 @@ class Boxes:
 
     @staticmethod
     def of(shape: PairShape, params: I64, ctx: Context) -> Boxes:
-        """The boxes of queries, by their parameters (a row each, NULL word first)."""
+        """The boxes of queries, given their parameters (a row each, NULL word first)."""
         n, exact = params.shape[0], np.ones(params.shape[0], np.bool_)
         band_low, band_high = np.full(n, LEAST), np.full(n, MOST)
         if shape.band is not None:
@@ -45,25 +47,46 @@ class Boxes:
         return Boxes(band_low, band_high, lows, highs, exact)
 
     def turned(self, is_float: bool) -> tuple[I64, I64]:
-        """The intervals of the band's negation: of the other column minus this one."""
-        return _negated(self.band_high, is_float), _negated(self.band_low, is_float)
+        """The intervals of the negated band: of the other column minus this one."""
+        if is_float:
+            return _negated(self.band_high), _negated(self.band_low)
+        high, low = self.band_high, self.band_low
+        open_ = (high == MOST) | (high == LEAST)  # beyond an end is at the end
+        return np.where(open_, ~high, -high), np.where(low == LEAST, MOST, -low)
 
 
 def _interval(
     asked: PairBand | PairRange, params: I64, ctx: Context, exact: Bool
 ) -> tuple[I64, I64]:
-    """The intersection of what the conditions take; it clears `exact` where that is too much."""
+    """The intersection of the conditions' intervals; clears `exact` where it is too large."""
     n = params.shape[0]
     low, high = np.full(n, LEAST), np.full(n, MOST)
+    hull = _gaps if isinstance(asked, PairBand) and not asked.is_float else _hull
     for condition in asked.conditions:
-        first, last = _hull(condition, asked.value, params, ctx, exact)
+        first, last = hull(condition, asked.value, params, ctx, exact)
         np.maximum(low, first, out=low)
         np.minimum(high, last, out=high)
     return low, high
 
 
+def _gaps(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) -> tuple[I64, I64]:
+    """The interval of a bound on a difference of integers.
+
+    A difference beyond the integers is taken for the last one, from either side. So a bound there
+    is not exact.
+    """
+    assert isinstance(condition, Call)
+    fn = condition.fn
+    loose = Call(BOOLEAN, _LOOSE.get(fn, fn), condition.args)
+    low, high = _hull(loose, value, params, ctx, exact)
+    bound = high if fn in ("lt", "le") else low
+    inside = (bound > LEAST + 1) & (bound < MOST)
+    exact &= inside | (low > high)
+    return low + (inside & (fn == "gt")), high - (inside & (fn == "lt"))
+
+
 def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) -> tuple[I64, I64]:
-    """The least interval around all that a condition takes."""
+    """The least interval that contains all values accepted by a condition."""
     sets = interval_sets_of(condition, value, False, params, ctx)
     counts = np.diff(sets.offsets)
     some = counts > 0
@@ -76,9 +99,6 @@ def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) 
     return low, high
 
 
-def _negated(words: I64, is_float: bool) -> I64:
-    """Of ordered words, the words of the negated values; the ends of the integers change places."""
-    if is_float:
-        return np.where(words == 0, 0, ~words)
-    ends = (words == LEAST) | (words == MOST)
-    return np.where(ends, ~words, -words)
+def _negated(words: I64) -> I64:
+    """Of ordered words of floats, the words of the negated values."""
+    return np.where(words == 0, 0, ~words)

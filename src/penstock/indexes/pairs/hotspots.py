@@ -100,8 +100,8 @@ class Hotspots:
         """Add intervals of ids that are not there yet, but no empty ones (low > high)."""
         ids, lows, highs = nonempty(ids, lows, highs)
         self._ends.put(ids, lows, highs)
-        room = self._ends.lows.shape[0] - self._group_of.shape[0]
-        self._group_of = np.concatenate((self._group_of, np.full(room, -1)))
+        if room := self._ends.lows.shape[0] - self._group_of.shape[0]:
+            self._group_of = np.concatenate((self._group_of, np.full(room, -1)))
         after = np.searchsorted(self._hot.points, lows)
         hot = after < len(self._hot)
         hot[hot] = self._hot.points[after[hot]] <= highs[hot]

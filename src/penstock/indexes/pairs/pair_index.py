@@ -1,8 +1,8 @@
 """The index over pairs: which queries take a row of one stream with a row of another.
 
-It follows Q: queries that came since are a part of their own, parts of like size are merged, and
-queries that are gone are passed over until their part is built again. So a change of Q costs
-amortised O(log n) of building an index once, and a million queries wait for none of it.
+It follows Q. New queries form a new part; parts of similar size are merged. Queries that are gone
+are skipped until their part is rebuilt. So a change of Q costs an amortised O(log n)-th of building
+an index, and a million existing queries do not delay it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_DEAD = 0.5  # share of queries that are gone, in a part that is kept
 
 @dataclass(frozen=True, slots=True)
 class PairQueries:
-    """What is wanted: the queries of a template, what they ask, and by side how long rows live."""
+    """The input of an index: a template's queries, their conditions, and lifetimes by side."""
 
     queries: QueryTable
     shape: PairShape
@@ -34,7 +34,7 @@ class PairQueries:
 
 
 class PairIndex:
-    """Queries by what they ask of a row of either stream and its partners in the other."""
+    """Finds queries by their conditions on a row of either stream and its partners in the other."""
 
     inputs = (0, 1)
 
@@ -46,7 +46,7 @@ class PairIndex:
 
     # ---- following Q -----------------------------------------------------------------
     def follow(self) -> None:
-        """Take in what has changed in Q."""
+        """Apply the changes of Q."""
         table = self._wanted.queries
         if self._identity is not table.identity:
             self._parts, self._version, self._identity = [], 0, table.identity
@@ -91,14 +91,14 @@ class PairIndex:
         return Part.of(wanted.shape, wanted.lifetimes, wanted.queries, qids, self._ctx)
 
     def among(self, qids: I64) -> PairIndex:
-        """An index of some of the queries alone."""
+        """An index of these queries only."""
         few = PairIndex(self._wanted, self._ctx)
         few._parts = [self._made(np.sort(qids))]
         return few
 
     # ---- matching --------------------------------------------------------------------
     def value_column(self, side: int) -> int:
-        """The column of a side by which its rows are sorted, below the key."""
+        """The column of a side that sorts its rows within a key."""
         shape = self._wanted.shape
         if shape.band is not None:
             return shape.band.columns[side]
@@ -106,7 +106,7 @@ class PairIndex:
         return ranges[0].column if ranges else shape.key[0][side]
 
     def match(self, batch: ProbingRows) -> Takers:
-        """The queries that take each pair, by row, position and query."""
+        """The queries that take each pair, sorted by row, position and query."""
         found = [part.match(batch) for part in self._parts]
         found = [some for some in found if len(some)]
         if len(found) < 2:
@@ -119,7 +119,7 @@ class PairIndex:
         return joined[np.lexsort((joined.qids, joined.positions, joined.rows))]
 
     def exact(self, qids: I64) -> Bool:
-        """Which of these queries take every pair that `match` says."""
+        """Which of these queries take every pair that `match` returns for them."""
         known = np.ones(int(qids.max(initial=-1)) + 1, np.bool_)
         for part in self._parts:
             if not part.exact.all():
@@ -130,9 +130,9 @@ class PairIndex:
     # ---- what is known ---------------------------------------------------------------
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, Q aside."""
+        """Bytes of all arrays, without Q."""
         return self._alive.nbytes + sum(part.nbytes for part in self._parts)
 
     def explain(self) -> str:
-        """How queries are found."""
+        """For EXPLAIN: how queries are found."""
         return "; ".join(part.explain() for part in self._parts)

@@ -1,6 +1,6 @@
 """A part of an index over pairs: some queries, with a structure for the rows of either side.
 
-It never changes. Queries that are gone are marked, and passed over in what is found.
+A part does not change. Queries that are gone are marked, and skipped in the results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from penstock.expressions.context import Context
 from penstock.indexes.pairs.boxes import Boxes
 from penstock.indexes.pairs.rows import ProbingRows, Takers
 from penstock.indexes.pairs.shape import PairShape
-from penstock.indexes.pairs.strategies import STRATEGIES, Strategy
+from penstock.indexes.pairs.strategies import STRATEGIES
+from penstock.indexes.pairs.strategy import Strategy
 from penstock.kernels.pairs.data import NAN, Grouping, Probes, Queries
 from penstock.logical.lifetime import Lifetime
 from penstock.predicates.terms import LEAST, MOST, ordered
@@ -26,21 +27,21 @@ _NONE: I64 = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """How rows of one side find their partners: what queries ask, and the structure of it.
+    """One side as the prober: the conditions of the queries, and the structure that is probed.
 
-    `own` are the columns of the side that queries restrict, with whether each holds floats.
+    `own` has the columns of the side that queries restrict, each with a flag for floats.
     """
 
     key: tuple[int, ...]
-    shift: int | None  # the column of the band
-    is_float: bool  # whether the band is one of floats
+    shift: int | None  # the band's column
+    is_float: bool  # whether the band is a difference of floats
     undefined: int  # the word of a gap that is NaN
     own: tuple[tuple[int, bool], ...]
     queries: Queries
     strategy: Strategy
 
     def probes(self, batch: ProbingRows) -> Probes:
-        """The rows of a batch as kernels read them."""
+        """Convert the rows of a batch into the form that kernels read."""
         words = batch.words
         nulls = 0
         for column in (*self.key, *(c for c, _ in self.own), *self._shifts()):
@@ -66,7 +67,7 @@ def _column(words: I64, column: int, is_float: bool) -> I64:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Queries by slot: the numbers they have in Q, which are gone, and a structure per side."""
+    """Queries by slot: their numbers in Q, marks of gone queries, and a structure per side."""
 
     qids: I64
     gone: Bool
@@ -86,7 +87,7 @@ class Part:
         return Part(qids, np.zeros(qids.shape[0], np.bool_), boxes.exact, (sides[0], sides[1]))
 
     def without(self, gone: Bool) -> Part:
-        """The same part when these slots are gone."""
+        """The same part with these slots marked as gone."""
         return replace(self, gone=gone)
 
     def live(self) -> I64:
@@ -101,19 +102,19 @@ class Part:
         return sum(a.nbytes for a in (self.qids, self.gone, self.exact, *arrays)) + structures
 
     def match(self, batch: ProbingRows) -> Takers:
-        """The queries that take each pair, by row, position and query."""
+        """The queries that take each pair, sorted by row, position and query."""
         side = self.sides[batch.side]
         found = side.strategy.probe(side.probes(batch), batch.entries, batch.partner, side.queries)
         takers = Takers(found.rows, found.positions, self.qids[found.slots])
         return takers[np.flatnonzero(~self.gone[found.slots])] if self.gone.any() else takers
 
     def explain(self) -> str:
-        """How queries are found."""
+        """For EXPLAIN: how queries are found."""
         return ", ".join(dict.fromkeys(side.strategy.name for side in self.sides))
 
 
 def _side(shape: PairShape, side: int, boxes: Boxes, lengths: int | I64, since: I64) -> Side:
-    """The structure for the rows of one side."""
+    """Build the structure that rows of one side probe."""
     other, band = 1 - side, shape.band
     own = [at for at, r in enumerate(shape.ranges) if r.side == side]
     rest = [at for at, r in enumerate(shape.ranges) if r.side == other]
@@ -145,7 +146,7 @@ def _side(shape: PairShape, side: int, boxes: Boxes, lengths: int | I64, since: 
 
 
 def _several(lengths: int | I64) -> I64:
-    """Lengths of windows if they differ."""
+    """The window lengths if they differ by query, else an empty array."""
     if isinstance(lengths, int) or not lengths.shape[0] or (lengths == lengths[0]).all():
         return _NONE
     return np.ascontiguousarray(lengths)

@@ -1,4 +1,4 @@
-"""Strategies that look at every query or at every partner of a row (§3.1.1, §3.2.1)."""
+"""Strategies that visit every query, or every partner of a row (§3.1.1, §3.2.1)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock.kernels.pairs.vanilla import probe_vanilla
 
 @dataclass(frozen=True, slots=True)
 class Vanilla(Probing):
-    """BJ-QOuter and SJ-Vanilla: tests own conditions and searches the interval, query by query."""
+    """BJ-QOuter and SJ-Vanilla: for each query, test its own conditions and search its interval."""
 
     name: ClassVar[str] = "vanilla"
     slots: I64
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
-        """Keep the slots of queries that can hold."""
+        """Keep the slots of queries that can take a pair."""
         return cls(possible_slots(queries))
 
     @property
@@ -41,14 +41,14 @@ class Vanilla(Probing):
 
 @dataclass(frozen=True, slots=True)
 class DataOuter(Probing):
-    """BJ-DOuter and SJ-JoinFirst: looks each partner up in an R-tree over all that queries ask."""
+    """BJ-DOuter and SJ-JoinFirst: looks up each partner in an R-tree over all conditions."""
 
     name: ClassVar[str] = "data_outer"
     forest: Forest
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
-        """Make one tree over own conditions and intervals."""
+        """Build one tree over own conditions and intervals."""
         lows, highs = boxes_of(queries)
         slots = possible_slots(queries)
         one_tree = np.array([0, slots.shape[0]])
@@ -101,12 +101,12 @@ class SelectFirst(Probing):
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
-        """Make one tree over own conditions."""
+        """Build one tree over own conditions."""
         return cls.over(possible_slots(queries), queries)
 
     @classmethod
     def over(cls, slots: I64, queries: Queries) -> Self:
-        """Make one tree over own conditions of some of the queries."""
+        """Build one tree over the own conditions of some queries."""
         one_tree = np.array([0, slots.shape[0]])
         return cls(build_forest(queries.own_low, queries.own_high, slots, one_tree))
 

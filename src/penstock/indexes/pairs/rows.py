@@ -1,4 +1,4 @@
-"""What an index over pairs of streams is asked about, and what it answers."""
+"""The input and output of an index over pairs of streams."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.kernels.pairs.data import Entries, Partner
 
 @dataclass(frozen=True, slots=True)
 class ProbingRows:
-    """Rows of one side, and the rows of the other side that they meet.
+    """Rows of one side, and the rows of the other side that they probe.
 
-    Row i meets partners at positions from `floor` up to `limits[i]`. `words` are stored rows, row
-    by row, with the NULL word first.
+    Row i probes partners at positions from `floor` up to `limits[i]`. `words` are stored rows,
+    row-major, with the NULL word first.
     """
 
     side: int
@@ -31,12 +31,12 @@ class ProbingRows:
         return int(self.limits.shape[0])
 
     def keys(self, columns: tuple[int, ...]) -> I64:
-        """The word of each row's key: its only column's, or a mix of several."""
+        """One word per row for its key: the value of a single column, or a hash of several."""
         return key_words(self.words, columns)
 
 
 def key_words(words: I64, columns: tuple[int, ...]) -> I64:
-    """A word per row that is equal for equal keys; of no columns, an empty array."""
+    """A word per row that is equal for equal keys; an empty array if there are no columns."""
     if len(columns) < 2:
         return np.ascontiguousarray(words[:, 1 + columns[0]]) if columns else np.empty(0, np.int64)
     mixed = np.zeros(words.shape[0], np.uint64)

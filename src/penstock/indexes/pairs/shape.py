@@ -1,6 +1,6 @@
-"""What the queries of a template ask of pairs of rows: a key, a band, ranges and the rest.
+"""The conditions that a template puts on pairs of rows: a key, a band, ranges and the rest.
 
-A range is on a column of one side. It and the band become intervals that an index looks up; the
+A range restricts a column of one side. The index looks up intervals of the band and the ranges; the
 rest is evaluated on the pairs that the index finds.
 """
 
@@ -30,7 +30,7 @@ class PairRange:
 
 @record
 class PairBand:
-    """Conditions on `value`, the difference of a column of side `minuend` and one of the other."""
+    """Conditions on `value`: a column of side `minuend` minus a column of the other side."""
 
     columns: tuple[int, int]  # by side
     minuend: int
@@ -39,13 +39,13 @@ class PairBand:
 
     @property
     def is_float(self) -> bool:
-        """Whether the difference is one of floats."""
+        """Whether the difference is of floats."""
         return self.value.type.is_float
 
 
 @record
 class Checked:
-    """A condition that is evaluated on pairs; its columns count places in `columns`."""
+    """A condition that is evaluated on pairs; its columns are positions in `columns`."""
 
     condition: Expr
     columns: tuple[SideColumn, ...]
@@ -55,8 +55,8 @@ class Checked:
 class PairShape:
     """The conditions of a template over two streams.
 
-    `rest` is checked on every pair that is found. `whole` is all that the intervals stand for,
-    for queries of which an interval is too large.
+    `rest` is checked on every pair that is found. `whole` is the condition that the intervals
+    represent; it is checked for queries with an interval that is too large.
     """
 
     key: tuple[tuple[int, int], ...]  # columns of side 0 and of side 1 that are equal

@@ -7,7 +7,7 @@ found is taken by prefixes of sorted lists of queries, which need not be listed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -29,30 +29,38 @@ from penstock.kernels.pairs.ssi import Lists, Prefixes, affected_prefixes, probe
 from penstock.kernels.pairs.ssi_own import AffectedSlots, Trees, affected_slots, probe_ssi_own
 
 
-def _members(queries: Queries, grouping: Grouping) -> tuple[I64, I64]:
-    """Slots that have a group, group by group, and where each group begins."""
+class _Members(NamedTuple):
+    """Slots that have a group, group by group, with the groups in order of their points."""
+
+    points: I64
+    starts: I64
+    slots: I64
+    groups: I64  # of each of the slots
+
+
+def _members(queries: Queries, grouping: Grouping) -> _Members:
+    by_point = np.argsort(grouping.points, kind="stable")
+    rank = np.empty(by_point.shape[0], np.int64)
+    rank[by_point] = np.arange(by_point.shape[0])
     slots = possible_slots(queries)
     slots = slots[grouping.groups[slots] >= 0]
-    slots = slots[np.argsort(grouping.groups[slots], kind="stable")]
-    groups = np.arange(grouping.points.shape[0] + 1)
-    return slots, np.searchsorted(grouping.groups[slots], groups)
+    groups = rank[grouping.groups[slots]]
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], np.arange(by_point.shape[0] + 1))
+    return _Members(grouping.points[by_point], starts, slots[order], groups[order])
 
 
 def lists_of(queries: Queries, grouping: Grouping) -> Lists:
     """Sort the queries of each group by low, and by high, descending."""
-    slots, starts = _members(queries, grouping)
-    groups = grouping.groups[slots]
+    points, starts, slots, groups = _members(queries, grouping)
     bounds = np.vstack([queries.low[slots], ~queries.high[slots]])
-    orders = [np.lexsort((bound, groups)) for bound in bounds]
-    places = np.vstack([slots[order] for order in orders])
-    ordered = [bound[order] for bound, order in zip(bounds, orders, strict=True)]
-    return Lists(grouping.points, starts, np.vstack(ordered), places)
+    orders = np.vstack([np.lexsort((bound, groups)) for bound in bounds])
+    return Lists(points, starts, np.take_along_axis(bounds, orders, 1), slots[orders])
 
 
 def trees_of(queries: Queries, grouping: Grouping) -> Trees:
     """Make an R-tree over own conditions and intervals of each group."""
-    slots, starts = _members(queries, grouping)
-    groups, points = grouping.groups[slots], grouping.points
+    points, starts, slots, groups = _members(queries, grouping)
     lows, highs = points.copy(), points.copy()
     np.minimum.at(lows, groups, queries.low[slots])
     np.maximum.at(highs, groups, queries.high[slots])

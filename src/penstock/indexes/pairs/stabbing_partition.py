@@ -82,7 +82,7 @@ class Ends:
 
 
 def nonempty(ids: I64, lows: I64, highs: I64) -> tuple[I64, I64, I64]:
-    """Those of the intervals that have a low end not above their high end."""
+    """The intervals that are not empty: low is at most high."""
     kept = lows <= highs
     return (ids, lows, highs) if kept.all() else (ids[kept], lows[kept], highs[kept])
 

@@ -1,7 +1,7 @@
-"""What a strategy of the index over pairs of streams is (Agarwal et al. 2009, §3).
+"""The contract of strategies of the index over pairs of streams (Agarwal et al. 2009, §3).
 
-A strategy is built from the queries of a template, and from a grouping of their intervals, and is
-probed with rows. All give the same triples; they differ in what their time grows with.
+A strategy is built from the queries of a template and a grouping of their intervals, and is probed
+with rows. All strategies return the same triples; they differ in running time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Strategy(Protocol):
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
-        """Make the strategy's structure; those that need no groups pass over the grouping."""
+        """Build the strategy's structure; a strategy without groups ignores the grouping."""
 
     @property
     def nbytes(self) -> int:
@@ -34,7 +34,7 @@ class Strategy(Protocol):
     def probe(
         self, probes: Probes, entries: Entries, partner: Partner, queries: Queries
     ) -> Triples:
-        """Give every pair and query that holds, in order of (row, position, slot)."""
+        """All pairs with the queries that take them, in order of (row, position, slot)."""
 
 
 def possible_slots(queries: Queries) -> I64:
@@ -54,27 +54,27 @@ def boxes_of(queries: Queries) -> tuple[I64, I64]:
 
 
 def slot_bits(queries: Queries) -> int:
-    """How many bits a slot has in a word of `Found`."""
+    """The number of bits of a slot in a word of `Found`."""
     return max(len(queries.low) - 1, 0).bit_length()
 
 
 def probing_order(probes: Probes) -> I64:
-    """Rows in order of key, then shift, so that successive searches end close to each other."""
+    """Rows in order of key, then shift, so that consecutive searches end close to each other."""
     columns = [column for column in (probes.shifts, probes.keys) if column.shape[0]]
     return np.lexsort(columns) if columns else np.arange(probes.limits.shape[0])
 
 
 class Probing:
-    """What all strategies do after they have found pairs: put them in order."""
+    """The common part of strategies: sort the pairs that they find."""
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
-        """Pairs of the rows in `order`, as `Found` packs them."""
+        """Find pairs for the rows in `order`, packed as in `Found`."""
         raise NotImplementedError
 
     def probe(
         self, probes: Probes, entries: Entries, partner: Partner, queries: Queries
     ) -> Triples:
-        """Give every pair and query that holds, in order of (row, position, slot)."""
+        """All pairs with the queries that take them, in order of (row, position, slot)."""
         order, bits = probing_order(probes), slot_bits(queries)
         found = self.find(order, bits, probes, entries, partner, queries)
         return order_triples(found, order, probes.floor, bits)

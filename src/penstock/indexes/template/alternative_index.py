@@ -1,6 +1,6 @@
-"""The index of one alternative of a template's predicates: clusters to look up, and a scan.
+"""The index of one alternative of a template's predicates: look-up in clusters, or a scan.
 
-The cheaper of the two answers; their results are equal (see `template_index`).
+Each call uses the cheaper of the two; their results are equal (see `template_index`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from penstock.predicates.terms import MOST
 from penstock.queries.query_table import QueryTable
 
 Method = Literal["index", "bits"]
-_MOST_ROWS = 1 << 14  # ranked at once: more outgrow the second-level cache
+_MOST_ROWS = 1 << 14  # entries ranked at once: more do not fit the second-level cache
 _MATRIX_BITS = 1 << 26
 _SAMPLE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class LiveQueries:
-    """The live queries, ascending, and the largest step from which one of them sees rows."""
+    """The live queries, ascending, and the latest epoch from which one of them sees rows."""
 
     qids: I64
     newest: int
@@ -38,7 +38,7 @@ class LiveQueries:
 
 @dataclass(frozen=True, slots=True)
 class OrderedRows:
-    """Rows as the NULL word and, by attribute, ordered integers; the last one is the lineage."""
+    """Rows as a NULL word and ordered integers by attribute; the last attribute is the lineage."""
 
     nulls: I64
     values: I64
@@ -46,10 +46,10 @@ class OrderedRows:
 
 @dataclass(frozen=True, slots=True)
 class ScannedEntries:
-    """Entries of the live queries: intervals (lineage is the last attribute) and their queries."""
+    """Entries of the live queries: intervals by attribute (lineage last), and the query of each."""
 
     intervals: Intervals
-    owners: I64  # as numbers of live queries
+    owners: I64  # indexes of live queries
     qids: I64
 
     @property
@@ -59,7 +59,7 @@ class ScannedEntries:
 
 
 class AlternativeIndex:
-    """Queries that see rows by their lineage and take them by one alternative."""
+    """Finds the queries that see rows by lineage and accept them by one alternative."""
 
     def __init__(self, table: QueryTable, entries: AlternativeEntries, by_cohort: bool) -> None:
         self.inputs: tuple[int, ...] = (0,)
@@ -67,12 +67,12 @@ class AlternativeIndex:
         self._entries = entries
         self._by_cohort = by_cohort
         self._live = LiveQueries(np.empty(0, np.int64), 0)
-        self._known: ScannedEntries | None = None  # of these live queries
+        self._known: ScannedEntries | None = None  # the live queries that the scan was built for
         self.clusters = ClusterIndex(table, entries, by_cohort)
 
     # ---- membership ------------------------------------------------------------------
     def follow(self, live: LiveQueries) -> None:
-        """Take over which queries are live; the scan needs no more."""
+        """Set the live queries; the scan needs nothing else."""
         if live is not self._live:
             self._live, self._known = live, None
 
@@ -87,7 +87,7 @@ class AlternativeIndex:
 
     # ---- matching --------------------------------------------------------------------
     def match(self, batch: OrderedRows, method: Method | None = None) -> Sets:
-        """The queries that take each row, ascending."""
+        """Find the queries that take each row, ascending."""
         rows = self._entries.rows(batch.nulls)
         if rows.shape[0] == 0 or self._live.qids.shape[0] == 0:
             return Sets(np.zeros(batch.nulls.shape[0] + 1, np.int64), np.empty(0, np.int64))
@@ -96,7 +96,7 @@ class AlternativeIndex:
         return self._scan_bits(batch.values, rows)
 
     def count(self, batch: OrderedRows) -> I64:
-        """How many of the rows each live query takes: no pair is formed."""
+        """The number of rows that each live query takes, without forming pairs."""
         rows, scanned = self._entries.rows(batch.nulls), self._scanned()
         found = np.zeros(scanned.qids.shape[0], np.int64)
         ranks = ranked(batch.values.shape[0], _rows_at_once(rows.shape[0]))
@@ -137,7 +137,7 @@ class AlternativeIndex:
         return self._choose(batch.values, self._entries.rows(batch.nulls))
 
     def _choose(self, values: I64, rows: I64) -> Method:
-        """The method of the smaller cost (about ns), by a sample of rows."""
+        """The cheaper method (cost in ns, roughly), estimated from a sample of rows."""
         n, entries = rows.shape[0], max(self.clusters.slots, self._live.qids.shape[0])
         size = min(max(n // 64, 1), _SAMPLE)
         sample = values[:, rows[np.linspace(0, n - 1, size).astype(np.int64)]]
@@ -152,7 +152,7 @@ class AlternativeIndex:
         return "index" if look_up <= scan else "bits"
 
     def _scanned(self) -> ScannedEntries:
-        """The entries of the live queries, in their order."""
+        """The entries of the live queries, in order of query."""
         if self._known is None:
             table, qids = self._table, self._live.qids
             entries = self._entries.entries(table.matrix()[qids])
@@ -173,16 +173,16 @@ class AlternativeIndex:
     # ---- facts -----------------------------------------------------------------------
     @property
     def nbytes(self) -> int:
-        """Bytes beside Q."""
+        """Bytes of all arrays, without Q."""
         return self.clusters.nbytes + (0 if self._known is None else self._known.nbytes)
 
     def explain(self) -> str:
-        """How many clusters there are."""
+        """For EXPLAIN: the number of clusters."""
         return self.clusters.explain()
 
 
 def _matrix_rows(rows: int, entries: int) -> int:
-    """How many rows, with a bit for each entry, make a matrix that is not too large."""
+    """The number of rows per matrix (one bit per entry) that keeps the matrix small enough."""
     return _rows_at_once(min(rows, _MATRIX_BITS // entries))
 
 

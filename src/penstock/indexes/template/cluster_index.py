@@ -1,9 +1,8 @@
-"""The index of one alternative: entries in clusters, in a few parts of growing size (CACQ §3.2.6).
+"""The clusters of one alternative: its entries in a few parts of growing size (CACQ §3.2.6).
 
-Equality constants partition the queries before ranges are looked at; a query with a list has a
-slot per value. Added queries become a part of their own; parts of similar size are merged, so
-that adding costs little and looking a row up visits few parts. Removed queries leave empty slots
-until their part is built again.
+Equality constants partition the queries before ranges are tested; a query with a list has a slot
+per value. Added queries form a new part, and parts of similar size are merged, so that adding is
+cheap and a look-up visits few parts. Removed queries leave empty slots until their part is rebuilt.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from penstock.kernels.grouped_filter_build import BLOCK, Part, build_part
 from penstock.kernels.grouped_filter_probe import Probe, probe_part, survey_part
 from penstock.queries.query_table import QueryTable
 
-_GROWTH = 4  # a part is at least so many times as large as the next
+_GROWTH = 4  # a part is at least this many times larger than the next
 
 
 class ClusterIndex:
-    """Queries of one template, found by the values of a row."""
+    """Finds the queries of one template by the values of a row."""
 
     def __init__(self, table: QueryTable, entries: AlternativeEntries, by_cohort: bool) -> None:
         self.inputs: tuple[int, ...] = (0,)
@@ -31,24 +30,24 @@ class ClusterIndex:
         self._entries = entries
         self._keys = [*entries.keys, *([entries.terms.attributes] if by_cohort else [])]
         self._parts: list[Part] = []
-        self._live: list[int] = []  # slots of each part that were not emptied
+        self._live: list[int] = []  # slots of each part that are in use
         self._slots: I32 = np.full((1, 0), -1, np.int32)  # by qid: its slots in its part
         self._part_of: I32 = np.full(0, -1, np.int32)
-        self._exact: Bool = np.ones(0, np.bool_)  # by qid: its entries say all it asks
+        self._exact: Bool = np.ones(0, np.bool_)  # by qid: whether its entries are exact
 
     @property
     def parts(self) -> int:
-        """How many parts there are."""
+        """The number of parts."""
         return len(self._parts)
 
     @property
     def slots(self) -> int:
-        """How many slots are not empty."""
+        """The number of slots in use."""
         return sum(self._live)
 
     @property
     def clusters(self) -> int:
-        """Groups of queries that a row is compared with, or spared, together."""
+        """The number of groups of queries that are compared with a row, or skipped, together."""
         sizes = [np.diff(part.starts) for part in self._parts]
         return sum(int(((size + BLOCK - 1) // BLOCK).sum()) for size in sizes)
 
@@ -72,7 +71,7 @@ class ClusterIndex:
             self._append(both, self._table.matrix()[both])
 
     def remove(self, ids: I64) -> None:
-        """Remove queries; numbers that are not in the index are passed over."""
+        """Remove queries; numbers that are not in the index are skipped."""
         qids = ids[ids < self._part_of.shape[0]]
         for p, part in enumerate(self._parts):
             here = qids[(self._part_of[qids] == p) & (self._slots[0, qids] >= 0)]
@@ -83,7 +82,7 @@ class ClusterIndex:
                 self._live[p] -= used.shape[0]
 
     def tidy(self) -> None:
-        """Build parts again of which most queries were removed."""
+        """Rebuild parts that have lost most of their queries."""
         for p in reversed(range(len(self._parts))):
             if self._live[p] * 2 < self._parts[p].qids.shape[0]:
                 left = self._members_of(p)
@@ -108,7 +107,7 @@ class ClusterIndex:
                 self._exact = np.concatenate([self._exact, np.ones(more, np.bool_)])
 
     def _append(self, qids: I64, params: I64) -> None:
-        """Build a part of queries; `params` has a row for each."""
+        """Build a part from queries; `params` has a row for each."""
         entries = self._entries.entries(params)
         if not self._entries.is_plain:
             self._exact[qids] = entries.exact
@@ -124,7 +123,7 @@ class ClusterIndex:
         self._live.append(part.qids.shape[0])
 
     def _note_slots(self, qids: I32) -> None:
-        """Remember the slots of each query of a new part."""
+        """Record the slots of each query of a new part."""
         slots = np.arange(qids.shape[0], dtype=np.int32)
         if not self._entries.several:
             self._slots[0, qids] = slots
@@ -141,7 +140,7 @@ class ClusterIndex:
 
     # ---- looking up ------------------------------------------------------------------
     def probe(self, values: I64, since: I64, newest: int) -> Probe:
-        """Rows as the index takes them: `values` has a matrix row per attribute, lineage last."""
+        """Convert rows for look-up: `values` has a matrix row per attribute, lineage last."""
         return Probe(
             values[self._keys],
             np.vstack([values[self._entries.lows], ~values[self._entries.highs]]),
@@ -152,12 +151,12 @@ class ClusterIndex:
         )
 
     def exact(self, qids: I64) -> Bool:
-        """Which of these queries take all that is found for them."""
+        """Which of these queries take every row that `match` finds for them."""
         plain = self._entries.is_plain
         return np.ones(qids.shape[0], np.bool_) if plain else self._exact[qids]
 
     def survey(self, probe: Probe) -> int:
-        """How many queries the rows would be compared with."""
+        """The number of comparisons of rows with queries that `match` would make."""
         return sum(survey_part(part, probe) for part in self._parts)
 
     def match(self, batch: Probe) -> Sets:
@@ -174,12 +173,12 @@ class ClusterIndex:
         return Sets(offsets, qids)
 
     def explain(self) -> str:
-        """How many clusters there are."""
+        """For EXPLAIN: the number of clusters."""
         return f"{self.clusters} clusters"
 
 
 def _merged(offsets: I64, found: list[tuple[I64, I64]]) -> I64:
-    """The queries of several parts, row by row."""
+    """Merge the queries found in several parts, row by row."""
     qids = np.empty(int(offsets[-1]), np.int64)
     ends = offsets[:-1].copy()
     for counts, some in found:

@@ -1,9 +1,9 @@
 """The entries of queries in one alternative of a template's predicates: boxes of attributes.
 
-A box has an interval of each attribute. Comparisons make one box; a list or any other term of
-several intervals makes several, which are disjoint, so that a row meets at most one of them.
-Where a term may take NULL, an attribute of its own (0 or 1) says whether the value is NULL; all
-other values that are compared must not be NULL.
+A box has one interval per attribute. Comparisons make one box. A list, or another term with several
+intervals, makes several disjoint boxes, so that a row is in at most one of them. If a term may
+accept NULL, an extra attribute (0 or 1) says whether the value is NULL; all other compared values
+must not be NULL.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from penstock.predicates.clauses import Attribute, Term
 from penstock.predicates.interval_sets import IntervalSets
 from penstock.predicates.terms import LEAST, MOST, Terms
 
-MOST_ENTRIES = 64  # of a query
+MOST_ENTRIES = 64  # most entries of one query
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Boxes: entry e of query ``owners[e]`` is lows[:, e] ≤ values ≤ highs[:, e], and ≠ differs.
+    """Boxes: entry e belongs to query ``owners[e]`` and means lows[:, e] ≤ values ≤ highs[:, e].
 
-    Owners ascend. A query that is not `exact` may take less than its entries.
+    Values excluded by ≠ are in `differs`. Owners ascend. A query that is not `exact` may accept
+    fewer rows than its entries.
     """
 
     owners: I64
@@ -40,10 +41,10 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class PlacedTerm:
-    """A term, the number of its attribute, and that of the attribute's NULLs (−1: it takes none).
+    """A term, the number of its attribute, and that of the attribute's NULL flag (−1: no NULLs).
 
-    `points`: it takes single values. `whole`: its intervals are replaced by the one around them,
-    since there would be too many.
+    `points` means that the term accepts single values. `whole` means that its intervals are
+    replaced by one interval around them, because there would be too many.
     """
 
     term: Term
@@ -56,8 +57,7 @@ class PlacedTerm:
 class AlternativeEntries:
     """An AND of comparisons (`preds`, see `Terms`) and of terms.
 
-    Attributes are numbered as in `attributes`, then those that say of `nullable` ones whether
-    they are NULL.
+    Attributes are numbered as in `attributes`; the NULL flags of the `nullable` ones follow.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class AlternativeEntries:
         return any(not p.whole for p in self._places)
 
     def rows(self, nulls: I64) -> I64:
-        """The rows that may be taken, by their NULL words."""
+        """The rows that may be accepted, judged by their NULL words."""
         return np.flatnonzero((nulls & self._needed) == 0)
 
     def entries(self, params: I64) -> Entries:
-        """The boxes of the queries of these parameter rows (NULL word first)."""
+        """The boxes of queries, given their parameter rows (NULL word first)."""
         bounds = self.terms.bounds(params)
         every = np.arange(params.shape[0])
         exact = np.ones(params.shape[0], np.bool_)
@@ -104,7 +104,7 @@ class AlternativeEntries:
         return entries
 
     def _narrowed(self, entries: Entries, place: PlacedTerm, params: I64) -> Entries:
-        """Each entry once per interval of a term, as far as they overlap."""
+        """Intersect each entry with each interval of a term; empty intersections are dropped."""
         assert self._ctx is not None
         intervals = place.term.intervals(params, self._ctx)
         if place.points:
@@ -130,7 +130,7 @@ class AlternativeEntries:
 
 
 def fits(terms: tuple[Term, ...]) -> bool:
-    """Whether a query's entries are never so many that intervals are replaced."""
+    """Whether no query can have so many entries that intervals must be replaced."""
     return prod(map(width_of, terms)) <= MOST_ENTRIES
 
 
@@ -140,7 +140,7 @@ def _placed(
     nullable: tuple[int, ...],
     named: int,
 ) -> list[PlacedTerm]:
-    """Terms in the order in which they multiply entries: those of single values first."""
+    """The terms in the order in which they multiply entries: those with single values first."""
     places: list[PlacedTerm] = []
     entries = 1
     for term in sorted(terms, key=lambda t: (not takes_points(t.condition), width_of(t))):
@@ -167,7 +167,7 @@ def _chosen(entries: Entries, chosen: I64) -> Entries:
 
 @dataclass(frozen=True, slots=True)
 class _Boxes:
-    """Interval sets with NULL as one more dimension."""
+    """Interval sets with NULL as an extra dimension."""
 
     offsets: I64
     lows: I64
@@ -177,7 +177,7 @@ class _Boxes:
 
 
 def _boxes(intervals: IntervalSets, whole: bool) -> _Boxes:
-    """The intervals of values that are there, and one of NULL; or (`whole`) one around all."""
+    """The intervals of present values and one of NULL; if `whole`, one interval around all."""
     if not whole and not intervals.null.any():
         none = np.zeros_like(intervals.lows)
         return _Boxes(intervals.offsets, intervals.lows, intervals.highs, none, none)

@@ -1,9 +1,9 @@
 """The predicates of a template, sorted by how rows are matched with its queries.
 
-Comparisons of a value with a parameter are *simple*: the compiled scan and the index of the
-template decide them. Conjuncts that have alternatives of terms enter the index too; they are
-evaluated only on pairs of queries for which the index is not exact. All other conjuncts are
-evaluated on the pairs that are left.
+Comparisons of a value with a parameter are *simple*: the compiled scan and the template's index
+decide them. Conjuncts with alternatives of terms are indexed too; they are evaluated only on pairs
+with queries for which the index is not exact. All other conjuncts are evaluated on the remaining
+pairs.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def is_simple(part: Expr) -> bool:
 
 
 class TemplatePredicates:
-    """Conjuncts with parameters, which queries of one template have in common.
+    """The conjuncts with parameters that the queries of one template share.
 
-    For `counting`, few alternatives are better than alternatives that are looked up faster.
+    For `counting`, fewer alternatives are better than alternatives with faster look-up.
     """
 
     def __init__(self, conjuncts: list[Expr], counting: bool = False) -> None:
@@ -78,7 +78,7 @@ class TemplatePredicates:
 
     @cached_property
     def alternatives(self) -> tuple[tuple[Term, ...], ...]:
-        """The terms beside the simple conjuncts, in each of the ways they may hold."""
+        """The terms beside the simple conjuncts, one tuple per alternative."""
         chosen = product(*self._indexed.values())
         return tuple(tuple(t for alternative in way for t in alternative.terms) for way in chosen)
 
@@ -99,7 +99,7 @@ class TemplatePredicates:
 
     @property
     def always_sure(self) -> bool:
-        """Whether the index alone decides, whatever the parameters."""
+        """Whether the index alone decides, for all parameters."""
         terms = [t for some in self.alternatives for t in some]
         exact = all(not t.attribute.by_text and has_plain_constants(t.condition) for t in terms)
         return self.called is None and exact and all(map(fits, self.alternatives))

@@ -1,10 +1,9 @@
-"""The index of all queries of a template: which of them take which rows (CACQ §3.2.6, DESIGN §5.7).
+"""The index of all queries of a template: it finds the queries of a row (CACQ §3.2.6, DESIGN §5.7).
 
-It follows Q by its change number, and starts anew when the arena's content was replaced. There
-are two ways to answer, with equal results: looking each row up in clusters, which pays when rows
-meet few queries, and a bit-sliced scan, which pays when they meet many. Predicates with
-alternatives (ORs of conditions on several values) have an index for each; what these find is
-united.
+It follows Q by its change number and is rebuilt when the arena's content is replaced. It has two
+methods with equal results: look-up of each row in clusters, which is fast if rows match few
+queries, and a bit-sliced scan, which is fast if they match many. Predicates with alternatives (ORs
+of conditions on several values) have one index per alternative; the results are united.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ from penstock.predicates.terms import ordered
 from penstock.queries.query_table import QueryTable
 
 FEWEST_QUERIES = 8
-_LEAST_PAIRS = 1 << 13  # fewer are compared one by one before an index has started
-_MOST_PAIRS = 1 << 24  # formed at once only to be counted
+_LEAST_PAIRS = 1 << 13  # fewer pairs are compared directly, before an index has started
+_MOST_PAIRS = 1 << 24  # most pairs formed at once if they are only counted
 _LOOK_UP = 100.0  # ns
 
 
 class TemplateIndex:
-    """The live queries of a template by what they ask of a row.
+    """Finds the live queries of a template that take a row.
 
-    `preds` rows are (operator, is_float, parameter, attribute); beside them the terms of one of
+    `preds` rows are (operator, is_float, parameter, attribute). In addition, the terms of one of
     the `alternatives` must hold.
     """
 
@@ -70,9 +69,9 @@ class TemplateIndex:
 
     def _forget(self) -> None:
         none = np.empty(0, np.int64)
-        self._version = 0  # up to which change of Q the live queries are known
+        self._version = 0  # the version of Q of the known live queries
         self._live = LiveQueries(none, 0)
-        self._indexed = 0  # up to which change of Q the indexes are
+        self._indexed = 0  # the version of Q of the indexes
         self._members = none  # the queries in the indexes
         self._alternatives = [
             AlternativeIndex(self.table, entries, self._by_cohort) for entries in self._entries
@@ -92,7 +91,7 @@ class TemplateIndex:
         return self._live.qids
 
     def _follow(self) -> None:
-        """Take over what changed in Q."""
+        """Apply the changes of Q."""
         live = self.queries()
         if self._indexed == self._version:
             return
@@ -117,17 +116,17 @@ class TemplateIndex:
     # ---- matching --------------------------------------------------------------------
     @staticmethod
     def pays(rows: int, queries: int) -> bool:
-        """Whether the index is expected to take less time than comparing all pairs."""
+        """Whether the index is expected to be faster than comparing all pairs."""
         return queries >= FEWEST_QUERIES and rows * queries >= _LEAST_PAIRS
 
     def match(self, batch: AttributeRows, method: Method | None = None) -> Sets:
-        """The queries that take each row, of those that are not `exact` perhaps too many."""
+        """The queries that take each row; for queries that are not `exact`, maybe too many rows."""
         self._follow()
         rows = self._ordered(batch)
         return reduce(unite, [index.match(rows, method) for index in self._alternatives])
 
     def exact(self, qids: I64) -> Bool:
-        """Whether each of these queries takes exactly what `match` says."""
+        """Whether `match` is exact for each of these queries."""
         found = [index.clusters.exact(qids) for index in self._alternatives]
         return reduce(np.logical_and, found)
 
@@ -137,9 +136,9 @@ class TemplateIndex:
         return self._alternatives[0].choice(self._ordered(batch))
 
     def count(self, batch: AttributeRows) -> tuple[I64, I64]:
-        """The live queries, and how many of the rows each takes.
+        """The live queries, and the number of rows that each takes.
 
-        No pair is ever formed, unless alternatives overlap.
+        Pairs are formed only if alternatives overlap.
         """
         live = self.queries()
         if len(self._alternatives) == 1:
@@ -170,16 +169,16 @@ class TemplateIndex:
     # ---- facts -----------------------------------------------------------------------
     @property
     def nbytes(self) -> int:
-        """Bytes beside Q."""
+        """Bytes of all arrays, without Q."""
         return sum(index.nbytes for index in self._alternatives)
 
     @property
     def parts(self) -> int:
-        """Parts of the indexes, each of which a row is looked up in."""
+        """The number of parts of the indexes; a row is looked up in each."""
         return sum(index.clusters.parts for index in self._alternatives)
 
     def explain(self) -> str:
-        """How the queries lie in the indexes."""
+        """For EXPLAIN: how the queries are stored."""
         self._follow()
         clusters = sum(index.clusters.clusters for index in self._alternatives)
         some = len(self._alternatives)
@@ -192,7 +191,7 @@ class TemplateIndex:
 # ---- the kind ------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class TemplateQueries:
-    """What a template wants indexed: its Q, and the predicates that its queries share."""
+    """The input of a template's index: its Q, and the predicates that its queries share."""
 
     table: QueryTable
     predicates: TemplatePredicates

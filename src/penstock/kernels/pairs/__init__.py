@@ -1,1 +1,1 @@
-"""Numba kernels of the index over pairs of streams; they know nothing of plans."""
+"""Kernels of indexes over pairs of streams (Agarwal et al. 2009); they know nothing of plans."""

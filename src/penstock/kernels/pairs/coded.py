@@ -1,7 +1,7 @@
-"""Pairs of a pure template with the queries that take them as prefixes of sorted lists.
+"""Pairs of a pure template, with the queries that take them as prefixes of sorted lists.
 
-A pair is taken by one prefix per stabbing group at most: a partner is on one side of a point. A
-reader that wants to know which queries hold expands a code; one that writes pairs need not.
+At most one prefix per stabbing group takes a pair, because a partner is on one side of a point. A
+reader that needs the queries expands a code; a reader that needs the pairs only does not.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.data import Entries, Probes
 from penstock.kernels.pairs.order import sort_words
 from penstock.kernels.pairs.search import (
-    STRETCHES,
-    find_stretches,
-    first_gap_above,
+    View,
+    find_parts,
     gap_of,
     grown,
-    is_band_of_floats,
-    is_skipped,
-    key_of,
-    shift_of,
+    new_parts,
+    pass_points,
+    sees,
+    view_of,
 )
-from penstock.kernels.pairs.ssi import Lists, prefix_of
+from penstock.kernels.pairs.ssi import LEFT, Lists, prefix_of
 
 _INDEX_BITS = 24
-"""Of a word that is sorted: the number of a code within those of its row."""
+"""Bits of a sorted word that number a code within the codes of its row."""
 
 
 class Coded(NamedTuple):
@@ -47,29 +46,23 @@ class Coded(NamedTuple):
 
 @inlined
 def _append_codes(
-    lists: Lists, group: int, row: int, stretch: I64, probes: Probes, entries: Entries,
-    heads: I64, codes: I64, n: int, begun: int,
+    group: int, side: int, bounds: I64, first: int, after: int, values: I64, positions: I64,
+    k: int, begin: int, end: int, view: View, heads: I64, codes: I64, n: int, begun: int,
 ) -> tuple[I64, I64, int]:  # fmt: skip
-    """Append the prefixes of a group that take partners of a stretch."""
-    values, positions, floor = entries.values, entries.positions, probes.floor
-    shift, limit, is_float = shift_of(probes, row), probes.limits[row], is_band_of_floats(probes)
-    first, after, begin, end = lists.starts[group], lists.starts[group + 1], stretch[0], stretch[1]
-    undefined = probes.undefined
-    at = first_gap_above(values, begin, end, lists.points[group], shift, is_float, undefined)
-    for side in range(2):
-        k, length = at - 1 + side, after - first
-        while begin <= k < end:
-            gap = gap_of(values[k], shift, is_float, undefined)
-            length = prefix_of(lists.bounds, side, first, first + length, gap)
-            if length == 0:
-                break
-            if floor <= positions[k] < limit:
-                if n == heads.shape[0]:
-                    heads, codes = grown(heads, n + 1), grown(codes, 2 * (n + 1))
-                heads[n] = (positions[k] - floor) << _INDEX_BITS | (n - begun)
-                codes[2 * n], codes[2 * n + 1] = 2 * group + side, length
-                n += 1
-            k += 2 * side - 1
+    """Append the prefixes of one side of a group that take the entries from k on."""
+    while begin <= k < end:
+        gap = gap_of(values[k], view)
+        length = prefix_of(bounds[side], first, after, gap if side == LEFT else ~gap)
+        if length == 0:
+            break
+        after = first + length
+        if sees(view, positions[k]):
+            if n == heads.shape[0]:
+                heads, codes = grown(heads, n + 1), grown(codes, 2 * (n + 1))
+            heads[n] = (positions[k] - view.floor) << _INDEX_BITS | (n - begun)
+            codes[2 * n], codes[2 * n + 1] = 2 * group + side, length
+            n += 1
+        k += 2 * side - 1
     return heads, codes, n
 
 
@@ -111,17 +104,25 @@ def _order_codes(heads: I64, codes: I64, ends: I64, order: I64, floor: int) -> C
 @kernel
 def probe_coded(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Coded:
     """Walk from the point of each group in both directions, without listing queries."""
-    ends, is_float = np.zeros(order.shape[0] + 1, np.int64), is_band_of_floats(probes)
+    values, positions = entries.values, entries.positions
+    points, firsts, bounds = lists.points, lists.starts, lists.bounds
+    ends, parts = np.zeros(order.shape[0] + 1, np.int64), new_parts(entries)
+    stretches = parts.stretches
+    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
     heads, codes, n = np.empty(256, np.int64), np.empty(512, np.int64), ends[0]
-    stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
     for i in range(order.shape[0]):
-        row, count = order[i], 0
-        if not is_skipped(probes, row):
-            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
-        for g in range(lists.points.shape[0] if count else 0):
-            for s in range(count):
-                heads, codes, n = _append_codes(
-                    lists, g, row, stretches[s], probes, entries, heads, codes, n, ends[i]
-                )
+        view = view_of(probes, order[i])
+        count = find_parts(entries, view, parts)
+        if count:
+            pass_points(points, values, view, parts, places)
+        for s in range(count):
+            begin, end = stretches[s, 0], stretches[s, 1]
+            for g in range(points.shape[0]):
+                at, first, after = places[s, g], firsts[g], firsts[g + 1]
+                for side in range(2):
+                    heads, codes, n = _append_codes(
+                        g, side, bounds, first, after, values, positions,
+                        at - 1 + side, begin, end, view, heads, codes, n, ends[i],
+                    )  # fmt: skip
         ends[i + 1] = n
     return _order_codes(heads, codes, ends, order, probes.floor)

@@ -1,12 +1,12 @@
-"""What the kernels of the index over pairs of streams take and give (Agarwal et al. 2009, §2-§4).
+"""Input and output of the kernels of the index over pairs of streams (Agarwal et al. 2009, §2-§4).
 
 Rows of one stream *probe* rows of another, their *partners*, for many queries at once. A query
-takes a partner if low ≤ gap ≤ high, where gap is the partner's value on the *axis*, less the
-shift of the probing row if the join is a band join. It may also ask intervals of columns of the
-probing row (*own*) and of further columns of the partner (*rest*).
+takes a partner if low ≤ gap ≤ high. The gap is the partner's value on the *axis*; in a band join,
+it is that value minus the shift of the probing row. A query may also have intervals for columns of
+the probing row (*own*) and for further columns of the partner (*rest*).
 
-All values and bounds are ordered words (`penstock.predicates.terms.ordered`): for floats, the
-order of the words is the order of the floats, with NaN last. No array is written to.
+All values and bounds are ordered words (`penstock.predicates.terms.ordered`): for floats, the order
+of the words is the order of the floats, with NaN last. Kernels do not write to these arrays.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NAN: int = int(np.float64(np.nan).view(np.int64))
 class Entries(NamedTuple):
     """Partners in sorted runs: run r is at [offsets[r], offsets[r + 1]).
 
-    A run is in order of (key, value), and of value alone if the join has no key: `keys` is empty
-    then. Some entries may lie outside the positions that a probing row sees; they are passed over.
+    A run is sorted by (key, value), or by value only if the join has no key: then `keys` is empty.
+    Entries outside the positions that a probing row sees are skipped.
     """
 
     keys: I64
@@ -58,14 +58,14 @@ class Probes(NamedTuple):
     instants: I64  # may be empty if all windows are of one length
     epochs: I64  # may be empty if all queries see the same rows
     limits: I64
-    skip: Bool  # rows that have no partners; empty: none of them
+    skip: Bool  # marks rows without partners; empty: no row is marked
     floor: int
     is_float: bool = False  # whether the gap of a band is a difference of floats
     undefined: int = NAN  # the word of a gap that is NaN
 
 
 class Queries(NamedTuple):
-    """What the queries ask, by slot."""
+    """The conditions of queries, by slot."""
 
     low: I64
     high: I64
@@ -74,19 +74,19 @@ class Queries(NamedTuple):
     rest_low: I64  # [rest condition, slot]
     rest_high: I64
     rest_columns: I64  # of the partner's rows
-    rest_float: I64  # 1: the column holds floats, whose words are not in order yet
-    lengths: I64  # of the partner's window; empty: all rows at `floor` and above are in it
-    since: I64  # the first epoch whose rows a query sees; empty: it sees all rows
+    rest_float: I64  # 1: a column of floats, with words that are not ordered yet
+    lengths: I64  # length of the partner's window; empty: it has all rows from `floor` on
+    since: I64  # the first epoch that a query sees; empty: it sees all rows
 
 
 class Grouping(NamedTuple):
-    """Stabbing groups: the point of a group is in the interval of each of its queries.
+    """Stabbing groups: a group has a point that is in the interval of each of its queries.
 
-    A slot without a group has −1: a scattered query, or one with an empty interval.
+    A slot without a group has −1: its query is scattered, or has an empty interval.
     """
 
     groups: I64  # by slot
-    points: I64  # by group, ascending
+    points: I64  # by group
 
 
 class Found(NamedTuple):

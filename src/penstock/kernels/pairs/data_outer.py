@@ -9,16 +9,13 @@ from penstock.kernels.jit import kernel
 from penstock.kernels.pairs.data import Entries, Found, Partner, Probes, Queries
 from penstock.kernels.pairs.rtree import Forest, room_for_search, stab_tree
 from penstock.kernels.pairs.search import (
-    STRETCHES,
-    are_tested,
-    find_stretches,
+    find_parts,
     gap_of,
     grown,
-    is_band_of_floats,
-    is_partner,
-    is_skipped,
-    key_of,
-    shift_of,
+    keep_partners,
+    new_parts,
+    sees,
+    view_of,
 )
 
 
@@ -28,33 +25,28 @@ def probe_data_outer(
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
     """Stab the tree over (own conditions, interval) with each partner: O(m log n + k) a row."""
-    values, positions, floor = entries.values, entries.positions, probes.floor
-    is_float, tested = is_band_of_floats(probes), are_tested(queries)
+    values, positions, own, slots = entries.values, entries.positions, probes.own, forest.slots
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n = starts[0]
-    stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
-    own = probes.own.shape[0]
-    point, stack, items = np.empty(own + 1, np.int64), room_for_search(), forest.slots.copy()
+    n, parts, axis = starts[0], new_parts(entries), own.shape[0]
+    point, stack = np.empty(axis + 1, np.int64), room_for_search()
+    items = np.empty(slots.shape[0], np.int64)
+    stretches = parts.stretches
     for i in range(order.shape[0]):
-        row, count = order[i], 0
-        if not is_skipped(probes, row):
-            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
-        for c in range(own):
-            point[c] = probes.own[c, row]
-        shift, limit = shift_of(probes, row), probes.limits[row]
-        for s in range(count):
+        row = order[i]
+        view = view_of(probes, row)
+        for c in range(axis):
+            point[c] = own[c, row]
+        for s in range(find_parts(entries, view, parts)):
             for k in range(stretches[s, 0], stretches[s, 1]):
-                position = positions[k]
-                if position < floor or position >= limit:
+                if not sees(view, positions[k]):
                     continue
-                point[own] = gap_of(values[k], shift, is_float, probes.undefined)
-                for j in range(stab_tree(forest, 0, point, stack, items)):
-                    slot = forest.slots[items[j]]
-                    if tested and not is_partner(probes, partner, queries, row, position, slot):
-                        continue
-                    if n == words.shape[0]:
-                        words = grown(words, n + 1)
-                    words[n] = (position - floor) << bits | slot
-                    n += 1
+                point[axis] = gap_of(values[k], view)
+                found = stab_tree(forest, 0, point, stack, items)
+                if n + found > words.shape[0]:
+                    words = grown(words, n + found)
+                for j in range(found):
+                    words[n + j] = (positions[k] - view.floor) << bits | slots[items[j]]
+                n += found
+        n = keep_partners(words, starts[i], n, row, bits, probes, partner, queries)
         starts[i + 1] = n
     return Found(words, starts)

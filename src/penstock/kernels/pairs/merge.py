@@ -10,17 +10,15 @@ from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.data import Entries, Found, Partner, Probes, Queries
 from penstock.kernels.pairs.search import (
-    STRETCHES,
-    are_tested,
-    find_stretches,
+    View,
+    find_parts,
     gap_of,
     grown,
-    is_band_of_floats,
-    is_partner,
-    is_skipped,
-    key_of,
+    keep_partners,
+    new_parts,
     own_holds,
-    shift_of,
+    sees,
+    view_of,
 )
 
 
@@ -33,33 +31,18 @@ class Sorted(NamedTuple):
 
 
 @inlined
-def _sweep(
-    asked: Sorted, row: int, begin: int, end: int, bits: int,
-    probes: Probes, entries: Entries, partner: Partner, queries: Queries, words: I64, n: int,
+def _append_upto(
+    high: int, slot: int, view: View, values: I64, positions: I64, begin: int, end: int,
+    bits: int, words: I64, n: int,
 ) -> tuple[I64, int]:  # fmt: skip
-    """Append what the queries take of a stretch: no query begins before one of those before it."""
-    values, positions, floor = entries.values, entries.positions, probes.floor
-    limit, shift, undefined = probes.limits[row], shift_of(probes, row), probes.undefined
-    is_float, tested = is_band_of_floats(probes), are_tested(queries)
-    for j in range(asked.slots.shape[0]):
-        slot, low, high = asked.slots[j], asked.lows[j], asked.highs[j]
-        while begin < end and gap_of(values[begin], shift, is_float, undefined) < low:
-            begin += 1
-        if begin == end:
+    """Append a query's partners from the first one on."""
+    for k in range(begin, end):
+        if gap_of(values[k], view) > high:
             break
-        if not own_holds(probes, queries, row, slot):
-            continue
-        for k in range(begin, end):
-            if gap_of(values[k], shift, is_float, undefined) > high:
-                break
-            position = positions[k]
-            if position < floor or position >= limit:
-                continue
-            if tested and not is_partner(probes, partner, queries, row, position, slot):
-                continue
+        if sees(view, positions[k]):
             if n == words.shape[0]:
                 words = grown(words, n + 1)
-            words[n] = (position - floor) << bits | slot
+            words[n] = (positions[k] - view.floor) << bits | slot
             n += 1
     return words, n
 
@@ -70,18 +53,26 @@ def probe_merge(
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
     """Sweep the queries along the partners: O(m + n + k) a row."""
+    values, positions, own = entries.values, entries.positions, probes.own
+    slots, lows, highs = asked.slots, asked.lows, asked.highs
+    own_lows, own_highs = queries.own_low, queries.own_high
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n = starts[0]
-    stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
+    n, parts = starts[0], new_parts(entries)
+    stretches = parts.stretches
     for i in range(order.shape[0]):
-        row, count = order[i], 0
-        if not is_skipped(probes, row):
-            is_float = is_band_of_floats(probes)
-            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
-        for s in range(count):
+        row = order[i]
+        view = view_of(probes, row)
+        for s in range(find_parts(entries, view, parts)):
             begin, end = stretches[s, 0], stretches[s, 1]
-            words, n = _sweep(
-                asked, row, begin, end, bits, probes, entries, partner, queries, words, n
-            )
+            for j in range(slots.shape[0]):
+                while begin < end and gap_of(values[begin], view) < lows[j]:
+                    begin += 1
+                if begin == end:
+                    break
+                if own_holds(own, own_lows, own_highs, row, slots[j]):
+                    words, n = _append_upto(
+                        highs[j], slots[j], view, values, positions, begin, end, bits, words, n
+                    )
+        n = keep_partners(words, starts[i], n, row, bits, probes, partner, queries)
         starts[i + 1] = n
     return Found(words, starts)

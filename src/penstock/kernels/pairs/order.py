@@ -1,4 +1,4 @@
-"""Pairs that were found, put in order of (row, position, slot)."""
+"""Sorts the pairs that were found by (row, position, slot)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _sort_digits(words: I64, begin: int, end: int, spare: I64, counts: I64) -> N
 
 @kernel
 def sort_words(words: I64, starts: I64) -> None:
-    """Sort each piece at [starts[i], starts[i + 1]) of words that are not negative."""
+    """Sort each piece at [starts[i], starts[i + 1]); the words are not negative."""
     most = 0
     for i in range(starts.shape[0] - 1):
         most = max(most, starts[i + 1] - starts[i])
@@ -66,7 +66,7 @@ def sort_words(words: I64, starts: I64) -> None:
 
 @kernel
 def order_triples(found: Found, order: I64, floor: int, bits: int) -> Triples:
-    """The triples of what was found, in order; `order` are the rows as they were probed."""
+    """The found triples in order; `order` has the rows in the order in which they were probed."""
     words, starts, n = found.words, found.starts, order.shape[0]
     sort_words(words, starts)
     ends = np.zeros(n + 1, np.int64)
@@ -89,7 +89,7 @@ def order_triples(found: Found, order: I64, floor: int, bits: int) -> Triples:
 
 @kernel
 def join_found(one: Found, other: Found) -> Found:
-    """What two strategies found for the same rows in the same order."""
+    """Join what two strategies found for the same rows in the same order."""
     n = one.starts.shape[0] - 1
     starts = one.starts + other.starts
     words = np.empty(starts[n], np.int64)

@@ -145,41 +145,38 @@ def room_for_search() -> I64:
 
 
 @inlined
-def push_root(forest: Forest, tree: int, stack: I64) -> int:
+def push_root(heights: I64, counts: I64, tree: int, stack: I64) -> int:
     """Put the top level of a tree on the stack; how many entries it has."""
-    level = forest.heights[tree] - 1
-    stack[0, 0], stack[0, 1], stack[0, 2] = level, 0, forest.counts[tree, level]
+    level = heights[tree] - 1
+    stack[0, 0], stack[0, 1], stack[0, 2] = level, 0, counts[tree, level]
     return 1
 
 
 @inlined
-def push_children(forest: Forest, tree: int, level: int, node: int, stack: I64, top: int) -> int:
+def push_children(counts: I64, tree: int, level: int, node: int, stack: I64, top: int) -> int:
     """Put the children of a node of `level` on the stack; how many entries it has."""
     stack[top, 0], stack[top, 1] = level - 1, node * FANOUT
-    stack[top, 2] = min((node + 1) * FANOUT, forest.counts[tree, level - 1])
+    stack[top, 2] = min((node + 1) * FANOUT, counts[tree, level - 1])
     return top + 1
 
 
-@kernel
+@inlined
 def stab_tree(forest: Forest, tree: int, point: I64, stack: I64, items: I64) -> int:
     """Write the items whose boxes contain a point; how many they are."""
-    boxes, firsts, found = forest.boxes, forest.firsts, 0
+    boxes, firsts, counts, found = forest.boxes, forest.firsts, forest.counts, 0
     dimensions = point.shape[0]
-    top = push_root(forest, tree, stack)
+    top = push_root(forest.heights, counts, tree, stack)
     while top:
         top -= 1
         level, begin, end = stack[top, 0], stack[top, 1], stack[top, 2]
         first = firsts[tree, level]
         for node in range(begin, end):
-            inside = True
+            at, inside = first + node, True
             for d in range(dimensions):
-                low, high = boxes[first + node, d], boxes[first + node, dimensions + d]
-                inside = inside and low <= point[d] <= high
-            if not inside:
-                continue
-            if level:
-                top = push_children(forest, tree, level, node, stack, top)
-            else:
-                items[found] = first + node
+                inside = inside and boxes[at, d] <= point[d] <= boxes[at, dimensions + d]
+            if inside and level == 0:
+                items[found] = at
                 found += 1
+            elif inside:
+                top = push_children(counts, tree, level, node, stack, top)
     return found

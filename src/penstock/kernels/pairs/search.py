@@ -7,6 +7,8 @@ these *stretches*.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from penstock.arrays import I64
@@ -35,13 +37,46 @@ def ordered_word(value: float, undefined: int) -> int:
     return word ^ MOST if word < 0 else word
 
 
+class View(NamedTuple):
+    """What a probing row sees, and what it subtracts: numbers alone, so that loops count no arrays.
+
+    Numba counts references to each array of a tuple of arrays that a helper gets, at each call.
+    """
+
+    row: int
+    key: int
+    floor: int
+    limit: int
+    shift: int
+    is_float: bool
+    undefined: int
+
+
 @inlined
-def gap_of(value: int, shift: int, is_float: bool, undefined: int) -> int:
+def view_of(probes: Probes, row: int) -> View:
+    """What a probing row sees; nothing if it is marked."""
+    limit = probes.limits[row]
+    if probes.skip.shape[0] and probes.skip[row]:
+        limit = LEAST
+    shift = probes.shifts[row] if probes.shifts.shape[0] else 0
+    is_float = probes.is_float and probes.shifts.shape[0] > 0
+    key = probes.keys[row] if probes.keys.shape[0] else 0
+    return View(row, key, probes.floor, limit, shift, is_float, probes.undefined)
+
+
+@inlined
+def sees(view: View, position: int) -> bool:
+    """Whether the row sees a partner."""
+    return view.floor <= position < view.limit
+
+
+@inlined
+def gap_of(value: int, view: View) -> int:
     """The word of value − shift, rounded for floats, and limited to int64 for integers."""
-    if is_float:
-        return ordered_word(as_float(value) - as_float(shift), undefined)
-    gap = value - shift
-    if (value ^ shift) & (value ^ gap) < 0:
+    if view.is_float:
+        return ordered_word(as_float(value) - as_float(view.shift), view.undefined)
+    gap = value - view.shift
+    if (value ^ view.shift) & (value ^ gap) < 0:
         return MOST if value >= 0 else LEAST
     return gap
 
@@ -59,32 +94,40 @@ def first_above(values: I64, begin: int, end: int, bound: int) -> int:
 
 
 @inlined
-def first_gap_above(
-    values: I64, begin: int, end: int, bound: int, shift: int, is_float: bool, undefined: int
-) -> int:
-    """The first place of a stretch at [begin, end) whose gap is greater than `bound`."""
-    if is_float:
+def first_gap_above(values: I64, begin: int, end: int, bound: int, view: View) -> int:
+    """The first place of a stretch at [begin, end) that has a gap greater than `bound`."""
+    if view.is_float:
         while begin < end:
             middle = (begin + end) >> 1
-            if gap_of(values[middle], shift, is_float, undefined) <= bound:
+            if gap_of(values[middle], view) <= bound:
                 begin = middle + 1
             else:
                 end = middle
         return begin
-    sum_ = bound + shift
-    if (sum_ ^ bound) & (sum_ ^ shift) < 0:
+    if bound == MOST:
+        return end
+    value = bound + view.shift
+    if (value ^ bound) & (value ^ view.shift) < 0:
         return end if bound >= 0 else begin
-    return end if bound == MOST else first_above(values, begin, end, sum_)
+    return first_above(values, begin, end, value)
 
 
 @inlined
-def first_gap_from(
-    values: I64, begin: int, end: int, bound: int, shift: int, is_float: bool, undefined: int
-) -> int:
-    """The first place of a stretch at [begin, end) whose gap is `bound` or greater."""
-    if bound == LEAST:
-        return begin
-    return first_gap_above(values, begin, end, bound - 1, shift, is_float, undefined)
+def first_gap_from(values: I64, begin: int, end: int, bound: int, view: View) -> int:
+    """The first place of a stretch at [begin, end) that has a gap of `bound` or greater."""
+    return begin if bound == LEAST else first_gap_above(values, begin, end, bound - 1, view)
+
+
+@inlined
+def _bracket(values: I64, begin: int, end: int, at: int, bound: int, view: View) -> tuple[int, int]:
+    """Between which places a stretch passes a bound, looked for from `at` on, or before it."""
+    if at > begin and gap_of(values[at - 1], view) > bound:
+        return begin, at - 1
+    step = 1
+    while at + step <= end and gap_of(values[at + step - 1], view) <= bound:
+        at += step
+        step *= 2
+    return at, min(at + step - 1, end)
 
 
 # ---- stretches -----------------------------------------------------------------------
@@ -127,54 +170,66 @@ def find_stretches(entries: Entries, key: int, is_float: bool, stretches: I64) -
     return n
 
 
+class Parts(NamedTuple):
+    """The stretches of the key that was looked up last."""
+
+    stretches: I64  # [stretch, begin and end]
+    books: I64  # the key, how many stretches it has, and whether the row before had the same
+
+
+@kernel
+def new_parts(entries: Entries) -> Parts:
+    """Room for the stretches of any key."""
+    stretches = np.empty((STRETCHES * (entries.offsets.shape[0] - 1), 2), np.int64)
+    return Parts(stretches, np.array([0, -1, 0]))
+
+
+@inlined
+def find_parts(entries: Entries, view: View, parts: Parts) -> int:
+    """Find the stretches in which a row's partners are; their number."""
+    if view.limit <= view.floor:
+        return 0
+    books = parts.books
+    books[2] = books[0] == view.key and books[1] >= 0
+    if not books[2]:
+        books[0] = view.key
+        books[1] = find_stretches(entries, view.key, view.is_float, parts.stretches)
+    return books[1]
+
+
+@inlined
+def pass_points(points: I64, values: I64, view: View, parts: Parts, places: I64) -> None:
+    """Write where each stretch passes each of the ascending points: [stretch, point].
+
+    Rows of one key follow one another in order of shift, so a place is near that of the row
+    before; it is looked for from there, in steps that double.
+    """
+    stretches, books = parts.stretches, parts.books
+    for s in range(books[1]):
+        begin, end = stretches[s, 0], stretches[s, 1]
+        at = begin
+        for g in range(points.shape[0]):
+            upto = end
+            if books[2]:
+                at, upto = _bracket(values, begin, end, places[s, g], points[g], view)
+            at = places[s, g] = first_gap_above(values, at, upto, points[g], view)
+
+
 # ---- tests ---------------------------------------------------------------------------
 @inlined
-def is_skipped(probes: Probes, row: int) -> bool:
-    """Whether a probing row has no partners."""
-    return bool(probes.skip.shape[0] and probes.skip[row])
-
-
-@inlined
-def shift_of(probes: Probes, row: int) -> int:
-    """What is subtracted from the values of partners."""
-    return probes.shifts[row] if probes.shifts.shape[0] else 0
-
-
-@inlined
-def key_of(probes: Probes, row: int) -> int:
-    """The key of a row, 0 if the join has none."""
-    return probes.keys[row] if probes.keys.shape[0] else 0
-
-
-@inlined
-def is_band_of_floats(probes: Probes) -> bool:
-    """Whether gaps are differences of floats."""
-    return probes.is_float and probes.shifts.shape[0] > 0
-
-
-@inlined
-def own_holds(probes: Probes, queries: Queries, row: int, slot: int) -> bool:
+def own_holds(own: I64, lows: I64, highs: I64, row: int, slot: int) -> bool:
     """Whether a row satisfies a query's conditions on the probing row."""
-    own, lows, highs = probes.own, queries.own_low, queries.own_high
-    for c in range(lows.shape[0]):
+    for c in range(own.shape[0]):
         if own[c, row] < lows[c, slot] or own[c, row] > highs[c, slot]:
             return False
     return True
 
 
 @inlined
-def are_tested(queries: Queries) -> bool:
-    """Whether a partner within a query's interval may still be none."""
-    rest, lengths, since = queries.rest_columns, queries.lengths, queries.since
-    return bool(rest.shape[0] + lengths.shape[0] + since.shape[0])
-
-
-@inlined
-def is_partner(
-    probes: Probes, partner: Partner, queries: Queries, row: int, position: int, slot: int
+def _is_partner(
+    probes: Probes, partner: Partner, queries: Queries, row: int, at: int, slot: int
 ) -> bool:
-    """Whether a partner within the interval is in the query's window and meets its conditions."""
-    at = position - partner.base
+    """Whether the logged row `at` is in the window of a query and meets its rest conditions."""
     if queries.lengths.shape[0]:
         if probes.instants[row] - partner.ts[at] >= queries.lengths[slot]:
             return False
@@ -193,6 +248,27 @@ def is_partner(
     return True
 
 
+@kernel
+def keep_partners(
+    words: I64, begin: int, end: int, row: int, bits: int,
+    probes: Probes, partner: Partner, queries: Queries,
+) -> int:  # fmt: skip
+    """Drop what fails rest conditions, lengths and epochs of the pairs of a row; the new end.
+
+    The strategies find pairs by interval and own conditions alone. Their pairs of one row at a
+    time pass through here, so that no more than these are held in memory.
+    """
+    if queries.rest_columns.shape[0] + queries.lengths.shape[0] + queries.since.shape[0] == 0:
+        return end
+    mask, base, n = (1 << bits) - 1, probes.floor - partner.base, begin
+    for i in range(begin, end):
+        word = words[i]
+        if _is_partner(probes, partner, queries, row, base + (word >> bits), word & mask):
+            words[n] = word
+            n += 1
+    return n
+
+
 # ---- output --------------------------------------------------------------------------
 @kernel
 def grown(words: I64, n: int) -> I64:
@@ -205,27 +281,18 @@ def grown(words: I64, n: int) -> I64:
 
 @inlined
 def append_between(
-    probes: Probes, entries: Entries, partner: Partner, queries: Queries, row: int, slot: int,
-    stretches: I64, count: int, bits: int, words: I64, n: int,
+    low: int, high: int, slot: int, view: View, values: I64, positions: I64, stretches: I64,
+    count: int, bits: int, words: I64, n: int,
 ) -> tuple[I64, int]:  # fmt: skip
     """Append a query's partners of a row: search its interval in each stretch."""
-    values, positions, floor = entries.values, entries.positions, probes.floor
-    limit, shift, undefined = probes.limits[row], shift_of(probes, row), probes.undefined
-    is_float, tested = is_band_of_floats(probes), are_tested(queries)
-    low, high = queries.low[slot], queries.high[slot]
     for s in range(count):
-        begin, end = stretches[s, 0], stretches[s, 1]
-        begin = first_gap_from(values, begin, end, low, shift, is_float, undefined)
-        for k in range(begin, end):
-            if gap_of(values[k], shift, is_float, undefined) > high:
+        end = stretches[s, 1]
+        for k in range(first_gap_from(values, stretches[s, 0], end, low, view), end):
+            if gap_of(values[k], view) > high:
                 break
-            position = positions[k]
-            if position < floor or position >= limit:
-                continue
-            if tested and not is_partner(probes, partner, queries, row, position, slot):
-                continue
-            if n == words.shape[0]:
-                words = grown(words, n + 1)
-            words[n] = (position - floor) << bits | slot
-            n += 1
+            if sees(view, positions[k]):
+                if n == words.shape[0]:
+                    words = grown(words, n + 1)
+                words[n] = (positions[k] - view.floor) << bits | slot
+                n += 1
     return words, n

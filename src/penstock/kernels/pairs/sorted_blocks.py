@@ -215,7 +215,7 @@ def _drop_block(blocks: Blocks, rank: int) -> None:
     _renew_trees(blocks)
 
 
-@kernel
+@inlined
 def insert(blocks: Blocks, key: int, value: int, item: int) -> None:
     """Add an entry; `is_full` must be False."""
     rank, at = seek(blocks, key, item)
@@ -240,7 +240,7 @@ def insert(blocks: Blocks, key: int, value: int, item: int) -> None:
     _climb(blocks, rank)
 
 
-@kernel
+@inlined
 def remove(blocks: Blocks, rank: int, at: int) -> None:
     """Take the entry at a place away."""
     slab, leaf = blocks.order[rank], (blocks.least.shape[0] >> 1) + rank
@@ -260,7 +260,7 @@ def remove(blocks: Blocks, rank: int, at: int) -> None:
     _climb(blocks, rank)
 
 
-@kernel
+@inlined
 def replace(blocks: Blocks, rank: int, at: int, key: int, value: int, item: int) -> None:
     """Give the entry at a place other contents, which must belong at this place too."""
     slab, leaf = blocks.order[rank], (blocks.least.shape[0] >> 1) + rank

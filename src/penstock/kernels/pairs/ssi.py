@@ -18,18 +18,16 @@ from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.data import Entries, Found, Partner, Probes, Queries
 from penstock.kernels.pairs.search import (
-    STRETCHES,
-    are_tested,
-    find_stretches,
+    View,
+    find_parts,
     first_above,
-    first_gap_above,
     gap_of,
     grown,
-    is_band_of_floats,
-    is_partner,
-    is_skipped,
-    key_of,
-    shift_of,
+    keep_partners,
+    new_parts,
+    pass_points,
+    sees,
+    view_of,
 )
 
 LEFT, RIGHT = 0, 1
@@ -49,35 +47,35 @@ class Lists(NamedTuple):
 
 
 @inlined
-def prefix_of(bounds: I64, side: int, begin: int, end: int, gap: int) -> int:
-    """How many queries at [begin, end) hold a gap of this side of their point."""
-    word = gap if side == LEFT else ~gap
-    if begin == end or bounds[side, begin] > word:
+def prefix_of(bounds: I64, begin: int, end: int, word: int) -> int:
+    """How many of the ascending bounds at [begin, end) are at most `word`, found from the front."""
+    if begin == end or bounds[begin] > word:
         return 0
     step = 1
-    while begin + step < end and bounds[side, begin + step] <= word:
+    while begin + step < end and bounds[begin + step] <= word:
         step *= 2
-    return first_above(bounds[side], begin + step // 2, min(begin + step, end), word) - begin
+    return first_above(bounds, begin + step // 2, min(begin + step, end), word) - begin
 
 
 @inlined
-def _append_prefix(
-    slots: I64, length: int, row: int, position: int, bits: int,
-    probes: Probes, partner: Partner, queries: Queries, words: I64, n: int,
+def _append_outward(
+    side: int, bounds: I64, slots: I64, first: int, after: int, values: I64, positions: I64,
+    k: int, begin: int, end: int, view: View, bits: int, words: I64, n: int,
 ) -> tuple[I64, int]:  # fmt: skip
-    """Append a partner for the queries of a prefix."""
-    if n + length > words.shape[0]:
-        words = grown(words, n + length)
-    head = (position - probes.floor) << bits
-    if are_tested(queries):
-        for j in range(length):
-            if is_partner(probes, partner, queries, row, position, slots[j]):
-                words[n] = head | slots[j]
-                n += 1
-    else:
-        for j in range(length):
-            words[n + j] = head | slots[j]
-        n += length
+    """Append a group's partners of one side: the entries from k on, until no query takes one."""
+    while begin <= k < end:
+        gap = gap_of(values[k], view)
+        length = prefix_of(bounds, first, after, gap if side == LEFT else ~gap)
+        if length == 0:
+            break
+        after = first + length
+        if sees(view, positions[k]):
+            if n + length > words.shape[0]:
+                words = grown(words, n + length)
+            for j in range(length):
+                words[n + j] = (positions[k] - view.floor) << bits | slots[first + j]
+            n += length
+        k += 2 * side - 1
     return words, n
 
 
@@ -87,34 +85,32 @@ def probe_ssi(
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
     """Walk from the point of each group in both directions: O(τ log m + k) a row."""
-    values, positions, bounds = entries.values, entries.positions, lists.bounds
-    floor, undefined, is_float = probes.floor, probes.undefined, is_band_of_floats(probes)
+    values, positions = entries.values, entries.positions
+    points, firsts = lists.points, lists.starts
+    left_bounds, right_bounds = lists.bounds[LEFT], lists.bounds[RIGHT]
+    left_slots, right_slots = lists.slots[LEFT], lists.slots[RIGHT]
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n = starts[0]
-    stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
+    n, parts = starts[0], new_parts(entries)
+    stretches = parts.stretches
+    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
     for i in range(order.shape[0]):
-        row, count = order[i], 0
-        if not is_skipped(probes, row):
-            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
-        shift, limit = shift_of(probes, row), probes.limits[row]
-        for g in range(lists.points.shape[0] if count else 0):
-            point, first, after = lists.points[g], lists.starts[g], lists.starts[g + 1]
-            for s in range(count):
-                begin, end = stretches[s, 0], stretches[s, 1]
-                at = first_gap_above(values, begin, end, point, shift, is_float, undefined)
-                for side in range(2):
-                    k, length = at - 1 + side, after - first
-                    while begin <= k < end:
-                        gap = gap_of(values[k], shift, is_float, undefined)
-                        length = prefix_of(bounds, side, first, first + length, gap)
-                        if length == 0:
-                            break
-                        if floor <= positions[k] < limit:
-                            words, n = _append_prefix(
-                                lists.slots[side, first:after], length, row, positions[k], bits,
-                                probes, partner, queries, words, n,
-                            )  # fmt: skip
-                        k += 2 * side - 1
+        view = view_of(probes, order[i])
+        count = find_parts(entries, view, parts)
+        if count:
+            pass_points(points, values, view, parts, places)
+        for s in range(count):
+            begin, end = stretches[s, 0], stretches[s, 1]
+            for g in range(points.shape[0]):
+                at, first, after = places[s, g], firsts[g], firsts[g + 1]
+                words, n = _append_outward(
+                    LEFT, left_bounds, left_slots, first, after, values, positions,
+                    at - 1, begin, end, view, bits, words, n,
+                )  # fmt: skip
+                words, n = _append_outward(
+                    RIGHT, right_bounds, right_slots, first, after, values, positions,
+                    at, begin, end, view, bits, words, n,
+                )  # fmt: skip
+        n = keep_partners(words, starts[i], n, order[i], bits, probes, partner, queries)
         starts[i + 1] = n
     return Found(words, starts)
 
@@ -130,23 +126,18 @@ class Prefixes(NamedTuple):
 
 
 @inlined
-def nearest_prefix(
-    lists: Lists, group: int, side: int, k: int, begin: int, end: int, row: int,
-    probes: Probes, entries: Entries,
+def _nearest_prefix(
+    side: int, bounds: I64, first: int, after: int, values: I64, positions: I64,
+    k: int, begin: int, end: int, view: View,
 ) -> int:  # fmt: skip
-    """How many queries of a group the partner nearest to the point takes, on one side of it.
-
-    The partner is the first that the row sees of the entries at k and beyond in [begin, end).
-    """
-    first, after = lists.starts[group], lists.starts[group + 1]
-    shift, is_float = shift_of(probes, row), is_band_of_floats(probes)
+    """How many queries of a group take the first partner from k on."""
     while begin <= k < end:
-        gap = gap_of(entries.values[k], shift, is_float, probes.undefined)
+        gap = gap_of(values[k], view)
         word = gap if side == LEFT else ~gap
-        if first == after or lists.bounds[side, first] > word:
+        if first == after or bounds[first] > word:
             break
-        if probes.floor <= entries.positions[k] < probes.limits[row]:
-            return prefix_of(lists.bounds, side, first, after, gap)
+        if sees(view, positions[k]):
+            return prefix_of(bounds, first, after, word)
         k += 2 * side - 1
     return 0
 
@@ -154,28 +145,33 @@ def nearest_prefix(
 @kernel
 def affected_prefixes(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Prefixes:
     """Find queries that have a partner in their interval (step 1 alone)."""
-    n, is_float = 0, is_band_of_floats(probes)
-    out = np.empty((256, 4), np.int64)
-    stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
+    values, positions = entries.values, entries.positions
+    points, firsts = lists.points, lists.starts
+    left_bounds, right_bounds = lists.bounds[LEFT], lists.bounds[RIGHT]
+    out, n, parts = np.empty(1024, np.int64), 0, new_parts(entries)
+    stretches = parts.stretches
+    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
     for i in range(order.shape[0]):
-        row, count = order[i], 0
-        if not is_skipped(probes, row):
-            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
-        shift = shift_of(probes, row)
-        for g in range(lists.points.shape[0] if count else 0):
-            left, right = 0, 0
+        view = view_of(probes, order[i])
+        count = find_parts(entries, view, parts)
+        if count:
+            pass_points(points, values, view, parts, places)
+        for g in range(points.shape[0] if count else 0):
+            left, right, first, after = 0, 0, firsts[g], firsts[g + 1]
             for s in range(count):
-                begin, end = stretches[s, 0], stretches[s, 1]
-                at = first_gap_above(
-                    entries.values, begin, end, lists.points[g], shift, is_float, probes.undefined
+                begin, end, at = stretches[s, 0], stretches[s, 1], places[s, g]
+                near = _nearest_prefix(
+                    LEFT, left_bounds, first, after, values, positions, at - 1, begin, end, view
                 )
-                near = nearest_prefix(lists, g, LEFT, at - 1, begin, end, row, probes, entries)
                 left = max(left, near)
-                near = nearest_prefix(lists, g, RIGHT, at, begin, end, row, probes, entries)
+                near = _nearest_prefix(
+                    RIGHT, right_bounds, first, after, values, positions, at, begin, end, view
+                )
                 right = max(right, near)
             if left + right:
                 if n == out.shape[0]:
-                    out = grown(out.reshape(-1), 4 * n + 4).reshape(-1, 4)
-                out[n, 0], out[n, 1], out[n, 2], out[n, 3] = row, g, left, right
-                n += 1
-    return Prefixes(out[:n, 0].copy(), out[:n, 1].copy(), out[:n, 2].copy(), out[:n, 3].copy())
+                    out = grown(out, n + 4)
+                out[n], out[n + 1], out[n + 2], out[n + 3] = order[i], g, left, right
+                n += 4
+    table = out[:n].reshape(-1, 4)
+    return Prefixes(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy(), table[:, 3].copy())

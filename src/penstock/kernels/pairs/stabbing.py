@@ -85,6 +85,17 @@ def spread_groups(order: I64, starts: I64) -> I64:
     return found
 
 
+def canonical_partition(lows: I64, highs: I64) -> tuple[I64, I64, I64, I64]:
+    """The canonical partition of intervals, none of them empty, in O(n log n) (Lemma 1).
+
+    Given are the group of each interval, and of each group: the most low end and the least high
+    end, between which every point is in all of its intervals; and its size.
+    """
+    order = np.argsort(lows, kind="stable")
+    starts, lefts, rights = partition_sorted(lows[order], highs[order])
+    return spread_groups(order, starts), lefts, rights, np.diff(starts)
+
+
 @kernel
 def merge_sorted(
     keys: I64, values: I64, items: I64, new_keys: I64, new_values: I64, new_items: I64
@@ -153,12 +164,10 @@ def _kept_versions(sizes: I64, versions: I64, ends: I64, books: I64) -> I64:
 
 
 @kernel
-def _keep_bound(partition: Partition, epsilon: float) -> None:
-    """Compute the fewest points again if there might be more than (1 + epsilon) tau."""
+def _renew_groups(partition: Partition, epsilon: float) -> None:
+    """Compute tau, and replace the points if there are more than (1 + epsilon / 2) tau."""
     groups, books = partition.groups, partition.books
     size = length(groups)
-    if size <= (1 + epsilon) * books[TAU]:
-        return
     points, ends = _fewest_points(partition.intervals, size)
     books[TAU] = points.shape[0]
     if size > (1 + epsilon / 2) * points.shape[0]:
@@ -170,12 +179,19 @@ def _keep_bound(partition: Partition, epsilon: float) -> None:
 
 
 @inlined
+def _keep_bound(partition: Partition, epsilon: float) -> None:
+    """Look at the groups again if there might be more than (1 + epsilon) tau."""
+    if length(partition.groups) > (1 + epsilon) * partition.books[TAU]:
+        _renew_groups(partition, epsilon)
+
+
+@inlined
 def _next_version(partition: Partition) -> int:
     partition.books[VERSION] += 1
     return partition.books[VERSION]
 
 
-@kernel
+@inlined
 def _place_interval(partition: Partition, low: int, high: int) -> None:
     """Count an interval, which is not among the others yet, in its group.
 

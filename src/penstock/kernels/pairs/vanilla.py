@@ -8,13 +8,12 @@ from penstock.arrays import I64
 from penstock.kernels.jit import kernel
 from penstock.kernels.pairs.data import Entries, Found, Partner, Probes, Queries
 from penstock.kernels.pairs.search import (
-    STRETCHES,
     append_between,
-    find_stretches,
-    is_band_of_floats,
-    is_skipped,
-    key_of,
+    find_parts,
+    keep_partners,
+    new_parts,
     own_holds,
+    view_of,
 )
 
 
@@ -24,19 +23,22 @@ def probe_vanilla(
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
     """Find the partners of each row for the queries at `slots`: O(n log m + k) a row."""
+    values, positions, own = entries.values, entries.positions, probes.own
+    lows, highs, own_lows, own_highs = queries.low, queries.high, queries.own_low, queries.own_high
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n = starts[0]
-    stretches = np.empty((STRETCHES * entries.offsets.shape[0], 2), np.int64)
+    n, parts = starts[0], new_parts(entries)
+    stretches = parts.stretches
     for i in range(order.shape[0]):
-        row, count = order[i], 0
-        if not is_skipped(probes, row):
-            is_float = is_band_of_floats(probes)
-            count = find_stretches(entries, key_of(probes, row), is_float, stretches)
+        row = order[i]
+        view = view_of(probes, row)
+        count = find_parts(entries, view, parts)
         for j in range(slots.shape[0] if count else 0):
             slot = slots[j]
-            if own_holds(probes, queries, row, slot):
+            if own_holds(own, own_lows, own_highs, row, slot):
                 words, n = append_between(
-                    probes, entries, partner, queries, row, slot, stretches, count, bits, words, n
-                )
+                    lows[slot], highs[slot], slot, view, values, positions, stretches, count,
+                    bits, words, n,
+                )  # fmt: skip
+        n = keep_partners(words, starts[i], n, row, bits, probes, partner, queries)
         starts[i + 1] = n
     return Found(words, starts)

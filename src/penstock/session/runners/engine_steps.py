@@ -23,17 +23,17 @@ from penstock.session.templates import is_unshared
 from penstock.sql.catalog import StreamDef
 from penstock.state.convert import to_rows
 
-_APART = 1 << 32  # where `_seq` begins of rows that are not in the changelog
+_APART = 1 << 32  # first `_seq` of rows that are not in the changelog
 
 
 class EngineSteps:
-    """Takes the steps of one engine, and hands on at once what they change."""
+    """Runs the steps of one engine and delivers their changes at once."""
 
     def __init__(self, books: Books, why_paused: WhyPaused) -> None:
         self._books, self._why_paused = books, why_paused
 
     def apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
-        """Take a step; with `defer`, what it changes is handed on by `publish`."""
+        """Run a step; with `defer`, its changes are delivered by `publish`."""
         started = time.perf_counter()
         output = self._books.engine.apply(blocks)
         seconds = time.perf_counter() - started
@@ -47,7 +47,7 @@ class EngineSteps:
         return output
 
     def _hand_on(self, output: b.Output) -> None:
-        """Keep the changes of a step, tell subscribers, and note the queries that failed."""
+        """Append the changes of a step, call subscribers, and record failed queries."""
         errors = self._books.delivery.take(output, self._books.engine.strings)
         for failure in output.failures:
             self._fail(failure)
@@ -56,7 +56,7 @@ class EngineSteps:
             raise gravest(errors)
 
     def _fail(self, failure: b.Failure) -> None:
-        """The queries that a row of Q served have failed."""
+        """Mark the queries of a failed row of Q as failed."""
         registry = self._books.queries.registry
         template = registry.templates[failure.template]
         members = registry.members(failure.template, np.array([failure.qid]))
@@ -66,25 +66,25 @@ class EngineSteps:
         registry.fail(members, failure.reason)
 
     def bring(self, stream: StreamDef, admitted: Admitted) -> None:
-        """Count admitted rows and hand them to the engine."""
+        """Count admitted rows and pass them to the engine."""
         matrix = to_rows(admitted.accepted, stream.schema, self._books.engine.strings)
         self._books.catalog.meters[stream.name].count(admitted, matrix, clock.now_us())
         self._books.progress.arrived(stream.name, counted(admitted, matrix.shape[1]))
         self.apply([b.Rows(stream.name, b.Timed(matrix, admitted.ts), admitted.watermark)])
 
     def beat(self, blocks: list[b.Block]) -> None:
-        """Heartbeats that the wall clock asks for."""
+        """Apply the heartbeats of the wall clock."""
         self.apply(blocks)
 
     # ---- queries ---------------------------------------------------------------------
     def choose_template(
         self, known: TemplateInfo | None, make: Callable[[], TemplateInfo]
     ) -> TemplateInfo:
-        """A template whose queries have all failed is built again."""
+        """The template to use; one that has only failed queries is built again."""
         return known or make()
 
     def enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
-        """The rows of Q that new queries have, and the places at which a new one begins."""
+        """The rows of Q of new queries, and which of these rows are new."""
         engine = self._books.engine
         since = 0 if history else engine.epoch + 1
         if is_unshared(info, history):
@@ -92,7 +92,7 @@ class EngineSteps:
         return self._rows_of(info).enter(rows, since)
 
     def leave(self, info: TemplateInfo, qids: I64) -> I64:
-        """Queries go, by their rows of Q; the rows that no query is left to ask for."""
+        """Remove queries from rows of Q; return the rows that no query uses any more."""
         return self._rows_of(info).leave(qids)
 
     def _rows_of(self, info: TemplateInfo) -> SharedRows:
@@ -100,28 +100,28 @@ class EngineSteps:
         return SharedRows(scope, len(info.params))
 
     def publish(self, output: b.Output | None, joining: Chosen) -> None:
-        """Hand on a deferred step; queries that join rows of Q get what these hold."""
+        """Deliver a deferred step; queries that join existing rows of Q get the current answer."""
         try:
             if output is not None:
                 self._hand_on(output)
-        finally:  # whatever a subscriber raised
+        finally:  # even if a subscriber raised
             if joining:
                 self._tell_held(joining, INSERT)
 
     def retract(self, chosen: Chosen) -> None:
-        """Take queries of one template out of the engine, but for rows of Q that others share."""
+        """Remove queries of one template from the engine, except rows of Q that others share."""
         template = chosen[0][0].template
         info = self._books.queries.registry.templates[template]
         last = self.leave(info, np.concatenate([g.qids[places] for g, places in chosen]))
         try:
             if last.shape[0]:
                 self.apply([b.DropQueries(template, last)])
-        finally:  # whatever a subscriber raised
+        finally:  # even if a subscriber raised
             self._books.delivery.leave(chosen)
             self._take_back(chosen, last)
 
     def _take_back(self, chosen: Chosen, last: I64) -> None:
-        """Readers of rows of Q that stay are told that what they hold is taken back."""
+        """Send deletions to the readers of rows of Q that stay for other queries."""
         staying: Chosen = []
         for group, places in chosen:
             stay = places[~np.isin(group.qids[places], last)]
@@ -131,9 +131,9 @@ class EngineSteps:
             self._tell_held(staying, DELETE)
 
     def _tell_held(self, chosen: Chosen, kind: int) -> None:
-        """What queries of one template hold, as changes of one kind: for those that share rows.
+        """Send the answers of queries that share rows of Q, as changes of one kind.
 
-        It is a batch of its own, so that (_batch, _seq) stays unique.
+        They form a batch of their own, so that (_batch, _seq) stays unique.
         """
         self.apply([])
         delivery = self._books.delivery

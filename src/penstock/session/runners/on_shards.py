@@ -1,4 +1,4 @@
-"""The runner of shards in this process: calls become entries of a log, answers come in batches."""
+"""The runner of shards in this process: calls become log entries, answers come in batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def no_snapshot() -> UnsupportedError:
-    """What is said of a snapshot where the state is on shards."""
+    """The error for a snapshot of a session with its state on shards."""
     return UnsupportedError(
         "a session on shards cannot write a snapshot: its state is on the shards",
         code="PS-RUNNER-002",
@@ -35,7 +35,7 @@ def no_snapshot() -> UnsupportedError:
 
 
 def is_heard(books: Books) -> bool:
-    """Whether subscribers, sinks or listeners to progress are told at once what a call does."""
+    """Whether a subscriber, sink or progress listener must learn of a call's changes at once."""
     return books.delivery.is_heard or bool(books.progress.listeners)
 
 
@@ -63,14 +63,14 @@ class OnShards:
 
     @property
     def is_dead(self) -> bool:
-        """Whether something has ended the job."""
+        """Whether the job has ended with an error."""
         return self.job.dead
 
     def _end_call(self) -> None:
         self.calls.end()
 
     def _wait(self, entry: int) -> None:
-        """Return when the batch of an entry is delivered; it is run here, by one thread."""
+        """Block until the batch of an entry is delivered; the calling thread runs it."""
         with self.gate.lock:
             self.job.wait(entry)
 
@@ -78,15 +78,15 @@ class OnShards:
         self._inbox.receive(batch, self._inbox.take)
 
     def reports(self) -> list[dict[str, Any]]:
-        """What each shard holds and shares."""
+        """Reports of each shard on the state it holds and shares."""
         return self.job.reports()
 
     def where(self) -> str:
-        """Where the queries run, in words."""
+        """Where the queries run, as a phrase."""
         return f"in this process, on {self.shards} shards, without Spark"
 
     def flush(self, feed: Feed) -> None:
-        """Read all that file sources have, and return when it is in the answers."""
+        """Read all that file sources have, and block until it is in the answers."""
         with self.gate.open():
             feed.tick()
             list(feed.read_sources())
@@ -96,22 +96,25 @@ class OnShards:
             self.gate.check_alive()
 
     def _write_sinks(self) -> None:
-        """Write what sinks could not take; say what still waits."""
+        """Write changes that wait in sinks.
+
+        Raise an error for those that still cannot be written.
+        """
         for error in self._books.delivery.sinks.catch_up():
             raise error
 
     def start(self) -> None:
-        """Nothing runs in the background."""
+        """Do nothing: no thread runs in the background."""
 
     def stop(self) -> None:
-        """Nothing runs in the background."""
+        """Do nothing: no thread runs in the background."""
 
     def snapshot(self) -> Snapshot:
-        """Refused: the state is on the shards."""
+        """Raise an error: the state is on the shards."""
         raise no_snapshot()
 
     def close(self, stop_ticker: Callable[[], None]) -> None:
-        """Finish what was begun, stop the job and close the sinks."""
+        """Finish pending work, stop the job and close the sinks."""
         if not self.gate.closed:
             self.job.drain()
             self.job.close()

@@ -1,7 +1,7 @@
 """The Spark runner: shards in one Spark job, external sources, served views, restart.
 
-Rows of external streams never pass through here: `pack` admits them on Spark and each batch
-says how many there were and how far time has come.
+Rows of external streams do not pass through this process: `pack` admits them on Spark, and each
+batch reports their number and the watermarks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from penstock.session.feed import Feed
     from penstock.session.snapshot import Snapshot
 
-_SAVE_EVERY = 500  # entries
+_SAVE_EVERY = 500  # log entries
 
 
 class OnSpark:
@@ -59,8 +59,8 @@ class OnSpark:
         spark_options: Mapping[str, str] | None = None,
     ) -> None:
         if checkpoint is not None and shards is not None:
-            check_shards(checkpoint, shards)  # before a JVM is started for nothing
-        own = spark is None and not is_running()  # another's goes on after close()
+            check_shards(checkpoint, shards)  # fails before a JVM is started
+        own = spark is None and not is_running()  # else it stays open after close()
         self.spark = build_session(master, spark, spark_options)
         self.held = at_exit.Held(self.spark, own)
         self.durable = checkpoint is not None
@@ -87,7 +87,7 @@ class OnSpark:
         self.spark_sinks.checkpoint = self.job.id
 
     def _make_parts(self) -> None:
-        """Build on the job all that the session and its batches need."""
+        """Build the parts that the session and its batches need around the job."""
         books, control, job = self._books, self._control, self.job
         self.gate = gate = Gate(self._end_call, job.catch_up, job.check)
         self.vault = Vault(job.path)
@@ -113,7 +113,7 @@ class OnSpark:
 
     @property
     def is_dead(self) -> bool:
-        """Whether something has ended the job."""
+        """Whether the job has ended with an error."""
         return self.job.dead
 
     def _end_call(self) -> None:
@@ -127,7 +127,7 @@ class OnSpark:
         return self._intakes.after(entry)
 
     def _wanted(self) -> set[int] | None:
-        """The templates whose changes are read here; None: all may be read later."""
+        """The templates with changes that this process reads; None if all may be read later."""
         delivery, registry = self._books.delivery, self._books.queries.registry
         if delivery.kept_rows > 0:
             return None
@@ -142,7 +142,7 @@ class OnSpark:
         self._inbox.receive(batch, self._take_batch)
 
     def _take_batch(self, batch: JobBatch) -> None:
-        if batch.number == self._taken:  # and comes again, because its views failed
+        if batch.number == self._taken:  # and it comes again, because its views failed
             self.answers.views.drop()
             return
         self._take_status(batch)
@@ -152,8 +152,8 @@ class OnSpark:
         history.settle(self._books, batch.entry)
 
     def _take_status(self, batch: JobBatch) -> None:
-        """Counts, times and rows kept out of external streams."""
-        if batch.number > self._driven.received:  # else they are in the image
+        """Record counts, times and rejected rows of external streams."""
+        if batch.number > self._driven.received:  # older ones are in the image
             kept_out = [result.data for result in batch.results if result.kind == "kept_out"]
             if self.durable:
                 self.kept_out.note(batch.number, kept_out)
@@ -165,16 +165,16 @@ class OnSpark:
 
     # ---- life ------------------------------------------------------------------------
     def reports(self) -> list[dict[str, Any]]:
-        """What each shard measured in the last batch, and shares among queries."""
+        """Reports of each shard: measurements of the last batch, and state shared among queries."""
         return self.job.reports()
 
     def where(self) -> str:
-        """Where the queries run, in words."""
+        """Where the queries run, as a phrase."""
         master = self.spark.sparkContext.master
         return f"Spark {self.spark.version} on {master}, {self.shards} shards"
 
     def flush(self, feed: Feed) -> None:
-        """Return when all pushed and available input is in the answers."""
+        """Block until all pushed and available input is in the answers."""
         with self.gate.open(), self.gate.look():
             feed.tick()
         self.job.sources.retry()
@@ -185,12 +185,12 @@ class OnSpark:
             self.save()
 
     def start(self) -> None:
-        """Run batches in the background as input comes."""
+        """Run batches in the background as input arrives."""
         self.job.start()
         self._retrying = self._retrying or Retrying(self.job.sources.retry)
 
     def stop(self) -> None:
-        """Stop after the batch that runs; start() or flush() go on."""
+        """Stop after the running batch; start() or flush() continue."""
         if self._retrying is not None:
             self._retrying.end()
             self._retrying = None
@@ -198,14 +198,14 @@ class OnSpark:
         self.save()
 
     def snapshot(self) -> Snapshot:
-        """Refused: the state is on the shards."""
+        """Raise an error: the state is on the shards."""
         raise no_snapshot()
 
     def close(self, stop_ticker: Callable[[], None]) -> None:
-        """Finish what was begun, stop the job, write the checkpoint, close the sinks."""
+        """Finish pending work, stop the job, write the checkpoint, close the sinks."""
         if self.gate.closed:
             return
-        with ExitStack() as last:  # whatever fails, the rest is done
+        with ExitStack() as last:  # each step runs even if another one fails
             last.callback(self.let_go)
             last.callback(self._close_sinks)
             last.callback(self._stop_all, stop_ticker)
@@ -220,7 +220,7 @@ class OnSpark:
         self._books.delivery.sinks.close()
 
     def let_go(self) -> None:
-        """Let others have the checkpoint, as far as it was opened."""
+        """Close the resources of the session, so that another session can use its checkpoint."""
         at_exit.let_go(self.held)
 
     # ---- checkpoint ------------------------------------------------------------------
@@ -235,7 +235,7 @@ class OnSpark:
             self.job.trim(self._saved + 1)
 
     def restore(self) -> None:
-        """Take up what a former process left in the checkpoint."""
+        """Restore what a former process left in the checkpoint."""
         job, driven = self.job, self._driven
         self.sources.restoring = self.sinks.restoring = True
         self._saved = image.load(
@@ -249,7 +249,7 @@ class OnSpark:
         self._take_up_marked()
 
     def _take_up_marked(self) -> None:
-        """What batches have said that were marked as done; the others come again."""
+        """Apply the reports of batches that were marked as done; the others run again."""
         job, driven = self.job, self._driven
         done = job.mark.batch + 1
         expected = job.kept_out(driven.received)

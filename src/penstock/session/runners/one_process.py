@@ -1,4 +1,4 @@
-"""The runner of one process: the engine's state is this process's, and flush() reads files."""
+"""The runner of one process: the engine lives in this process, and flush() reads files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class HeldAnswers:
-    """Answers that the engine of this process holds."""
+    """Reads answers from the engine of this process."""
 
     def __init__(self, books: Books, gate: Gate) -> None:
         self._books, self._gate = books, gate
@@ -42,7 +42,7 @@ class HeldAnswers:
             return reading.held(self._books.engine, template, np.array([info.qid])).table
 
     def at_once(self, found: list[QueryInfo]) -> Callable[[], list[pa.Table]]:
-        """What gives the answers of queries as they are now."""
+        """Read the answers of queries as they are now; returns a function that gives them."""
         tables = [self.rows(info) for info in found]
         return lambda: tables
 
@@ -50,14 +50,14 @@ class HeldAnswers:
         """The answers of queries of a template at its clock."""
         engine = self._books.engine
         with self._gate.lock:
-            there = template.key in engine.templates  # another thread may have dropped all
+            there = template.key in engine.templates  # another thread may have dropped all of them
             return [reading.held(engine, template, qids)] if there else []
 
     def forget(self) -> None:
-        """No answer is kept beside the engine's."""
+        """Do nothing: only the engine keeps answers."""
 
     def await_last_changes(self, readers: Readers, at: int | None) -> None:
-        """They are there when a drop returns."""
+        """Do nothing: the last changes are there when a drop returns."""
 
 
 class OneProcess:
@@ -79,10 +79,10 @@ class OneProcess:
         self._checkpoint = checkpoint
 
     def reports(self) -> None:
-        """There are no shards."""
+        """None: there are no shards."""
 
     def where(self) -> str:
-        """Where the queries run, in words."""
+        """Where the queries run, as a phrase."""
         return "in this process, on one core, without Spark"
 
     def flush(self, feed: Feed) -> None:
@@ -93,10 +93,10 @@ class OneProcess:
             self._save()
 
     def start(self) -> None:
-        """Nothing runs in the background."""
+        """Do nothing: no thread runs in the background."""
 
     def stop(self) -> None:
-        """Nothing runs in the background."""
+        """Do nothing: no thread runs in the background."""
 
     def snapshot(self) -> snapshot.Snapshot:
         """The whole session as one value."""
@@ -113,9 +113,9 @@ class OneProcess:
         try:
             if not self.gate.closed:
                 self._save()
-        except DataError:  # of a sink
+        except DataError:  # the error of a sink
             if self._checkpoint is None:
-                raise  # still open: what waits can be written yet
+                raise  # the sinks are still open and may be able to write now
         self.gate.closed = True
         try:
             self._books.delivery.sinks.close()

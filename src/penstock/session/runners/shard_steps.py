@@ -1,7 +1,7 @@
-"""Steps on shards: the session's own engine takes them, and the shards are told by the log.
+"""Steps on shards: the session's own engine runs them, and the log passes them to the shards.
 
-The session's engine is a `ControlEngine`: it has tables, Q and plans, but no rows of streams.
-What the shards find comes back in batches (`session/inbox.py`).
+The session's engine is a `ControlEngine`: it has tables, Q and plans, but no rows of streams. The
+shards send their results back in batches (`session/inbox.py`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SAMPLE_ROWS = 2_000
 
 
 class ShardSteps:
-    """Applies steps to the control engine and writes them into the log.
+    """Runs steps on the control engine and writes them to the log.
 
-    `retired` are templates without queries, each with the entry of its last drop: rows of batches
-    before that still go to them.
+    `retired` has the templates without queries, each with the entry of its last drop: rows of
+    earlier batches still go to them.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class ShardSteps:
         calls.repeat_with({"beat": self.beat, "fail": self.fail, "count_push": self._count_push})
 
     def apply(self, blocks: list[b.Block], defer: bool = False) -> b.Output:
-        """Take a step here and tell the shards; what comes of it comes later."""
+        """Run a step here and append it to the log; its changes come with a batch."""
         output = self._control.apply(blocks)
         self._calls.tell([self._told(block) for block in blocks])
         return output
 
     @roomy
     def _told(self, block: b.Block) -> Encoded:
-        """What the shards are told when the session's engine has taken a block."""
+        """The block for the shards after the session's engine has taken a block."""
         if isinstance(block, b.AddTemplate):
             block = place(block, self._shards, self.deployed)
             self.deployed.put(block)
@@ -76,20 +76,20 @@ class ShardSteps:
         return encode(block, self._codes)
 
     def _retire(self, template: int) -> None:
-        """A template has no queries any more."""
+        """Record that a template has no queries any more."""
         gone = self.deployed.get(template)
         if gone is not None:
             self.retired.append((self._calls.number, gone))
         self.deployed.remove(template)
 
     def let_retired_go(self, entry: int) -> None:
-        """Entries up to this one were run."""
+        """Remove retired templates with a last drop up to this entry, which has run."""
         self.retired = [(at, gone) for at, gone in self.retired if at > entry]
 
     def put_back(
         self, deployed: Mapping[int, b.AddTemplate], retired: list[tuple[int, b.AddTemplate]]
     ) -> None:
-        """Take up what ran on the shards of a former process."""
+        """Restore the templates that ran on the shards of a former process."""
         for template in deployed.values():
             self.deployed.put(template)
         self.retired = retired
@@ -108,7 +108,7 @@ class ShardSteps:
         self._calls.push("count_push", arguments, b.Rows(stream.name, data, admitted.watermark))
 
     def _count_push(self, stream: str, admitted: Admitted, sample: I64, rows: int) -> None:
-        """What remains of a push in this session."""
+        """Record a push in the meters of this session."""
         number = self._calls.number
         self.pushed.setdefault(number, {})[stream] = counted(admitted, rows)
         self._books.catalog.meters[stream].count(admitted, sample, clock.now_us(), rows)
@@ -116,11 +116,11 @@ class ShardSteps:
         self._control.pass_by(stream, rows, admitted.watermark)
 
     def take_pushed(self, entry: int) -> list[Mapping[str, Counts]]:
-        """The rows that were pushed by entries up to one, which is run."""
+        """The counts of rows pushed by entries up to this one, which has run."""
         return [self.pushed.pop(n) for n in list(self.pushed) if n <= entry]
 
     def beat(self, blocks: list[b.Block]) -> None:
-        """Heartbeats that the wall clock asks for: a call of their own."""
+        """Apply the heartbeats of the wall clock, as a call of their own."""
         self._calls.begin("beat", blocks)
         self.apply(blocks)
         self._calls.end()
@@ -129,16 +129,16 @@ class ShardSteps:
     def choose_template(
         self, known: TemplateInfo | None, make: Callable[[], TemplateInfo]
     ) -> TemplateInfo:
-        """A new template: one whose queries have failed may still be on its way out."""
+        """A new template; an old one with only failed queries may still be leaving."""
         info = cast(TemplateInfo, self._calls.note(make))
-        if info.views:  # refuse what cannot be placed before anything is changed
+        if info.views:  # raise errors of placement before anything is changed
             place(template_block(info), self._shards, self.deployed)
         return info
 
     def enter(self, info: TemplateInfo, rows: I64, history: bool) -> tuple[I64, I64]:
-        """Every query has a number of its own; shards find out which are identical.
+        """A new number for every query; the shards find identical queries themselves.
 
-        They get the numbers they had, when a call is repeated.
+        A repeated call gets the same numbers as before.
         """
         places = np.arange(rows.shape[1])
         template = self._control.templates.get(info.key)
@@ -146,16 +146,16 @@ class ShardSteps:
         return cast(I64, self._calls.note(lambda: vacant)), places
 
     def leave(self, info: TemplateInfo, qids: I64) -> I64:
-        """No query shares its number."""
+        """All of them: queries do not share numbers."""
         return qids
 
     def publish(self, output: b.Output | None, joining: Chosen) -> None:
-        """Changes come with a batch."""
+        """Do nothing: the changes come with a batch."""
         if output is not None:
             self._control.collect_strings()
 
     def retract(self, chosen: Chosen) -> None:
-        """Drop queries on the shards; their last changes come when they have done it."""
+        """Drop queries on the shards; their last changes come once the shards have run the drop."""
         delivery, number = self._books.delivery, self._calls.number
         for group, places in chosen:
             told = delivery.subscribers_of(group, places)
@@ -165,11 +165,11 @@ class ShardSteps:
         self.apply([b.DropQueries(chosen[0][0].template, qids)])
 
     def fail(self, template: int, qid: int, reason: str) -> None:
-        """A shard could not go on with a query: all drop it."""
+        """Drop a query on all shards, because one shard could not continue it."""
         registry = self._books.queries.registry
         members = registry.members(template, np.array([qid]))
         if not members:
-            return  # dropped, or failed on another shard too
+            return  # it was dropped, or failed on another shard as well
         with self._gate.open():
             self._calls.begin("fail", template, qid, reason)
             self.retract(members)

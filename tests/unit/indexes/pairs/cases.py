@@ -129,7 +129,10 @@ def make_case(seed: int, kind: Kind) -> Case:
 
 
 def make_groups(queries: Queries, least: int = 1) -> Grouping:
-    """Greedy stabbing groups of the intervals that are not empty; −1 for those of small groups."""
+    """Greedy stabbing groups of the intervals that are not empty; −1 for those of small groups.
+
+    Groups are numbered from the highest point down: no order of them may be relied on.
+    """
     groups, points, n = np.full(queries.low.shape[0], -1), [], 0
     order = [q for q in np.argsort(queries.low) if queries.low[q] <= queries.high[q]]
     while order:
@@ -144,7 +147,8 @@ def make_groups(queries: Queries, least: int = 1) -> Grouping:
         if len(members) >= least:
             groups[members], n = n, n + 1
             points.append(point)
-    return Grouping(groups, np.array(points, np.int64))
+    groups = np.where(groups < 0, -1, n - 1 - groups)
+    return Grouping(groups, np.array(points[::-1], np.int64))
 
 
 def gap_of(case: Case, value: int, row: int) -> int:

@@ -48,9 +48,9 @@ def test_the_canonical_partition_is_the_smallest(shape: tuple[int, int]) -> None
     rng = np.random.default_rng(shape)
     for _ in range(12):
         lows, highs = intervals(rng, 5, *shape)
-        order = np.argsort(lows)
-        starts, _, _ = stabbing.partition_sorted(lows[order], highs[order])
-        assert starts.shape[0] - 1 == smallest(lows, highs) == len(greedy(lows, highs))
+        _, lefts, rights, _ = stabbing.canonical_partition(lows, highs)
+        assert (lefts <= rights).all()
+        assert lefts.shape[0] == smallest(lows, highs) == len(greedy(lows, highs))
 
 
 @pytest.mark.parametrize("shape", [(10, 3), (1000, 30), (1000, 900), (1, 1)])
@@ -65,8 +65,10 @@ def test_the_canonical_partition_equals_its_twin(shape: tuple[int, int]) -> None
         assert [m.tolist() for m in members] == expected
         assert lefts.tolist() == [max(lows[g]) for g in expected]
         assert rights.tolist() == [min(highs[g]) for g in expected]
-        found = stabbing.spread_groups(order, starts)
-        assert all((found[group] == g).all() for g, group in enumerate(expected))
+        group_of, *ends, sizes = stabbing.canonical_partition(lows, highs)
+        assert all((group_of[group] == g).all() for g, group in enumerate(expected))
+        assert sizes.tolist() == [len(group) for group in expected]
+        np.testing.assert_array_equal(ends, [lefts, rights])
         blocks = sorted_blocks.new_blocks(n)
         sorted_blocks.fill(blocks, lows[order], highs[order], order)
         assert stabbing.fewest_groups(blocks) == len(expected)
