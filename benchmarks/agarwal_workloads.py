@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from benchmarks.agarwal_steps import affected, affected_exactly
+from benchmarks.chart import Chart, chart
 from benchmarks.pipeline import Cost
 from penstock.arrays import I64
 from penstock.indexes.pairs.hotspots import Hotspots
@@ -28,7 +29,13 @@ QUERIES = 100_000
 B_DOMAIN = 10_000  # of R.B, S.B and the midpoints of ranges of B
 A_DOMAIN = C_DOMAIN = 1_000_000
 R_ROWS = 2_000
+SJ = {"vanilla": "SJ-Vanilla", "data_outer": "SJ-JoinFirst", "select_first": "SJ-SelectFirst",
+      "ssi": "SJ-SSI", "hotspot": "SJ-Hotspot"}  # fmt: skip
+BJ = {"vanilla": "BJ-QOuter", "data_outer": "BJ-DOuter", "merge": "BJ-MJ", "ssi": "BJ-SSI",
+      "hotspot": "BJ-Hotspot"}  # fmt: skip
+"""The paper's names of the strategies."""
 _NONE: I64 = np.empty(0, np.int64)
+_SAMPLE = 1_000  # rows of S
 _BUDGET = 0.2  # seconds of a strategy's turn, about; a turn is at least `_FEWEST` rows
 _FEWEST = 3
 
@@ -62,6 +69,15 @@ class Case:
             if getattr(probes, name).size
         }
         return Case(self.queries, self.entries, probes._replace(**few))
+
+    def thinned(self) -> Case:
+        """The same with a sample of S, if there is no key that says which rows join."""
+        keys, values, positions, _ = self.entries
+        if keys.shape[0] or values.shape[0] <= _SAMPLE:
+            return self
+        some = (np.arange(_SAMPLE) * 2 + 1) * values.shape[0] // (2 * _SAMPLE)
+        entries = Entries(keys, values[some], positions[some], np.array([0, _SAMPLE]))
+        return Case(self.queries, entries, self.probes)
 
 
 # ---- Table I -------------------------------------------------------------------------
@@ -168,32 +184,73 @@ def built(names: tuple[str, ...], case: Case, alpha: float = 0.001) -> dict[str,
 
 
 # ---- measuring -----------------------------------------------------------------------
-def rates(strategies: Mapping[str, Strategy], case: Case, times: int = 2) -> dict[str, Cost]:
-    """Seconds per row of each strategy, which take turns; slow ones take fewer rows."""
-    cases, best = {}, {name: Cost() for name in strategies}
+def rates(strategies: Mapping[str, Strategy], case: Case, times: int = 3) -> dict[str, Cost]:
+    """Seconds per row of each strategy, which take turns; slow ones take fewer rows.
+
+    Without a key, data_outer looks up every row of S: it has a sample of S, and its time is
+    multiplied.
+    """
+    cases, best, whole = {}, {}, case.entries.values.shape[0]
     for name, strategy in strategies.items():
-        affected(strategy, *case.some(1).data)  # compiles
-        one = _timed(strategy, case.some(min(_FEWEST, case.rows)))
+        cases[name] = case.thinned() if name == "data_outer" else case
+        affected(strategy, *cases[name].some(1).data)  # compiles
+        one = _timed(strategy, cases[name].some(min(_FEWEST, case.rows)))
         rows = min(max(int(_BUDGET / max(one.cpu, 1e-7)), _FEWEST), case.rows)
-        cases[name] = case.some(rows)
+        cases[name], best[name] = cases[name].some(rows), Cost()
     for _ in range(times):
         for name, strategy in strategies.items():
-            best[name].least(_timed(strategy, cases[name]))
+            cost, share = _timed(strategy, cases[name]), whole / len(cases[name].entries.values)
+            best[name].least(Cost(cost.cpu * share, cost.wall * share))
     return best
 
 
-def check(strategies: Mapping[str, Strategy], case: Case, rows: int = _FEWEST) -> float:
-    """Queries affected per row; an error if a strategy finds more or fewer than another."""
-    few = case.some(min(rows, case.rows))
-    found = {name: affected_exactly(s, *few.data)
-             for name, s in strategies.items()}  # fmt: skip
+def check(strategies: Mapping[str, Strategy], case: Case) -> float:
+    """Queries that some rows affect, per row; an error if two strategies do not agree."""
+    few = case.thinned().some(min(_FEWEST, case.rows))
+    found = {name: affected_exactly(s, *few.data) for name, s in strategies.items()}
     if len(set(found.values())) > 1:
         raise AssertionError(f"affected queries: {found}")
     return next(iter(found.values())) / few.rows
 
 
 def _timed(strategy: Strategy, case: Case) -> Cost:
+    """Seconds per row."""
     wall, cpu = time.perf_counter(), time.process_time()
     affected(strategy, *case.data)
     rows = case.rows
     return Cost((time.process_time() - cpu) / rows, (time.perf_counter() - wall) / rows)
+
+
+@dataclass(slots=True)
+class Lines:
+    """Throughput of each strategy at each place of an axis."""
+
+    at: list[float] = field(default_factory=list)
+    costs: dict[str, list[Cost]] = field(default_factory=dict)
+
+    def add(self, at: float, costs: Mapping[str, Cost]) -> None:
+        """What strategies need at the next place."""
+        self.at.append(at)
+        for name, cost in costs.items():
+            self.costs.setdefault(name, []).append(cost)
+
+    def rate(self, name: str, at: int = -1) -> tuple[float, float]:
+        """Rows a second of CPU time and of wall time."""
+        cost = self.costs[name][at]
+        return 1 / cost.cpu, 1 / cost.wall
+
+    def times(self, name: str, other: str, at: int = -1) -> tuple[float, float]:
+        """How many times as fast one is as another."""
+        ours, theirs = self.costs[name][at], self.costs[other][at]
+        return theirs.cpu / ours.cpu, theirs.wall / ours.wall
+
+    def kept(self, name: str, last: int = -1, first: int = 0) -> tuple[float, float]:
+        """What is left of the throughput at the first place, in percent."""
+        begin, end = self.costs[name][first], self.costs[name][last]
+        return 100 * begin.cpu / end.cpu, 100 * begin.wall / end.wall
+
+    def chart(self, title: str, x: str, names: Mapping[str, str]) -> Chart:
+        """Rows/s, by the names of the paper."""
+        lines = {names[name]: [1 / cost.cpu for cost in costs]
+                 for name, costs in self.costs.items()}  # fmt: skip
+        return chart(title, x, "rows/s", self.at, lines, log=True)
