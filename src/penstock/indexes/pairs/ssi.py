@@ -23,6 +23,7 @@ from penstock.indexes.pairs.strategy import (
 )
 from penstock.kernels.pairs.coded import Coded, probe_coded
 from penstock.kernels.pairs.data import Entries, Found, Grouping, Probes, Queries
+from penstock.kernels.pairs.near import Groups
 from penstock.kernels.pairs.order import join_found
 from penstock.kernels.pairs.rtree import build_forest
 from penstock.kernels.pairs.ssi import Lists, Prefixes, affected_prefixes, probe_ssi
@@ -30,41 +31,39 @@ from penstock.kernels.pairs.ssi_own import AffectedSlots, Trees, affected_slots,
 
 
 class _Members(NamedTuple):
-    """Slots that have a group, group by group, with the groups in order of their points."""
+    """Groups that have members, and the slots of these, group by group."""
 
-    points: I64
+    groups: Groups
     starts: I64
     slots: I64
-    groups: I64  # of each of the slots
+    numbers: I64  # the group of each of the slots
 
 
 def _members(queries: Queries, grouping: Grouping) -> _Members:
-    by_point = np.argsort(grouping.points, kind="stable")
-    rank = np.empty(by_point.shape[0], np.int64)
-    rank[by_point] = np.arange(by_point.shape[0])
     slots = possible_slots(queries)
     slots = slots[grouping.groups[slots] >= 0]
-    groups = rank[grouping.groups[slots]]
-    order = np.argsort(groups, kind="stable")
-    starts = np.searchsorted(groups[order], np.arange(by_point.shape[0] + 1))
-    return _Members(grouping.points[by_point], starts, slots[order], groups[order])
+    points, numbers = np.unique(grouping.points[grouping.groups[slots]], return_inverse=True)
+    order = np.argsort(numbers, kind="stable")
+    slots, numbers = slots[order], numbers[order]
+    starts = np.searchsorted(numbers, np.arange(points.shape[0] + 1))
+    lows, highs = points.copy(), points.copy()
+    np.minimum.at(lows, numbers, queries.low[slots])
+    np.maximum.at(highs, numbers, queries.high[slots])
+    return _Members(Groups(points, lows, highs), starts, slots, numbers)
 
 
 def lists_of(queries: Queries, grouping: Grouping) -> Lists:
     """Sort the queries of each group by low, and by high, descending."""
-    points, starts, slots, groups = _members(queries, grouping)
+    groups, starts, slots, numbers = _members(queries, grouping)
     bounds = np.vstack([queries.low[slots], ~queries.high[slots]])
-    orders = np.vstack([np.lexsort((bound, groups)) for bound in bounds])
-    return Lists(points, starts, np.take_along_axis(bounds, orders, 1), slots[orders])
+    orders = np.vstack([np.lexsort((bound, numbers)) for bound in bounds])
+    return Lists(groups, starts, np.take_along_axis(bounds, orders, 1), slots[orders])
 
 
 def trees_of(queries: Queries, grouping: Grouping) -> Trees:
     """Make an R-tree over own conditions and intervals of each group."""
-    points, starts, slots, groups = _members(queries, grouping)
-    lows, highs = points.copy(), points.copy()
-    np.minimum.at(lows, groups, queries.low[slots])
-    np.maximum.at(highs, groups, queries.high[slots])
-    return Trees(points, lows, highs, build_forest(*boxes_of(queries), slots, starts))
+    groups, starts, slots, _ = _members(queries, grouping)
+    return Trees(groups, build_forest(*boxes_of(queries), slots, starts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Ssi(Probing):
     """
 
     name: ClassVar[str] = "ssi"
-    groups: Lists | Trees
+    members: Lists | Trees
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
@@ -87,16 +86,15 @@ class Ssi(Probing):
     @property
     def nbytes(self) -> int:
         """Bytes of the structure."""
-        if isinstance(self.groups, Lists):
-            return bytes_of(self.groups)
-        points, lows, highs, forest = self.groups
-        return bytes_of((points, lows, highs, *forest))
+        if isinstance(self.members, Lists):
+            return bytes_of((*self.members.groups, *self.members[1:]))
+        return bytes_of((*self.members.groups, *self.members.forest))
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
         """Look from the point of each group."""
-        if isinstance(self.groups, Lists):
-            return probe_ssi(self.groups, order, bits, *data)
-        return probe_ssi_own(self.groups, order, bits, *data)
+        if isinstance(self.members, Lists):
+            return probe_ssi(self.members, order, bits, *data)
+        return probe_ssi_own(self.members, order, bits, *data)
 
     def affected(self, probes: Probes, entries: Entries) -> Prefixes | AffectedSlots:
         """Find queries that have a partner in their interval, without listing the partners.
@@ -105,14 +103,14 @@ class Ssi(Probing):
         Rows come in order of (key, shift).
         """
         order = probing_order(probes)
-        if isinstance(self.groups, Lists):
-            return affected_prefixes(self.groups, order, probes, entries)
-        return affected_slots(self.groups, order, probes, entries)
+        if isinstance(self.members, Lists):
+            return affected_prefixes(self.members, order, probes, entries)
+        return affected_slots(self.members, order, probes, entries)
 
     def probe_coded(self, probes: Probes, entries: Entries) -> Coded:
         """Give every pair of a pure template, with the prefixes of `groups` that take it."""
-        assert isinstance(self.groups, Lists), "queries with own conditions are not in lists"
-        return probe_coded(self.groups, probing_order(probes), probes, entries)
+        assert isinstance(self.members, Lists), "queries with own conditions are not in lists"
+        return probe_coded(self.members, probing_order(probes), probes, entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,10 @@ import numpy as np
 from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.data import Entries, Probes
+from penstock.kernels.pairs.near import find_near, new_near
 from penstock.kernels.pairs.order import sort_words
-from penstock.kernels.pairs.search import (
-    View,
-    find_parts,
-    gap_of,
-    grown,
-    new_parts,
-    pass_points,
-    sees,
-    view_of,
-)
-from penstock.kernels.pairs.ssi import LEFT, Lists, prefix_of
+from penstock.kernels.pairs.search import View, find_parts, gap_of, grown, sees, view_of
+from penstock.kernels.pairs.ssi import Lists, prefix_of
 
 _INDEX_BITS = 24
 """Bits of a sorted word that number a code within the codes of its row."""
@@ -46,13 +38,13 @@ class Coded(NamedTuple):
 
 @inlined
 def _append_codes(
-    group: int, side: int, bounds: I64, first: int, after: int, values: I64, positions: I64,
-    k: int, begin: int, end: int, view: View, heads: I64, codes: I64, n: int, begun: int,
+    side: int, lists: Lists, group: int, values: I64, positions: I64, k: int, begin: int,
+    end: int, view: View, heads: I64, codes: I64, n: int, begun: int,
 ) -> tuple[I64, I64, int]:  # fmt: skip
     """Append the prefixes of one side of a group that take the entries from k on."""
+    first, after = lists.starts[group], lists.starts[group + 1]
     while begin <= k < end:
-        gap = gap_of(values[k], view)
-        length = prefix_of(bounds[side], first, after, gap if side == LEFT else ~gap)
+        length = prefix_of(lists.bounds, side, first, after, gap_of(values[k], view))
         if length == 0:
             break
         after = first + length
@@ -105,24 +97,21 @@ def _order_codes(heads: I64, codes: I64, ends: I64, order: I64, floor: int) -> C
 def probe_coded(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Coded:
     """Walk from the point of each group in both directions, without listing queries."""
     values, positions = entries.values, entries.positions
-    points, firsts, bounds = lists.points, lists.starts, lists.bounds
-    ends, parts = np.zeros(order.shape[0] + 1, np.int64), new_parts(entries)
-    stretches = parts.stretches
-    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
+    ends, (parts, near) = np.zeros(order.shape[0] + 1, np.int64), new_near(entries, lists.groups)
     heads, codes, n = np.empty(256, np.int64), np.empty(512, np.int64), ends[0]
     for i in range(order.shape[0]):
-        view = view_of(probes, order[i])
+        view, reached = view_of(probes, order[i]), 0
         count = find_parts(entries, view, parts)
         if count:
-            pass_points(points, values, view, parts, places)
-        for s in range(count):
-            begin, end = stretches[s, 0], stretches[s, 1]
-            for g in range(points.shape[0]):
-                at, first, after = places[s, g], firsts[g], firsts[g + 1]
+            reached = find_near(lists.groups, values, positions, view, parts, near)
+        for j in range(reached):
+            g = near.groups[j]
+            for s in range(count):
+                begin, end = parts.stretches[s, 0], parts.stretches[s, 1]
                 for side in range(2):
                     heads, codes, n = _append_codes(
-                        g, side, bounds, first, after, values, positions,
-                        at - 1 + side, begin, end, view, heads, codes, n, ends[i],
+                        side, lists, g, values, positions, near.places[s, g] - 1 + side, begin,
+                        end, view, heads, codes, n, ends[i],
                     )  # fmt: skip
         ends[i + 1] = n
     return _order_codes(heads, codes, ends, order, probes.floor)

@@ -118,18 +118,6 @@ def first_gap_from(values: I64, begin: int, end: int, bound: int, view: View) ->
     return begin if bound == LEAST else first_gap_above(values, begin, end, bound - 1, view)
 
 
-@inlined
-def _bracket(values: I64, begin: int, end: int, at: int, bound: int, view: View) -> tuple[int, int]:
-    """Between which places a stretch passes a bound, looked for from `at` on, or before it."""
-    if at > begin and gap_of(values[at - 1], view) > bound:
-        return begin, at - 1
-    step = 1
-    while at + step <= end and gap_of(values[at + step - 1], view) <= bound:
-        at += step
-        step *= 2
-    return at, min(at + step - 1, end)
-
-
 # ---- stretches -----------------------------------------------------------------------
 @inlined
 def _append(stretches: I64, n: int, begin: int, end: int) -> int:
@@ -195,24 +183,6 @@ def find_parts(entries: Entries, view: View, parts: Parts) -> int:
         books[0] = view.key
         books[1] = find_stretches(entries, view.key, view.is_float, parts.stretches)
     return books[1]
-
-
-@inlined
-def pass_points(points: I64, values: I64, view: View, parts: Parts, places: I64) -> None:
-    """Write where each stretch passes each of the ascending points: [stretch, point].
-
-    Rows of one key follow one another in order of shift, so a place is near that of the row
-    before; it is looked for from there, in steps that double.
-    """
-    stretches, books = parts.stretches, parts.books
-    for s in range(books[1]):
-        begin, end = stretches[s, 0], stretches[s, 1]
-        at = begin
-        for g in range(points.shape[0]):
-            upto = end
-            if books[2]:
-                at, upto = _bracket(values, begin, end, places[s, g], points[g], view)
-            at = places[s, g] = first_gap_above(values, at, upto, points[g], view)
 
 
 # ---- tests ---------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import numpy as np
 from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.data import Entries, Found, Partner, Probes, Queries
+from penstock.kernels.pairs.near import LEFT, RIGHT, Groups, find_near, new_near
 from penstock.kernels.pairs.search import (
     View,
     find_parts,
@@ -24,13 +25,9 @@ from penstock.kernels.pairs.search import (
     gap_of,
     grown,
     keep_partners,
-    new_parts,
-    pass_points,
     sees,
     view_of,
 )
-
-LEFT, RIGHT = 0, 1
 
 
 class Lists(NamedTuple):
@@ -40,32 +37,38 @@ class Lists(NamedTuple):
     part is ~high. A code (group, side, length) stands for `slots[side, starts[g]:][:length]`.
     """
 
-    points: I64  # by group, ascending
+    groups: Groups
     starts: I64
     bounds: I64  # [side, place]
     slots: I64  # [side, place]
 
 
 @inlined
-def prefix_of(bounds: I64, begin: int, end: int, word: int) -> int:
-    """How many of the ascending bounds at [begin, end) are at most `word`, found from the front."""
-    if begin == end or bounds[begin] > word:
+def prefix_of(bounds: I64, side: int, begin: int, end: int, gap: int) -> int:
+    """How many queries at [begin, end) hold a gap of this side, looked for from the front."""
+    word = gap if side == LEFT else ~gap
+    if bounds[side, begin] > word:
         return 0
     step = 1
-    while begin + step < end and bounds[begin + step] <= word:
+    while begin + step < end and bounds[side, begin + step] <= word:
         step *= 2
-    return first_above(bounds, begin + step // 2, min(begin + step, end), word) - begin
+    return first_above(bounds[side], begin + step // 2, min(begin + step, end), word) - begin
 
 
 @inlined
 def _append_outward(
-    side: int, bounds: I64, slots: I64, first: int, after: int, values: I64, positions: I64,
-    k: int, begin: int, end: int, view: View, bits: int, words: I64, n: int,
+    side: int, lists: Lists, group: int, values: I64, positions: I64, k: int, begin: int,
+    end: int, view: View, bits: int, words: I64, n: int,
 ) -> tuple[I64, int]:  # fmt: skip
     """Append a group's partners of one side: the entries from k on, until no query takes one."""
+    bounds, slots, first, after = (
+        lists.bounds,
+        lists.slots,
+        lists.starts[group],
+        lists.starts[group + 1],
+    )
     while begin <= k < end:
-        gap = gap_of(values[k], view)
-        length = prefix_of(bounds, first, after, gap if side == LEFT else ~gap)
+        length = prefix_of(bounds, side, first, after, gap_of(values[k], view))
         if length == 0:
             break
         after = first + length
@@ -73,7 +76,7 @@ def _append_outward(
             if n + length > words.shape[0]:
                 words = grown(words, n + length)
             for j in range(length):
-                words[n + j] = (positions[k] - view.floor) << bits | slots[first + j]
+                words[n + j] = (positions[k] - view.floor) << bits | slots[side, first + j]
             n += length
         k += 2 * side - 1
     return words, n
@@ -85,31 +88,24 @@ def probe_ssi(
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
     """Walk from the point of each group in both directions: O(τ log m + k) a row."""
-    values, positions = entries.values, entries.positions
-    points, firsts = lists.points, lists.starts
-    left_bounds, right_bounds = lists.bounds[LEFT], lists.bounds[RIGHT]
-    left_slots, right_slots = lists.slots[LEFT], lists.slots[RIGHT]
+    values, positions, groups = entries.values, entries.positions, lists.groups
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n, parts = starts[0], new_parts(entries)
-    stretches = parts.stretches
-    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
+    n, (parts, near) = starts[0], new_near(entries, groups)
+    stretches, places = parts.stretches, near.places
     for i in range(order.shape[0]):
-        view = view_of(probes, order[i])
+        view, reached = view_of(probes, order[i]), 0
         count = find_parts(entries, view, parts)
         if count:
-            pass_points(points, values, view, parts, places)
-        for s in range(count):
-            begin, end = stretches[s, 0], stretches[s, 1]
-            for g in range(points.shape[0]):
-                at, first, after = places[s, g], firsts[g], firsts[g + 1]
-                words, n = _append_outward(
-                    LEFT, left_bounds, left_slots, first, after, values, positions,
-                    at - 1, begin, end, view, bits, words, n,
-                )  # fmt: skip
-                words, n = _append_outward(
-                    RIGHT, right_bounds, right_slots, first, after, values, positions,
-                    at, begin, end, view, bits, words, n,
-                )  # fmt: skip
+            reached = find_near(groups, values, positions, view, parts, near)
+        for j in range(reached):
+            g = near.groups[j]
+            for s in range(count):
+                begin, end = stretches[s, 0], stretches[s, 1]
+                for side in range(2):
+                    words, n = _append_outward(
+                        side, lists, g, values, positions, places[s, g] - 1 + side, begin, end,
+                        view, bits, words, n,
+                    )  # fmt: skip
         n = keep_partners(words, starts[i], n, order[i], bits, probes, partner, queries)
         starts[i + 1] = n
     return Found(words, starts)
@@ -125,53 +121,34 @@ class Prefixes(NamedTuple):
     right: I64
 
 
-@inlined
-def _nearest_prefix(
-    side: int, bounds: I64, first: int, after: int, values: I64, positions: I64,
-    k: int, begin: int, end: int, view: View,
-) -> int:  # fmt: skip
-    """How many queries of a group take the first partner from k on."""
-    while begin <= k < end:
-        gap = gap_of(values[k], view)
-        word = gap if side == LEFT else ~gap
-        if first == after or bounds[first] > word:
-            break
-        if sees(view, positions[k]):
-            return prefix_of(bounds, first, after, word)
-        k += 2 * side - 1
-    return 0
+@kernel
+def _wider(table: I64, n: int) -> I64:
+    """A copy with room for n columns, and for twice as many as before."""
+    new = np.empty((table.shape[0], max(n, 2 * table.shape[1])), np.int64)
+    for i in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            new[i, j] = table[i, j]
+    return new
 
 
 @kernel
 def affected_prefixes(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Prefixes:
     """Find queries that have a partner in their interval (step 1 alone)."""
-    values, positions = entries.values, entries.positions
-    points, firsts = lists.points, lists.starts
-    left_bounds, right_bounds = lists.bounds[LEFT], lists.bounds[RIGHT]
-    out, n, parts = np.empty(1024, np.int64), 0, new_parts(entries)
-    stretches = parts.stretches
-    places = np.empty((stretches.shape[0], points.shape[0]), np.int64)
+    values, positions, bounds = entries.values, entries.positions, lists.bounds
+    out, n, (parts, near) = np.empty((4, 256), np.int64), 0, new_near(entries, lists.groups)
     for i in range(order.shape[0]):
-        view = view_of(probes, order[i])
-        count = find_parts(entries, view, parts)
-        if count:
-            pass_points(points, values, view, parts, places)
-        for g in range(points.shape[0] if count else 0):
-            left, right, first, after = 0, 0, firsts[g], firsts[g + 1]
-            for s in range(count):
-                begin, end, at = stretches[s, 0], stretches[s, 1], places[s, g]
-                near = _nearest_prefix(
-                    LEFT, left_bounds, first, after, values, positions, at - 1, begin, end, view
-                )
-                left = max(left, near)
-                near = _nearest_prefix(
-                    RIGHT, right_bounds, first, after, values, positions, at, begin, end, view
-                )
-                right = max(right, near)
-            if left + right:
-                if n == out.shape[0]:
-                    out = grown(out, n + 4)
-                out[n], out[n + 1], out[n + 2], out[n + 3] = order[i], g, left, right
-                n += 4
-    table = out[:n].reshape(-1, 4)
-    return Prefixes(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy(), table[:, 3].copy())
+        view, reached = view_of(probes, order[i]), 0
+        if find_parts(entries, view, parts):
+            reached = find_near(lists.groups, values, positions, view, parts, near)
+        if n + reached > out.shape[1]:
+            out = _wider(out, n + reached)
+        for j in range(reached):
+            g = near.groups[j]
+            first, after, left, right = lists.starts[g], lists.starts[g + 1], 0, 0
+            if near.sides[g] & 1:
+                left = prefix_of(bounds, LEFT, first, after, near.left[g])
+            if near.sides[g] & 2:
+                right = prefix_of(bounds, RIGHT, first, after, near.right[g])
+            out[0, n], out[1, n], out[2, n], out[3, n] = order[i], g, left, right
+            n += 1
+    return Prefixes(out[0, :n].copy(), out[1, :n].copy(), out[2, :n].copy(), out[3, :n].copy())

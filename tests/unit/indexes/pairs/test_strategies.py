@@ -83,12 +83,12 @@ def affected_by(ssi: Ssi, case: Case) -> set[tuple[int, int]]:
         assert len(set(pairs)) == len(pairs)
         return set(pairs)
     assert isinstance(affected, Prefixes)
-    assert isinstance(ssi.groups, Lists)
+    assert isinstance(ssi.members, Lists)
     found = set()
     for row, group, *lengths in zip(*(column.tolist() for column in affected), strict=True):
         for side, length in enumerate(lengths):
-            first = ssi.groups.starts[group]
-            slots = ssi.groups.slots[side, first : first + length]
+            first = ssi.members.starts[group]
+            slots = ssi.members.slots[side, first : first + length]
             found |= {(row, slot) for slot in slots.tolist()}
     return found
 
@@ -107,13 +107,13 @@ def test_codes_stand_for_the_queries_that_take_a_pair(cases: Cases) -> None:
             continue
         ssi = Ssi.build(case.queries, make_groups(case.queries))
         coded = ssi.probe_coded(case.probes, case.entries)
-        assert isinstance(ssi.groups, Lists)
+        assert isinstance(ssi.members, Lists)
         found = []
         for i, (row, position) in enumerate(zip(coded.rows, coded.positions, strict=True)):
             assert coded.starts[i] < coded.starts[i + 1], "a pair without a query"
             for c in range(coded.starts[i], coded.starts[i + 1]):
-                first = ssi.groups.starts[coded.groups[c]]
-                slots = ssi.groups.slots[coded.sides[c], first : first + coded.lengths[c]]
+                first = ssi.members.starts[coded.groups[c]]
+                slots = ssi.members.slots[coded.sides[c], first : first + coded.lengths[c]]
                 found += [(int(row), int(position), slot) for slot in slots.tolist()]
         assert sorted(found) == answer, kind
         order = list(zip(coded.rows.tolist(), coded.positions.tolist(), strict=True))
