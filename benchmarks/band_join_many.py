@@ -15,7 +15,9 @@ from benchmarks.pipeline import Result, at_least
 COUNTS = (50, 500, 5_000, 50_000, 100_000, 500_000)
 COMPARED = 100_000
 DOMAIN = 10**15
-SQL = f"SELECT r.b, s.b AS t FROM {WINDOWS} ON s.b - r.b BETWEEN $low AND $high EMIT CHANGES PER ROW"
+SQL = (
+    f"SELECT r.b, s.b AS t FROM {WINDOWS} ON s.b - r.b BETWEEN $low AND $high EMIT CHANGES PER ROW"
+)
 
 
 def params(queries: int) -> pa.Table:

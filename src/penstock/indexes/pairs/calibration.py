@@ -8,23 +8,12 @@ programs disturb little. The cost of a call, and of what is found, is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
-from time import thread_time_ns
 
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.indexes.pairs.constants import Constant, Constants, Fitted
-from penstock.indexes.pairs.costs import BUILD, Formula, Work, formulas_of
-from penstock.indexes.pairs.estimates import F64
-from penstock.indexes.pairs.fitting import fit
-from penstock.indexes.pairs.groups import PairGroups
-from penstock.indexes.pairs.router import Router
-from penstock.indexes.pairs.strategies import STRATEGIES
-from penstock.indexes.pairs.strategy import Strategy, slot_bits
-from penstock.kernels.pairs.data import Entries, Partner, Probes, Queries
+from penstock.kernels.pairs.data import Entries, Probes, Queries
 
 _NONE: I64 = np.empty(0, np.int64)
 _NO_ROWS: I64 = np.empty((0, 0), np.int64)

@@ -5,16 +5,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
 
-from penstock.errors import StateError
 from penstock.frozen import record
 
 _VERSION = 1  # of the formulas: constants of others mean something else
