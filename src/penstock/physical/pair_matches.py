@@ -14,6 +14,7 @@ from penstock.eddy.flow import Flow
 from penstock.eddy.membership import FlowTemplate
 from penstock.eddy.results import Matches
 from penstock.expressions.context import Context
+from penstock.expressions.hidden import Totals
 from penstock.indexes.pairs.pair_index import PairIndex, PairQueries
 from penstock.indexes.pairs.rows import ProbingRows
 from penstock.indexes.pairs.shape import PairShape
@@ -43,6 +44,7 @@ class PairMatcher:
     ) -> None:
         wanted = PairQueries(queries, shape, block.lifetimes)
         self.index = PairIndex(wanted, ctx)
+        self.hidden = ctx.hidden
         self._check = PairCheck(shape, queries, ctx)
         self._shape, self._streams, self._registry = shape, block.span.streams, stems
         self._stems: list[KeyedStem] = []
@@ -65,9 +67,12 @@ class PairMatcher:
         while self._stems:
             self._registry.release(self._stems.pop())
 
-    def checked(self, found: Matches, views: list[LogView]) -> Matches:
-        """Keep the matches that satisfy the conditions which the index does not decide."""
-        return self._check.passing(found, views, self.index)
+    def checked(self, found: Matches, views: list[LogView], totals: Totals) -> Matches:
+        """Keep the matches that satisfy the conditions which the index does not decide.
+
+        Failures that ON ERROR hides are counted in `totals`.
+        """
+        return self._check.passing(found, views, self.index, totals)
 
 
 class PairMatches:
@@ -93,13 +98,14 @@ class PairMatches:
         assert ends is not None
         index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
         index.follow()
+        totals = self._matcher.hidden
         for side in (0, 1):
             view, other = views[side], views[1 - side]
             for at in range(int(starts[side]), int(ends[side]), _BATCH):
                 end = min(at + _BATCH, int(ends[side]))
                 instants = view.ts[at - view.base : end - view.base]
                 limits = other.positions(instants, int(starts[1 - side]), after=side == 1)
-                parts.append(self._found(index, views, side, at, instants, limits))
+                parts.append(self._found(index, views, side, at, instants, limits, totals))
         delta = self._made.delta(_in_order(parts))
         return delta.alive(clock.now) if clock.at_commit else delta
 
@@ -112,12 +118,13 @@ class PairMatches:
         for at in range(self._floor(0, now), int(until[0]), _BATCH):
             n = min(at + _BATCH, int(until[0])) - at
             limits, instants = np.full(n, int(until[1])), np.full(n, now)
-            parts.append(self._found(index, views, 0, at, instants, limits))
+            again = Totals()  # pairs that are looked up again do not count
+            parts.append(self._found(index, views, 0, at, instants, limits, again))
         return self._made.delta(_in_order(parts))
 
     def _found(
         self, index: PairIndex, views: list[LogView], side: int, start: int, instants: I64,
-        limits: I64,
+        limits: I64, totals: Totals,
     ) -> Matches:  # fmt: skip
         """The matches of one side's rows from a position on."""
         view, other = views[side], views[1 - side]
@@ -137,7 +144,7 @@ class PairMatches:
         known = self._template.is_uniform and self._floor(1 - side, int(instants[-1])) <= floor
         if not known or self._floor(side, int(instants[-1])) > start:
             matches = self._made.living(matches)
-        return self._matcher.checked(matches, views)
+        return self._matcher.checked(matches, views, totals)
 
     def _floor(self, side: int, instant: int) -> int:
         """The first position that the longest window of a side may hold at an instant."""

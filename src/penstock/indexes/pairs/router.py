@@ -18,8 +18,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.indexes.pairs.costs import Clusters, Work, formulas_of
 from penstock.indexes.pairs.constants import Constants, of_this_machine
+from penstock.indexes.pairs.costs import Clusters, Work, formulas_of
 from penstock.indexes.pairs.estimates import F64, Accepting
 from penstock.indexes.pairs.strategies import STRATEGIES
 from penstock.indexes.pairs.strategy import Strategy, possible_slots, probing_order, slot_bits
