@@ -167,8 +167,8 @@ class PairIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, Q aside."""
-        kept = (*self._parts, *self._groups)
-        return self._alive.nbytes + sum(part.nbytes for part in kept)
+        groups = sum(groups.nbytes for groups in self._groups)
+        return self._alive.nbytes + sum(part.nbytes for part in self._parts) + groups
 
     def report(self, side: int) -> SideReport:
         """Groups, hotspots and shares of strategies for the rows of one side."""
@@ -180,6 +180,19 @@ class PairIndex:
             0.0 if groups is None else groups.coverage,
             self.tallies[side].shares(), tuple(sorted(built)),
         )  # fmt: skip
+
+    def costs(self) -> list[str]:
+        """For EXPLAIN: the cost formulas of the strategies to which rows have gone."""
+        if self.policy.strategy != "auto":
+            return []
+        constants, found = self.policy.constants, dict[str, str]()
+        for part in self._parts:
+            for router, tally in zip(part.routers, self.tallies, strict=True):
+                for name, formula in router.formulas.items():
+                    if name in tally:
+                        text = f"{formula.text(constants)} ns per row ({constants.origin})"
+                        found[formula.name] = f"{name}, {formula.name}: {text}"
+        return list(found.values())
 
     def explain(self) -> str:
         """For EXPLAIN: how many parts there are."""
