@@ -128,7 +128,10 @@ class Bench:
         self._groups = PairGroups(lambda: [(self._qids, queries.low, queries.high)])
         amounts = Amounts.of(queries, self._groups.of(self._qids, queries, False))
         self._rows = [
-            (probes, amounts.work(probes.own, partners_of(np.arange(_ROWS), probes, entries), entries))
+            (
+                probes,
+                amounts.work(probes.own, partners_of(np.arange(_ROWS), probes, entries), entries),
+            )
             for probes in self._probes(population.has_own)
         ]
 
