@@ -6,8 +6,6 @@ value. A pair is found once, by its last row.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 
 from penstock.arrays import I64
@@ -18,7 +16,9 @@ from penstock.eddy.membership import FlowTemplate
 from penstock.eddy.results import Matches
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Totals
-from penstock.indexes.pairs.pair_index import PairIndex, PairQueries
+from penstock.indexes.contract import PairQueryIndex
+from penstock.indexes.factory import pair_index
+from penstock.indexes.pairs.pair_index import PairQueries
 from penstock.indexes.pairs.router import Policy
 from penstock.indexes.pairs.rows import ProbingRows
 from penstock.indexes.pairs.shape import PairShape
@@ -45,8 +45,9 @@ class PairMatcher:
     def __init__(
         self, shape: PairShape, block: Block, queries: QueryTable, ctx: Context, flows: Flows
     ) -> None:
-        wanted = PairQueries(queries, shape, block.lifetimes)
-        self.index = PairIndex(wanted, ctx, Policy(flows.settings.pairs))
+        policy = Policy(flows.settings.pairs)
+        wanted = PairQueries(queries, shape, block.lifetimes, policy)
+        self.index = pair_index(wanted).make(wanted, ctx)
         self.hidden = ctx.hidden
         self._check = PairCheck(shape, queries, ctx)
         self._shape, self._flows, self._queries = shape, flows, queries
@@ -82,24 +83,13 @@ class PairMatcher:
         return self._check.passing(found, views, self.index, totals)
 
     def report(self) -> dict[str, object]:
-        """For stats(): queries, parts and bytes of the index, and by stream how its rows fare."""
-        index = self.index
-        index.follow()
+        """For stats(): what the index holds, and by stream how its rows find partners."""
+        self.index.follow()
         return {
             "streams": list(self.streams),
             "queries": len(self._queries),
-            "strategy": index.policy.strategy,
-            "costs": index.policy.constants.origin,
-            "bytes": index.nbytes,
-            "sides": [asdict(index.report(side)) for side in (0, 1)],
+            **self.index.report(),
         }
-
-    def notes(self) -> list[str]:
-        """For EXPLAIN: groups and strategies by stream, and the costs of strategies in use."""
-        index = self.index
-        sides = [index.report(side) for side in (0, 1)]
-        lines = [f"rows of {s}: {side.text()}" for s, side in zip(self.streams, sides, strict=True)]
-        return [*lines, *index.costs()]
 
 
 class PairMatches:
@@ -150,7 +140,7 @@ class PairMatches:
         return self._made.delta(_in_order(parts))
 
     def _found(
-        self, index: PairIndex, views: list[LogView], side: int, start: int, instants: I64,
+        self, index: PairQueryIndex, views: list[LogView], side: int, start: int, instants: I64,
         limits: I64, totals: Totals,
     ) -> Matches:  # fmt: skip
         """The matches of one side's rows from a position on."""
@@ -180,7 +170,7 @@ class PairMatches:
 
     def notes(self) -> list[str]:
         """For EXPLAIN: groups, strategies and their costs."""
-        return self._matcher.notes()
+        return self._matcher.index.notes(self._matcher.streams)
 
     def how(self) -> str:
         """For EXPLAIN: how queries are matched."""
