@@ -8,6 +8,7 @@ builds a structure. Its queries do not change, so these groups stay right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,52 +20,77 @@ Asked = Iterable[tuple[I64, I64, I64]]
 """Numbers of queries, and the low and high ends of their intervals."""
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The number of groups, of hot ones, and the share of queries in these."""
+
+    groups: int = 0
+    hotspots: int = 0
+    coverage: float = 0.0
+
+
 class PairGroups:
     """Hot and scattered groups of the intervals of one side; built on first use.
 
-    `every` gives the intervals of all queries, for that first use.
+    `every` gives the intervals of all queries, for that first use. Where there is no hotspot,
+    groups are dropped until there are twice as many queries.
     """
 
     def __init__(self, every: Callable[[], Asked]) -> None:
         self._every = every
         self._made: Hotspots | None = None
-
-    @property
-    def made(self) -> Hotspots | None:
-        """The groups, if any reader has asked for them."""
-        return self._made
+        self._queries, self._until = 0, 0
+        self._last = Summary()
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         return 0 if self._made is None else self._made.nbytes
 
+    def summary(self) -> Summary:
+        """Numbers of groups; after groups were dropped, as they were then."""
+        return self._last if self._made is None else _summary(self._made)
+
     # ---- following Q -----------------------------------------------------------------
     def add(self, qids: I64, lows: I64, highs: I64) -> None:
         """Add the intervals of new queries."""
+        self._queries += qids.shape[0]
         if self._made is not None:
             self._made.add(qids, lows, highs)
 
     def remove(self, qids: I64) -> None:
         """Remove the intervals of queries that are gone."""
+        self._queries -= qids.shape[0]
         if self._made is not None:
             self._made.remove(qids)
 
     # ---- for parts -------------------------------------------------------------------
     def of(self, qids: I64, queries: Queries, scattered: bool) -> Grouping:
         """The hot groups of some queries, and if asked for also their `scattered` groups."""
+        if not scattered and self._made is None and self._queries < self._until:
+            return Grouping(np.full(qids.shape[0], -1), np.empty(0, np.int64))
+        made = self._hotspots()
+        points, groups = made.outline().points, made.group_of(qids)
+        if scattered:
+            number = made.scattered.group_of(qids)
+            groups = np.where((groups < 0) & (number >= 0), points.shape[0] + number, groups)
+            points = np.concatenate([points, made.scattered.outline().points])
+        elif not points.shape[0]:
+            self._last, self._until = _summary(made), 2 * self._queries
+            self._made = None
+        return _checked(groups.copy(), points, queries)
+
+    def _hotspots(self) -> Hotspots:
         if self._made is None:
             self._made = Hotspots()
             every = [np.concatenate(ends) for ends in zip(*self._every(), strict=True)]
             if every:
                 self._made.add(*every)
-        points, groups = self._made.outline().points, self._made.group_of(qids)
-        if scattered:
-            cold = self._made.scattered
-            number = cold.group_of(qids)
-            groups = np.where((groups < 0) & (number >= 0), points.shape[0] + number, groups)
-            points = np.concatenate([points, cold.outline().points])
-        return _checked(groups.copy(), points, queries)
+        return self._made
+
+
+def _summary(made: Hotspots) -> Summary:
+    return Summary(made.size, len(made.outline()), made.coverage)
 
 
 def _checked(groups: I64, points: I64, queries: Queries) -> Grouping:

@@ -190,13 +190,11 @@ class PairIndex:
         }
 
     def _side(self, side: int) -> SideReport:
-        groups = self._groups[side].made
+        known = self._groups[side].summary()
         built = {name for part in self._parts for name in part.routers[side].built}
         return SideReport(
-            0 if groups is None else groups.size,
-            0 if groups is None else len(groups.outline()),
-            0.0 if groups is None else groups.coverage,
-            self._tallies[side].shares(), tuple(sorted(built)),
+            known.groups, known.hotspots, known.coverage, self._tallies[side].shares(),
+            tuple(sorted(built)),
         )  # fmt: skip
 
     def notes(self, streams: tuple[str, ...]) -> list[str]:

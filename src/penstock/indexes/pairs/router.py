@@ -115,12 +115,9 @@ class Router:
             return [("vanilla", order)]
         order, work = self.work(order, probes, entries)
         costs = self.costs(work, order.shape[0])
-        self._build(costs)
-        names = [name for name in costs if name in self._built]
-        best = choose(
-            np.stack([costs[name] for name in names]),
-            [self.formulas[name].call(self._policy.constants) for name in names],
-        )
+        names = self._ready(costs)
+        calls = [self.formulas[name].call(self._policy.constants) for name in names]
+        best = choose(np.stack([costs[name] for name in names]), calls)
         pieces = [(name, order[best == at]) for at, name in enumerate(names)]
         return [(name, rows) for name, rows in pieces if rows.shape[0]]
 
@@ -134,30 +131,33 @@ class Router:
         return order, self._amounts.work(probes.own[:, order], partners[some], entries)
 
     def costs(self, work: Work, rows: int) -> dict[str, F64]:
-        """Nanoseconds by strategy and row."""
+        """Nanoseconds by strategy and row. Without hot groups there is no hotspot strategy."""
         constants = self._policy.constants
         return {
             name: np.broadcast_to(formula.cost(constants, work), rows)
             for name, formula in self.formulas.items()
+            if name != "hotspot" or work.hot.groups
         }
 
-    def _build(self, costs: dict[str, F64]) -> None:
-        """Build the structures that pay, the best one first."""
-        self._strategy("vanilla")
+    def _ready(self, costs: dict[str, F64]) -> list[str]:
+        """The strategies to choose from: those whose structure is built, or pays by now."""
         n, constants = self._queries.low.shape[0], self._policy.constants
-        while missing := [name for name in costs if name not in self._built]:
-            least = np.min(np.stack([costs[name] for name in self._built]), axis=0)
+        ready = [name for name in costs if name == "vanilla" or name in self._built]
+        while missing := [name for name in costs if name not in ready]:
+            least = np.min(np.stack([costs[name] for name in ready]), axis=0)
             saved = {
                 name: self._saved.get(name, 0) + float(np.maximum(least - costs[name], 0).sum())
                 for name in missing
             }
             pays = {name: saved[name] - self.formulas[name].price(constants, n) for name in saved}
             best = max(pays, key=pays.__getitem__)
-            if pays[best] < 0:
+            if pays[best] <= 0:
                 self._saved = saved
-                return
+                break
             self._strategy(best)
             self._saved = {}
+            ready.append(best)
+        return ready
 
 
 @dataclass(frozen=True, slots=True)

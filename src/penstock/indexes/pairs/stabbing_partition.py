@@ -71,7 +71,7 @@ class Ends:
         """Set the intervals of these ids."""
         room, needed = self.lows.shape[0], int(ids.max(initial=-1)) + 1
         if needed > room:
-            more = max(needed, 2 * room) - room
+            more = max(needed, room + room // 4) - room
             self.lows = np.concatenate((self.lows, np.full(more, MOST)))
             self.highs = np.concatenate((self.highs, np.full(more, LEAST)))
         self.lows[ids], self.highs[ids] = lows, highs
