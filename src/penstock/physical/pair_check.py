@@ -11,7 +11,7 @@ from penstock.expressions.condition import Condition
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError
 from penstock.expressions.hidden import Hidden, Totals
-from penstock.indexes.pairs.pair_index import PairIndex
+from penstock.indexes.contract import PairQueryIndex
 from penstock.indexes.pairs.shape import Checked, PairShape
 from penstock.kernels.lineage import join_rows
 from penstock.queries.query_table import QueryTable
@@ -29,7 +29,7 @@ class PairCheck:
         self._whole = None if shape.whole is None else _Prepared(shape.whole, ctx)
 
     def passing(
-        self, found: Matches, views: list[LogView], index: PairIndex, totals: Totals
+        self, found: Matches, views: list[LogView], index: PairQueryIndex, totals: Totals
     ) -> Matches:
         """Keep the matches that satisfy all conditions."""
         if len(self._key) > 1:  # the index compares a hash of the columns

@@ -15,7 +15,9 @@ from penstock.eddy.membership import FlowTemplate
 from penstock.eddy.results import Matches
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Totals
-from penstock.indexes.pairs.pair_index import PairIndex, PairQueries
+from penstock.indexes.contract import PairQueryIndex
+from penstock.indexes.factory import pair_index
+from penstock.indexes.pairs.pair_index import PairQueries
 from penstock.indexes.pairs.rows import ProbingRows
 from penstock.indexes.pairs.shape import PairShape
 from penstock.kernels.pairs.data import Entries, Partner
@@ -43,7 +45,7 @@ class PairMatcher:
         self, shape: PairShape, block: Block, queries: QueryTable, ctx: Context, stems: Stems
     ) -> None:
         wanted = PairQueries(queries, shape, block.lifetimes)
-        self.index = PairIndex(wanted, ctx)
+        self.index = pair_index(wanted).make(wanted, ctx)
         self.hidden = ctx.hidden
         self._check = PairCheck(shape, queries, ctx)
         self._shape, self._streams, self._registry = shape, block.span.streams, stems
@@ -123,7 +125,7 @@ class PairMatches:
         return self._made.delta(_in_order(parts))
 
     def _found(
-        self, index: PairIndex, views: list[LogView], side: int, start: int, instants: I64,
+        self, index: PairQueryIndex, views: list[LogView], side: int, start: int, instants: I64,
         limits: I64, totals: Totals,
     ) -> Matches:  # fmt: skip
         """The matches of one side's rows from a position on."""

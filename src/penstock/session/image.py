@@ -6,7 +6,6 @@ session. After a restart, the log entries that follow the image are repeated.
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from penstock.session.snapshot import OpenSink
 from penstock.spark.pickling import dumps
 from penstock.sql.catalog import StreamDef
 from penstock.sql.statements import CreateSink
-from penstock.state.sealed import damaged, read_sealed, write_sealed
+from penstock.state.sealed import damaged, read_object, write_sealed
 
 _FILE = "session.pickle"
 Declare = Callable[[StreamDef], None]
@@ -142,13 +141,7 @@ def _take_leave(driven: Driven, image: Image) -> None:
 
 
 def _read(path: Path) -> Image:
-    data = read_sealed(path)
-    try:
-        found = pickle.loads(data)
-    except Exception as error:  # a complete file that refers to functions or classes missing here
-        raise damaged(path, str(error)) from error
-    if not isinstance(found, Image):
-        raise damaged(path, "it does not hold a session")
+    found = read_object(path, Image, "session")
     if found.version != __version__:
         raise StateError(
             f"the state was written by version {found.version}; this is {__version__}",

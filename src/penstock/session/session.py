@@ -33,7 +33,6 @@ from penstock.session.statements import Statements
 from penstock.session.ticker import Ticker
 from penstock.session.values import event_time, parse_type
 from penstock.sql import statements as st
-from penstock.sql.parser import parse_script
 
 
 class Session:
@@ -72,7 +71,7 @@ class Session:
         todo: list[st.Statement] | None = None
         while todo is None or todo:
             with self._gate.open():
-                todo = parse_script(text) if todo is None else todo
+                todo = self._door.script(text) if todo is None else todo
                 while todo and not once.is_once(self._books.catalog, todo[0]):
                     result = self._execute(self._runner.vault.hide(todo.pop(0)))
             if todo:  # without holding the session: it may wait for a batch

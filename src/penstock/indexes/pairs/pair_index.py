@@ -17,6 +17,7 @@ import numpy as np
 from penstock.arrays import I64, Bool
 from penstock.delta import Lineage
 from penstock.expressions.context import Context
+from penstock.indexes.contract import IndexKind, PairQueryIndex, QueryRows
 from penstock.indexes.pairs.boxes import Boxes
 from penstock.indexes.pairs.groups import PairGroups
 from penstock.indexes.pairs.part import Part
@@ -70,17 +71,21 @@ class PairIndex:
         if self._version == table.version:
             return
         live, since = table.live(Lineage.QUERY), self._version
-        again = live[table.born()[live] > since]  # new, or a number that is used once more
-        self._alive = np.zeros(table.born().shape[0], np.bool_)
-        self._alive[live] = True
-        self._alive[again] = False
-        self._drop_gone()
-        self._alive[again] = True
-        if again.shape[0]:
-            self._add(again)
+        new = live[table.born()[live] > since]  # or a number that is used once more
+        kept = np.zeros(table.born().shape[0], np.bool_)
+        kept[live] = True
+        kept[new] = False
+        known = np.flatnonzero(self._alive)
+        self.remove(known[~kept[known]])
+        self._alive = kept
+        self.add(QueryRows(new, table.matrix()[new]))
         self._version = table.version
 
-    def _drop_gone(self) -> None:
+    def remove(self, ids: I64) -> None:
+        """Remove queries."""
+        if not ids.shape[0]:
+            return
+        self._alive[ids] = False
         kept = []
         for part in self._parts:
             gone = ~self._alive[part.qids]
@@ -96,16 +101,20 @@ class PairIndex:
                 kept.append(self._made(part.qids[~gone]))
         self._parts = kept
 
-    def _add(self, qids: I64) -> None:
-        new = qids
+    def add(self, queries: QueryRows) -> None:
+        """Add queries (ascending); they become a part of their own, or join smaller parts."""
+        qids = new = queries.ids
+        if not new.shape[0]:
+            return
+        self._alive[new] = True
         while self._parts and self._parts[-1].qids.shape[0] < _GROWTH * qids.shape[0]:
             last = self._parts.pop()
             qids = np.union1d(qids, last.live())
         made = self._made(qids)
         self._parts.append(made)
         slots = np.searchsorted(qids, new)
-        for groups, queries in zip(self._groups, made.queries, strict=True):
-            groups.add(new, queries.low[slots], queries.high[slots])
+        for groups, asked in zip(self._groups, made.queries, strict=True):
+            groups.add(new, asked.low[slots], asked.high[slots])
 
     def _made(self, qids: I64) -> Part:
         """Build a part of queries; their numbers ascend."""
@@ -167,8 +176,8 @@ class PairIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, Q aside."""
-        kept = (*self._parts, *self._groups)
-        return self._alive.nbytes + sum(part.nbytes for part in kept)
+        sizes = [part.nbytes for part in self._parts] + [made.nbytes for made in self._groups]
+        return self._alive.nbytes + sum(sizes)
 
     def report(self, side: int) -> SideReport:
         """Groups, hotspots and shares of strategies for the rows of one side."""
@@ -185,3 +194,7 @@ class PairIndex:
         """For EXPLAIN: how many parts there are."""
         n = len(self._parts)
         return f"index over pairs, {n} part{'' if n == 1 else 's'}"
+
+
+PAIRS: IndexKind[PairQueries, PairQueryIndex] = IndexKind("pairs", lambda wanted: 1.0, PairIndex)
+"""The kind of index for joins of two streams with constants of each query's own."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.arrays import I64, Bool
-from penstock.indexes.pairs.rows import Takers
 from penstock.indexes.pairs.router import Router
+from penstock.indexes.pairs.rows import Takers
 from penstock.kernels.pairs.data import Entries, Partner, Probes, Queries
 
 
