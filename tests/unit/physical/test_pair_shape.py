@@ -125,7 +125,8 @@ def test_ranges_alone_have_an_index_when_there_are_many(
     more.drop()
     assert "index over pairs" not in few[0].explain()
     ps.push("s", [{"k": 1, "b": 2, "ts": 2}])
+    ps.advance(ts=2)
     assert [query.view().num_rows for query in few] == [2, 0, 0]
-    ps.advance(ts=6)
+    ps.advance(ts=7)
     assert few[0].view().num_rows == 0
     ps.close()
