@@ -17,7 +17,7 @@ from oracle.scenario import Advance, Push, Scenario, follow
 from penstock.errors import HistoryError, PenstockError
 from penstock.indexes.pairs import router
 from penstock.indexes.pairs.constants import Constant, Constants
-from penstock.indexes.pairs.costs import BUILD, FORMULAS
+from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS
 from penstock.indexes.pairs.router import PairStrategy, Policy
 from property.pair_texts import Params, Template
 
@@ -29,12 +29,12 @@ def use_strategy(monkeypatch: pytest.MonkeyPatch, strategy: PairStrategy, seed: 
         formula.name: {
             term.constant: _constant(2.0 ** rng.randint(-3, 3)) for term in formula.terms
         }
-        | {BUILD.constant: _constant(0.0)}
+        | {BUILD: _constant(0.0), CALL: _constant(0.0)}
         for formula in FORMULAS
     }
     monkeypatch.setattr(router, "FEW", 0)
-    chosen = Policy(strategy, Constants(fitted))
-    monkeypatch.setattr("penstock.indexes.pairs.pair_index.Policy", lambda: chosen)
+    chosen = Policy(strategy, Constants(fitted, "random"))
+    monkeypatch.setattr("penstock.physical.pair_matches.Policy", lambda asked: chosen)
 
 
 def _constant(value: float) -> Constant:
