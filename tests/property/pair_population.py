@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,8 +16,8 @@ from oracle.fold import Change, changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
 from penstock.errors import HistoryError, PenstockError
 from penstock.indexes.pairs import router
-from penstock.indexes.pairs.constants import Constant, of_this_machine
-from penstock.indexes.pairs.costs import BUILD, CALL
+from penstock.indexes.pairs.constants import Constant, Constants
+from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS
 from penstock.indexes.pairs.router import PairStrategy, Policy
 from property.pair_texts import Params, Template
 
@@ -25,16 +25,20 @@ from property.pair_texts import Params, Template
 def use_strategy(monkeypatch: pytest.MonkeyPatch, strategy: PairStrategy, seed: int = 0) -> None:
     """Find all pairs by one strategy; or choose for each row, by random costs."""
     rng = Random(seed)
-
-    def constant(letter: str) -> Constant:
-        value = 0.0 if letter in (BUILD, CALL) else 2.0 ** rng.randint(-3, 3)
-        return Constant(value, value, value)
-
-    known = of_this_machine().fitted
-    fitted = {name: {letter: constant(letter) for letter in known[name]} for name in known}
+    fitted = {
+        formula.name: {
+            term.constant: _constant(2.0 ** rng.randint(-3, 3)) for term in formula.terms
+        }
+        | {BUILD: _constant(0.0), CALL: _constant(0.0)}
+        for formula in FORMULAS
+    }
     monkeypatch.setattr(router, "FEW", 0)
-    chosen = Policy(strategy, replace(of_this_machine(), fitted=fitted))
-    monkeypatch.setattr("penstock.indexes.pairs.pair_index.Policy", lambda: chosen)
+    chosen = Policy(strategy, Constants(fitted, "random"))
+    monkeypatch.setattr("penstock.physical.pair_matches.Policy", lambda asked: chosen)
+
+
+def _constant(value: float) -> Constant:
+    return Constant(value, value, value)
 
 
 def use_index(monkeypatch: pytest.MonkeyPatch, most_in_groups: int = 0) -> None:

@@ -205,6 +205,12 @@ class PairQueryIndex(PredicateIndex[ProbingRows, Takers], Protocol):
     def value_column(self, side: int) -> int:
         """The column of a side by which its rows must be sorted, below the key of the join."""
 
+    def report(self) -> dict[str, object]:
+        """Numbers for stats()."""
+
+    def notes(self, streams: tuple[str, ...]) -> list[str]:
+        """Lines for EXPLAIN about rows of each of the streams."""
+
 
 # ---- kinds ---------------------------------------------------------------------------
 Wanted = TypeVar("Wanted")

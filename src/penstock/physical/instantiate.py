@@ -196,7 +196,7 @@ def _flow(spec: FlowSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
 def _own_matches(spec: FlowSpec, scope: Scope, site: Site) -> MakeOwn | None:
     """The function that builds the matches of the template's own index, if it can have one."""
     if spec.pairs is not None:
-        made = PairMatcher(spec.pairs, spec.block, site.queries, site.ctx, site.flows.stems)
+        made = PairMatcher(spec.pairs, spec.block, site.queries, site.ctx, site.flows)
         return partial(PairMatches, matcher=made)
     if spec.index is not None:
         make = partial(_flow_index, spec.index, scope, site)

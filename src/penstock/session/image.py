@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.arrays import I64
-from penstock.eddy.eddy import Routing
+from penstock.eddy.settings import Settings
 from penstock.engine import blocks as b
 from penstock.errors import StateError
 from penstock.queries.registry import Group
@@ -45,7 +45,7 @@ class Image:
     entry: int
     batch: int  # the last batch with results in the books
     last_rows: int
-    routing: Routing
+    settings: Settings
     arrays: dict[str, Any]
     relations: dict[str, Any]
     udfs: dict[str, Any]
@@ -79,7 +79,7 @@ def save(driven: Driven, directory: Path, entry: int) -> None:
         entry,
         driven.received,
         driven.calls.last_rows,
-        books.engine.flows.routing,
+        books.engine.flows.settings,
         books.engine.arena.snapshot(),
         books.catalog.relations,
         books.catalog.udfs,
@@ -108,7 +108,7 @@ def load(driven: Driven, directory: Path, first: int, declare: Declare, open_sin
         return 0
     image, books = _read(path), driven.books
     driven.calls.last_rows, driven.received = image.last_rows, image.batch
-    books.engine.flows.routing = image.routing
+    books.engine.flows.settings = image.settings
     books.catalog.relations.update(image.relations)
     books.catalog.udfs.update(image.udfs)
     books.queries.registry = image.registry

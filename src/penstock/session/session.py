@@ -26,8 +26,8 @@ from penstock.session.plans import Plans
 from penstock.session.progress import Listener
 from penstock.session.query import Queries, Query
 from penstock.session.registration import Registrar
-from penstock.session.routing import set_routing
 from penstock.session.runner import Runner
+from penstock.session.settings import configure
 from penstock.session.snapshot import Snapshot
 from penstock.session.statements import Statements
 from penstock.session.ticker import Ticker
@@ -57,7 +57,7 @@ class Session:
                 "drop": self._desk.drop,
                 "register_udf": self.register_udf,
                 "advance": self.advance,
-                "route": partial(set_routing, books, runner),
+                "configure": partial(configure, books, runner),
             }
         )
 

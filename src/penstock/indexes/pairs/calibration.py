@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock.arrays import I64
 from penstock.indexes.pairs.constants import Constant, Constants, today
-from penstock.indexes.pairs.costs import BUILD, CALL, Formula, Work, formulas_of
+from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS, Formula, Work, formulas_of
 from penstock.indexes.pairs.fitting import fit, typical
 from penstock.indexes.pairs.groups import PairGroups
 from penstock.indexes.pairs.router import Amounts, partners_of
@@ -33,6 +33,7 @@ _PARTNERS = ((1, 64), (8, 64), (64, 64), (512, 32), (4_096, 8))  # of a key, and
 _OTHERS = 10_000  # keys with three partners
 _ROWS, _LEAST_ROWS = 64, 4  # of a measurement
 _ENOUGH = 2_500_000  # nanoseconds of a measurement
+_MANY = 3_000  # queries
 _SHORTEST = 20.0  # nanoseconds that a row takes at least
 
 Samples = dict[str, list[tuple[list[float], float]]]
@@ -76,9 +77,10 @@ def calibrate(quick: bool = False, tell: Callable[[float], None] = lambda share:
     for at, population in enumerate(populations):
         tell(at / len(populations))
         bench = Bench(population, entries[population.runs], rng)
-        for name, formula in formulas_of(population.has_own).items():
+        for name, formula in formulas_of(bench.queries).items():
             strategy, price = bench.build(name)
-            built[formula.name].append(price)
+            if population.queries >= _MANY:  # what does not grow with them hardly counts
+                built[formula.name].append(price)
             taken, call = bench.samples(strategy, formula)
             samples.setdefault(formula.name, []).extend(taken)
             calls[formula.name].append(call)
@@ -102,8 +104,7 @@ def _fitted(
 ) -> dict[str, Constant]:
     amounts = np.array([amounts for amounts, _ in samples])
     found = fit(amounts, np.array([time for _, time in samples]))
-    letters = [term.constant for known in (True, False) for formula in formulas_of(known).values()
-               if formula.name == name for term in formula.terms]  # fmt: skip
+    letters = [term.constant for f in FORMULAS if f.name == name for term in f.terms]
     made = dict(zip(letters, found, strict=False))  # the last constant is that of results
     return {**made, BUILD: typical(built), CALL: typical(calls)}
 
@@ -123,7 +124,7 @@ class Bench:
 
     def __init__(self, population: Population, entries: Entries, rng: np.random.Generator) -> None:
         self._entries, self._rng = entries, rng
-        self._queries = queries = population.make(rng)
+        self.queries = queries = population.make(rng)
         self._qids = np.arange(population.queries)
         self._groups = PairGroups(lambda: [(self._qids, queries.low, queries.high)])
         amounts = Amounts.of(queries, self._groups.of(self._qids, queries, False))
@@ -148,10 +149,10 @@ class Bench:
 
     def build(self, name: str) -> tuple[Strategy, float]:
         """Build a strategy; also its nanoseconds per |Q|·log |Q|."""
-        grouping = self._groups.of(self._qids, self._queries, False)
-        STRATEGIES[name].build(self._queries, grouping)  # compiled
+        grouping = self._groups.of(self._qids, self.queries, False)
+        STRATEGIES[name].build(self.queries, grouping)  # compiled
         start = thread_time_ns()
-        made = STRATEGIES[name].build(self._queries, grouping)
+        made = STRATEGIES[name].build(self.queries, grouping)
         n = len(self._qids)
         return made, (thread_time_ns() - start) / (n * log2(2 + n))
 
@@ -179,7 +180,7 @@ class Bench:
         partner = Partner(np.empty((0, 0), np.int64), _NONE, _NONE, 0)
         start = thread_time_ns()
         found = strategy.find(
-            rows, slot_bits(self._queries), probes, self._entries, partner, self._queries
+            rows, slot_bits(self.queries), probes, self._entries, partner, self.queries
         )
         return thread_time_ns() - start, int(found.starts[-1])
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from penstock.indexes.pairs.constants import Constants
 from penstock.indexes.pairs.estimates import F64
+from penstock.kernels.pairs.data import Queries
 
 Amount = float | F64
 """The same for all rows, or an entry per row."""
@@ -148,6 +149,9 @@ _BAND = {
 FORMULAS: tuple[Formula, ...] = (*_SELECT.values(), *_BAND.values())
 
 
-def formulas_of(has_own: bool) -> dict[str, Formula]:
-    """The strategies between which rows are routed, with or without own conditions."""
-    return _SELECT if has_own else _BAND
+def formulas_of(queries: Queries) -> dict[str, Formula]:
+    """The strategies between which rows are routed, for queries like these.
+
+    Windows that differ by query are one more condition in the R-trees, as own conditions are.
+    """
+    return _SELECT if queries.own_low.shape[0] or queries.lengths.shape[0] else _BAND

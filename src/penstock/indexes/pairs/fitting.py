@@ -48,4 +48,4 @@ def _least_squares(amounts: F64, times: F64, expected: F64) -> tuple[list[int], 
     left = target - weighed[:, used] @ found
     freedom = max(times.shape[0] - len(used), 1)
     spread = left @ left / freedom * np.linalg.pinv(weighed[:, used].T @ weighed[:, used])
-    return used, found, _NORMAL * np.sqrt(np.diag(spread))
+    return used, np.asarray(found, np.float64), _NORMAL * np.sqrt(np.diag(spread))

@@ -9,7 +9,7 @@ groups are kept for all queries, and follow each change.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 import numpy as np
@@ -41,6 +41,7 @@ class PairQueries:
     queries: QueryTable
     shape: PairShape
     lifetimes: tuple[Lifetime, ...]
+    policy: Policy = field(default_factory=Policy)
 
 
 class PairIndex:
@@ -48,10 +49,9 @@ class PairIndex:
 
     inputs = (0, 1)
 
-    def __init__(self, wanted: PairQueries, ctx: Context, policy: Policy | None = None) -> None:
+    def __init__(self, wanted: PairQueries, ctx: Context) -> None:
         self._wanted, self._ctx = wanted, ctx
-        self.policy = policy or Policy()
-        self.tallies = Tally(), Tally()
+        self._tallies = Tally(), Tally()
         self._sides = PairSide.of(wanted.shape, 0), PairSide.of(wanted.shape, 1)
         self._version, self._identity = 0, wanted.queries.identity
         self._clear()
@@ -127,7 +127,7 @@ class PairIndex:
             queries = how.queries(boxes, lengths, since)
             asked.append(queries)
             grouping = partial(groups.of, qids, queries)
-            routers.append(Router(queries, grouping, self.policy, self.tallies[side]))
+            routers.append(Router(queries, grouping, wanted.policy, self._tallies[side]))
         gone = np.zeros(qids.shape[0], np.bool_)
         return Part(qids, gone, boxes.exact, (asked[0], asked[1]), (routers[0], routers[1]))
 
@@ -139,7 +139,7 @@ class PairIndex:
 
     def among(self, qids: I64) -> PairIndex:
         """An index of some of the queries alone."""
-        few = PairIndex(self._wanted, self._ctx, self.policy)
+        few = PairIndex(self._wanted, self._ctx)
         few._parts = [few._made(np.sort(qids))]
         return few
 
@@ -179,16 +179,43 @@ class PairIndex:
         sizes = [part.nbytes for part in self._parts] + [made.nbytes for made in self._groups]
         return self._alive.nbytes + sum(sizes)
 
-    def report(self, side: int) -> SideReport:
-        """Groups, hotspots and shares of strategies for the rows of one side."""
+    def report(self) -> dict[str, object]:
+        """For stats(): the strategy, where costs come from, bytes, and both sides."""
+        policy = self._wanted.policy
+        return {
+            "strategy": policy.strategy,
+            "costs": policy.constants.origin,
+            "bytes": self.nbytes,
+            "sides": [asdict(self._side(side)) for side in (0, 1)],
+        }
+
+    def _side(self, side: int) -> SideReport:
         groups = self._groups[side].made
         built = {name for part in self._parts for name in part.routers[side].built}
         return SideReport(
             0 if groups is None else groups.size,
             0 if groups is None else len(groups.outline()),
             0.0 if groups is None else groups.coverage,
-            self.tallies[side].shares(), tuple(sorted(built)),
+            self._tallies[side].shares(), tuple(sorted(built)),
         )  # fmt: skip
+
+    def notes(self, streams: tuple[str, ...]) -> list[str]:
+        """For EXPLAIN: groups and strategies by stream, and the costs of strategies in use."""
+        lines = [f"rows of {name}: {self._side(side).text()}" for side, name in enumerate(streams)]
+        return [*lines, *self._costs()]
+
+    def _costs(self) -> list[str]:
+        policy, found = self._wanted.policy, dict[str, str]()
+        if policy.strategy != "auto":
+            return []
+        for part in self._parts:
+            for router, tally in zip(part.routers, self._tallies, strict=True):
+                for name, formula in router.formulas.items():
+                    if name in tally:
+                        text = f"{formula.text(policy.constants)} ns a row"
+                        found[formula.name] = f"{name} ({formula.name}) costs {text}"
+        lines = list(found.values())
+        return [*lines, f"constants of costs: {policy.constants.origin}"] if lines else []
 
     def explain(self) -> str:
         """For EXPLAIN: how many parts there are."""

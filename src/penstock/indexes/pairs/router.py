@@ -69,7 +69,7 @@ class Router:
     ) -> None:
         self._queries, self._groups, self._policy, self._tally = queries, groups, policy, tally
         self._bits = slot_bits(queries)
-        self._formulas = formulas_of(queries.own_low.shape[0] > 0)
+        self.formulas = formulas_of(queries)
         self._amounts: Amounts | None = None
         self._built: dict[str, Strategy] = {}
         self._saved: dict[str, float] = {}  # nanoseconds, by strategy that is not built
@@ -119,7 +119,7 @@ class Router:
         names = [name for name in costs if name in self._built]
         best = choose(
             np.stack([costs[name] for name in names]),
-            [self._formulas[name].call(self._policy.constants) for name in names],
+            [self.formulas[name].call(self._policy.constants) for name in names],
         )
         pieces = [(name, order[best == at]) for at, name in enumerate(names)]
         return [(name, rows) for name, rows in pieces if rows.shape[0]]
@@ -138,7 +138,7 @@ class Router:
         constants = self._policy.constants
         return {
             name: np.broadcast_to(formula.cost(constants, work), rows)
-            for name, formula in self._formulas.items()
+            for name, formula in self.formulas.items()
         }
 
     def _build(self, costs: dict[str, F64]) -> None:
@@ -151,7 +151,7 @@ class Router:
                 name: self._saved.get(name, 0) + float(np.maximum(least - costs[name], 0).sum())
                 for name in missing
             }
-            pays = {name: saved[name] - self._formulas[name].price(constants, n) for name in saved}
+            pays = {name: saved[name] - self.formulas[name].price(constants, n) for name in saved}
             best = max(pays, key=pays.__getitem__)
             if pays[best] < 0:
                 self._saved = saved
@@ -216,7 +216,7 @@ def choose(costs: F64, calls: list[float]) -> I64:
 
     Rows of a strategy that saves less than its call go to the one that is cheapest for all rows.
     """
-    best = np.argmin(costs, axis=0)
+    best: I64 = np.argmin(costs, axis=0)
     most = int(np.argmin(costs.sum(axis=1) + calls))
     for at in range(costs.shape[0]):
         rows = np.flatnonzero(best == at)

@@ -63,7 +63,8 @@ class World:
         self.table = QueryTable(self.arena.scope("Q"), 5)
         lives = Lifetime(Param(BIGINT, LENGTH)), Lifetime(6)
         self.ctx = Context(StringTable(self.arena.scope("strings")), {}, Failures())
-        self.index = PairIndex(PairQueries(self.table, shape, lives), self.ctx, policy)
+        wanted = PairQueries(self.table, shape, lives, policy or Policy())
+        self.index = PairIndex(wanted, self.ctx)
         self.rows = [self._rows(8), self._rows(16)]
         self.live: list[int] = []
 
