@@ -42,9 +42,7 @@ def affected(strategy: Strategy, probes: Probes, entries: Entries, queries: Quer
     raise NotImplementedError(strategy.name)
 
 
-def affected_exactly(
-    strategy: Strategy, probes: Probes, entries: Entries, queries: Queries
-) -> int:
+def affected_exactly(strategy: Strategy, probes: Probes, entries: Entries, queries: Queries) -> int:
     """The same, with each query of two prefixes counted once."""
     match strategy:
         case Ssi(groups=Lists() as lists):

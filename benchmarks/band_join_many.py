@@ -16,7 +16,9 @@ COUNTS = (50, 500, 5_000, 50_000, 100_000, 500_000)
 COMPARED = 100_000
 DOMAIN = 10**18
 REACH = TAKEN * DOMAIN // S_ROWS // (2 * GROUPS)  # of the widest of a group, to either side
-SQL = f"SELECT r.b, s.b AS t FROM {WINDOWS} ON s.b - r.b BETWEEN $low AND $high EMIT CHANGES PER ROW"
+SQL = (
+    f"SELECT r.b, s.b AS t FROM {WINDOWS} ON s.b - r.b BETWEEN $low AND $high EMIT CHANGES PER ROW"
+)
 
 
 def params(queries: int) -> pa.Table:

@@ -8,11 +8,8 @@ their deletions are measured too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +17,7 @@ import pyarrow as pa
 import penstock
 from benchmarks.chart import chart
 from benchmarks.pipeline import SECOND, Cost, Result, plain, scaled, timed
-from penstock.indexes.pairs.pair_index import PairIndex
-from penstock.indexes.pairs.router import PairStrategy, Policy
+from penstock.indexes.pairs.router import PairStrategy
 from penstock.session import Queries, Session
 
 S_ROWS, BATCH, BATCHES = 100_000, 2_000, 12
@@ -50,17 +46,11 @@ class Pace:
     registering: Cost
 
 
-@contextmanager
-def always(strategy: PairStrategy) -> Iterator[None]:
-    """Rows find partners by this strategy in sessions that begin meanwhile."""
-    index = partial(PairIndex, policy=Policy(strategy))
-    with patch("penstock.physical.pair_matches.PairIndex", index):
-        yield
-
-
-def started(workload: Workload, queries: int, s_rows: int) -> tuple[Session, Queries, Cost]:
+def started(
+    workload: Workload, queries: int, s_rows: int, strategy: PairStrategy = "auto"
+) -> tuple[Session, Queries, Cost]:
     """A session in which the queries stand and the window of S is full."""
-    ps = penstock.connect(runner="inprocess")
+    ps = penstock.connect(runner="inprocess", pairs=strategy)
     for name in "rs":
         columns = ", ".join(f"{column} BIGINT" for column in workload.columns(name, 1))
         ps.sql(f"CREATE STREAM {name} ({columns}, ts BIGINT) TIMESTAMP BY ts")
@@ -71,10 +61,11 @@ def started(workload: Workload, queries: int, s_rows: int) -> tuple[Session, Que
 
 
 def pace(
-    workload: Workload, queries: int, s_rows: int, batch: int = BATCH, batches: int = BATCHES
-) -> Pace:
+    workload: Workload, queries: int, s_rows: int, batch: int = BATCH, batches: int = BATCHES,
+    strategy: PairStrategy = "auto",
+) -> Pace:  # fmt: skip
     """What a row of R costs: the first two batches are not counted, then as many as time allows."""
-    ps, many, registering = started(workload, queries, s_rows)
+    ps, many, registering = started(workload, queries, s_rows, strategy)
     columns, total, rows, changes = workload.columns("r", batch * batches), Cost(0.0, 0.0), 0, 0
     table = _clocked(columns, 1, RATE)
     for number in range(batches):
@@ -104,8 +95,8 @@ def measure(
     """Each number of queries by the engine's choice; the number `compared` also by another way."""
     s_rows, batch = int(S_ROWS * scale), max(int(BATCH * scale), 10)
     paces = {n: pace(workload, n, s_rows, batch) for n in scaled(counts, max(scale, 0.02))}
-    with always(beside):
-        other = pace(workload, scaled((compared,), max(scale, 0.02))[0], s_rows, SLOW_ROWS, 4)
+    n = scaled((compared,), max(scale, 0.02))[0]
+    other = pace(workload, n, s_rows, SLOW_ROWS, 4, beside)
     out: Result = {"rows in S": s_rows}
     for n, found in paces.items():
         out[f"{n:,} queries"] = plain(1 / found.row.cpu, 1 / found.row.wall, "rows/s")

@@ -13,7 +13,7 @@ import pytest
 
 import penstock
 from penstock.errors import QueryFailed
-from penstock.indexes.pairs.strategies import STRATEGIES
+from penstock.indexes.pairs.router import PAIR_STRATEGIES, PairStrategy
 from property.pair_population import use_strategy
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -67,10 +67,10 @@ def answer(
     return +found, overflows
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", PAIR_STRATEGIES)
 @pytest.mark.parametrize(("xs", "ys"), [([0], ENDS), ([-1, -1], ENDS[1:]), (ENDS[:-1], [-1])])
 def test_bounds_at_the_ends(
-    name: str, xs: Sequence[int], ys: Sequence[int], monkeypatch: pytest.MonkeyPatch
+    name: PairStrategy, xs: Sequence[int], ys: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_strategy(monkeypatch, name)
     params = [{"lo": lo, "hi": hi} for lo, hi in product(ENDS, ENDS)]

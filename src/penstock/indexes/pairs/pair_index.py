@@ -9,7 +9,7 @@ groups are kept for all queries, and follow each change.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from penstock.arrays import I64, Bool
 from penstock.delta import Lineage
 from penstock.expressions.context import Context
+from penstock.indexes.contract import IndexKind, PairQueryIndex, QueryRows
 from penstock.indexes.pairs.boxes import Boxes
 from penstock.indexes.pairs.groups import PairGroups
 from penstock.indexes.pairs.part import Part
@@ -40,6 +41,7 @@ class PairQueries:
     queries: QueryTable
     shape: PairShape
     lifetimes: tuple[Lifetime, ...]
+    policy: Policy = field(default_factory=Policy)
 
 
 class PairIndex:
@@ -47,10 +49,9 @@ class PairIndex:
 
     inputs = (0, 1)
 
-    def __init__(self, wanted: PairQueries, ctx: Context, policy: Policy | None = None) -> None:
+    def __init__(self, wanted: PairQueries, ctx: Context) -> None:
         self._wanted, self._ctx = wanted, ctx
-        self.policy = policy or Policy()
-        self.tallies = Tally(), Tally()
+        self._tallies = Tally(), Tally()
         self._sides = PairSide.of(wanted.shape, 0), PairSide.of(wanted.shape, 1)
         self._version, self._identity = 0, wanted.queries.identity
         self._clear()
@@ -70,17 +71,21 @@ class PairIndex:
         if self._version == table.version:
             return
         live, since = table.live(Lineage.QUERY), self._version
-        again = live[table.born()[live] > since]  # new, or a number that is used once more
-        self._alive = np.zeros(table.born().shape[0], np.bool_)
-        self._alive[live] = True
-        self._alive[again] = False
-        self._drop_gone()
-        self._alive[again] = True
-        if again.shape[0]:
-            self._add(again)
+        new = live[table.born()[live] > since]  # or a number that is used once more
+        kept = np.zeros(table.born().shape[0], np.bool_)
+        kept[live] = True
+        kept[new] = False
+        known = np.flatnonzero(self._alive)
+        self.remove(known[~kept[known]])
+        self._alive = kept
+        self.add(QueryRows(new, table.matrix()[new]))
         self._version = table.version
 
-    def _drop_gone(self) -> None:
+    def remove(self, ids: I64) -> None:
+        """Remove queries."""
+        if not ids.shape[0]:
+            return
+        self._alive[ids] = False
         kept = []
         for part in self._parts:
             gone = ~self._alive[part.qids]
@@ -96,16 +101,20 @@ class PairIndex:
                 kept.append(self._made(part.qids[~gone]))
         self._parts = kept
 
-    def _add(self, qids: I64) -> None:
-        new = qids
+    def add(self, queries: QueryRows) -> None:
+        """Add queries (ascending); they become a part of their own, or join smaller parts."""
+        qids = new = queries.ids
+        if not new.shape[0]:
+            return
+        self._alive[new] = True
         while self._parts and self._parts[-1].qids.shape[0] < _GROWTH * qids.shape[0]:
             last = self._parts.pop()
             qids = np.union1d(qids, last.live())
         made = self._made(qids)
         self._parts.append(made)
         slots = np.searchsorted(qids, new)
-        for groups, queries in zip(self._groups, made.queries, strict=True):
-            groups.add(new, queries.low[slots], queries.high[slots])
+        for groups, asked in zip(self._groups, made.queries, strict=True):
+            groups.add(new, asked.low[slots], asked.high[slots])
 
     def _made(self, qids: I64) -> Part:
         """Build a part of queries; their numbers ascend."""
@@ -118,7 +127,7 @@ class PairIndex:
             queries = how.queries(boxes, lengths, since)
             asked.append(queries)
             grouping = partial(groups.of, qids, queries)
-            routers.append(Router(queries, grouping, self.policy, self.tallies[side]))
+            routers.append(Router(queries, grouping, wanted.policy, self._tallies[side]))
         gone = np.zeros(qids.shape[0], np.bool_)
         return Part(qids, gone, boxes.exact, (asked[0], asked[1]), (routers[0], routers[1]))
 
@@ -130,7 +139,7 @@ class PairIndex:
 
     def among(self, qids: I64) -> PairIndex:
         """An index of some of the queries alone."""
-        few = PairIndex(self._wanted, self._ctx, self.policy)
+        few = PairIndex(self._wanted, self._ctx)
         few._parts = [few._made(np.sort(qids))]
         return few
 
@@ -167,21 +176,52 @@ class PairIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, Q aside."""
-        kept = (*self._parts, *self._groups)
-        return self._alive.nbytes + sum(part.nbytes for part in kept)
+        sizes = [part.nbytes for part in self._parts] + [made.nbytes for made in self._groups]
+        return self._alive.nbytes + sum(sizes)
 
-    def report(self, side: int) -> SideReport:
-        """Groups, hotspots and shares of strategies for the rows of one side."""
+    def report(self) -> dict[str, object]:
+        """For stats(): the strategy, where costs come from, bytes, and both sides."""
+        policy = self._wanted.policy
+        return {
+            "strategy": policy.strategy,
+            "costs": policy.constants.origin,
+            "bytes": self.nbytes,
+            "sides": [asdict(self._side(side)) for side in (0, 1)],
+        }
+
+    def _side(self, side: int) -> SideReport:
         groups = self._groups[side].made
         built = {name for part in self._parts for name in part.routers[side].built}
         return SideReport(
             0 if groups is None else groups.size,
             0 if groups is None else len(groups.outline()),
             0.0 if groups is None else groups.coverage,
-            self.tallies[side].shares(), tuple(sorted(built)),
+            self._tallies[side].shares(), tuple(sorted(built)),
         )  # fmt: skip
+
+    def notes(self, streams: tuple[str, ...]) -> list[str]:
+        """For EXPLAIN: groups and strategies by stream, and the costs of strategies in use."""
+        lines = [f"rows of {name}: {self._side(side).text()}" for side, name in enumerate(streams)]
+        return [*lines, *self._costs()]
+
+    def _costs(self) -> list[str]:
+        policy, found = self._wanted.policy, dict[str, str]()
+        if policy.strategy != "auto":
+            return []
+        for part in self._parts:
+            for router, tally in zip(part.routers, self._tallies, strict=True):
+                for name, formula in router.formulas.items():
+                    if name in tally:
+                        text = f"{formula.text(policy.constants)} ns a row"
+                        found[formula.name] = f"{name} ({formula.name}) costs {text}"
+        lines = list(found.values())
+        return [*lines, f"constants of costs: {policy.constants.origin}"] if lines else []
 
     def explain(self) -> str:
         """For EXPLAIN: how many parts there are."""
         n = len(self._parts)
         return f"index over pairs, {n} part{'' if n == 1 else 's'}"
+
+
+PAIRS: IndexKind[PairQueries, PairQueryIndex] = IndexKind("pairs", lambda wanted: 1.0, PairIndex)
+"""The kind of index for joins of two streams with constants of each query's own."""

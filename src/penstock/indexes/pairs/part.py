@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.arrays import I64, Bool
-from penstock.indexes.pairs.rows import Takers
 from penstock.indexes.pairs.router import Router
+from penstock.indexes.pairs.rows import Takers
 from penstock.kernels.pairs.data import Entries, Partner, Probes, Queries
 
 
@@ -36,8 +36,9 @@ class Part:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays; sides share some."""
-        arrays = [self.qids, self.gone, self.exact, *self.queries[0], *self.queries[1]]
-        whole = {id(_base(array)): _base(array).nbytes for array in arrays}
+        arrays = (self.qids, self.gone, self.exact, *self.queries[0], *self.queries[1])
+        owners = [a if not isinstance(a.base, np.ndarray) else a.base for a in arrays]
+        whole = {id(owner): owner.nbytes for owner in owners}
         return sum(whole.values()) + sum(router.nbytes for router in self.routers)
 
     def match(self, side: int, probes: Probes, entries: Entries, partner: Partner) -> Takers:
@@ -45,8 +46,3 @@ class Part:
         found = self.routers[side].probe(probes, entries, partner)
         takers = Takers(found.rows, found.positions, self.qids[found.slots])
         return takers[np.flatnonzero(~self.gone[found.slots])] if self.gone.any() else takers
-
-
-def _base(array: I64 | Bool) -> I64 | Bool:
-    """The array that owns the memory of a slice."""
-    return array if array.base is None or not isinstance(array.base, np.ndarray) else array.base

@@ -8,7 +8,14 @@ from typing import ClassVar, Self
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.indexes.pairs.strategy import Data, Probing, boxes_of, bytes_of, possible_slots
+from penstock.indexes.pairs.strategy import (
+    Data,
+    Probing,
+    boxes_of,
+    bytes_of,
+    possible_slots,
+    without_lengths,
+)
 from penstock.kernels.pairs.data import Found, Grouping, Queries
 from penstock.kernels.pairs.data_outer import probe_data_outer
 from penstock.kernels.pairs.merge import Sorted, probe_merge
@@ -41,14 +48,14 @@ class Vanilla(Probing):
 
 @dataclass(frozen=True, slots=True)
 class DataOuter(Probing):
-    """BJ-DOuter and SJ-JoinFirst: looks up each partner in an R-tree over all conditions."""
+    """BJ-DOuter, SJ- and WJ-JoinFirst: looks up each partner in an R-tree over all conditions."""
 
     name: ClassVar[str] = "data_outer"
     forest: Forest
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
-        """Build one tree over own conditions and intervals."""
+        """Build one tree over own conditions, intervals and, if windows differ, ages."""
         lows, highs = boxes_of(queries)
         slots = possible_slots(queries)
         one_tree = np.array([0, slots.shape[0]])
@@ -61,7 +68,7 @@ class DataOuter(Probing):
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
         """Look up each partner."""
-        return probe_data_outer(self.forest, order, bits, *data)
+        return probe_data_outer(self.forest, order, bits, *without_lengths(data))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.indexes.pairs.costs import Clusters, Work, formulas_of
 from penstock.indexes.pairs.constants import Constants, of_this_machine
+from penstock.indexes.pairs.costs import Clusters, Work, formulas_of
 from penstock.indexes.pairs.estimates import F64, Accepting
 from penstock.indexes.pairs.strategies import STRATEGIES
 from penstock.indexes.pairs.strategy import Strategy, possible_slots, probing_order, slot_bits
@@ -33,6 +33,7 @@ PAIR_STRATEGIES: tuple[PairStrategy, ...] = get_args(PairStrategy)
 
 FEW = 64
 """So few queries are looked at one by one: to choose would cost more."""
+_LOOK = 64  # values that are looked at
 _NO_GROUPS = Grouping(*np.empty((2, 0), np.int64))
 
 
@@ -68,7 +69,7 @@ class Router:
     ) -> None:
         self._queries, self._groups, self._policy, self._tally = queries, groups, policy, tally
         self._bits = slot_bits(queries)
-        self._formulas = formulas_of(queries.own_low.shape[0] > 0)
+        self.formulas = formulas_of(queries)
         self._amounts: Amounts | None = None
         self._built: dict[str, Strategy] = {}
         self._saved: dict[str, float] = {}  # nanoseconds, by strategy that is not built
@@ -116,7 +117,10 @@ class Router:
         costs = self.costs(work, order.shape[0])
         self._build(costs)
         names = [name for name in costs if name in self._built]
-        best = np.argmin(np.stack([costs[name] for name in names]), axis=0)
+        best = choose(
+            np.stack([costs[name] for name in names]),
+            [self.formulas[name].call(self._policy.constants) for name in names],
+        )
         pieces = [(name, order[best == at]) for at, name in enumerate(names)]
         return [(name, rows) for name, rows in pieces if rows.shape[0]]
 
@@ -134,7 +138,7 @@ class Router:
         constants = self._policy.constants
         return {
             name: np.broadcast_to(formula.cost(constants, work), rows)
-            for name, formula in self._formulas.items()
+            for name, formula in self.formulas.items()
         }
 
     def _build(self, costs: dict[str, F64]) -> None:
@@ -147,7 +151,7 @@ class Router:
                 name: self._saved.get(name, 0) + float(np.maximum(least - costs[name], 0).sum())
                 for name in missing
             }
-            pays = {name: saved[name] - self._formulas[name].price(constants, n) for name in saved}
+            pays = {name: saved[name] - self.formulas[name].price(constants, n) for name in saved}
             best = max(pays, key=pays.__getitem__)
             if pays[best] < 0:
                 self._saved = saved
@@ -158,7 +162,7 @@ class Router:
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What the costs depend on that is the same for all rows."""
+    """The amounts in the formulas that are the same for all rows, and counts for the others."""
 
     queries: int
     hot: Clusters
@@ -167,27 +171,58 @@ class Amounts:
 
     @staticmethod
     def of(queries: Queries, hot: Grouping) -> Amounts:
-        """Count what is in the queries and their hot groups."""
+        """Count queries and their hot groups."""
         slots = possible_slots(queries)
         groups = hot.groups[slots]
-        scattered = slots[groups < 0]
+        scattered, grouped = slots[groups < 0], slots[groups >= 0]
         sizes = np.bincount(groups[groups >= 0])
         sizes = sizes[sizes > 0]
+        length = lengths_of(queries, grouped).mean() if grouped.shape[0] else 0.0
         return Amounts(
             slots.shape[0],
-            Clusters(sizes.shape[0], float(np.sqrt(sizes).sum()), scattered.shape[0]),
+            Clusters(
+                sizes.shape[0], float(np.sqrt(sizes).sum()), scattered.shape[0], float(length)
+            ),
             Accepting(queries.own_low[:, slots], queries.own_high[:, slots]),
             Accepting(queries.own_low[:, scattered], queries.own_high[:, scattered]),
         )
 
     def work(self, own: I64, partners: F64, entries: Entries) -> Work:
-        """What rows meet, by their values of own conditions and their numbers of partners."""
-        runs = np.diff(entries.offsets)
-        searched = np.clip(partners, 1, max(runs.shape[0], 1))  # runs that have partners
+        """The amounts for rows, by their values in own conditions and their partners."""
+        sizes = np.diff(entries.offsets)
+        runs = np.clip(partners, 1, max(sizes.shape[0], 1))  # in which there are partners
+        accepting, scattered = self.accepting.count(own), self.scattered.count(own)
+        reach = 1 - np.exp(-partners * self.hot.length / spread_of(entries))
         return Work(
-            float(np.log2(1 + runs).sum()), partners, searched * np.log2(1 + partners / searched),
-            self.queries, self.accepting.count(own), self.hot, self.scattered.count(own),
+            float(np.log2(1 + sizes).sum()), runs, partners, runs * np.log2(1 + partners / runs),
+            self.queries, accepting, self.hot, scattered,
+            np.maximum(accepting - scattered, 0) * reach,
         )  # fmt: skip
+
+
+def lengths_of(queries: Queries, slots: I64) -> F64:
+    """The lengths of some queries' intervals."""
+    return queries.high[slots].astype(np.float64) - queries.low[slots].astype(np.float64)
+
+
+def spread_of(entries: Entries) -> float:
+    """About how far the values of partners are apart, from some of them."""
+    values = entries.values[:: max(entries.values.shape[0] // _LOOK, 1)].astype(np.float64)
+    return max(float(np.ptp(values)), 1.0) if values.shape[0] else 1.0
+
+
+def choose(costs: F64, calls: list[float]) -> I64:
+    """By row the strategy that costs least; `costs` are [strategy, row], `calls` those of a call.
+
+    Rows of a strategy that saves less than its call go to the one that is cheapest for all rows.
+    """
+    best: I64 = np.argmin(costs, axis=0)
+    most = int(np.argmin(costs.sum(axis=1) + calls))
+    for at in range(costs.shape[0]):
+        rows = np.flatnonzero(best == at)
+        if at != most and (costs[most, rows] - costs[at, rows]).sum() < calls[at]:
+            best[rows] = most
+    return best
 
 
 def partners_of(order: I64, probes: Probes, entries: Entries) -> F64:

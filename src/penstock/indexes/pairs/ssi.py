@@ -1,4 +1,4 @@
-"""Strategies that look from the points of stabbing groups (§3.1.2, §3.2.2) and hotspots (§3.1.3).
+"""Strategies that look from the points of stabbing groups (§3.1.2-§3.3.2) and hotspots (§3.1.3).
 
 A pure template, with no condition but the interval, also has coded answers: a partner that a row
 found is taken by prefixes of sorted lists of queries, which need not be listed.
@@ -20,14 +20,29 @@ from penstock.indexes.pairs.strategy import (
     bytes_of,
     possible_slots,
     probing_order,
+    without_lengths,
 )
 from penstock.kernels.pairs.coded import Coded, probe_coded
-from penstock.kernels.pairs.data import Entries, Found, Grouping, Probes, Queries
+from penstock.kernels.pairs.data import (
+    LEAST,
+    MOST,
+    Entries,
+    Found,
+    Grouping,
+    Partner,
+    Probes,
+    Queries,
+)
 from penstock.kernels.pairs.near import Groups
 from penstock.kernels.pairs.order import join_found
 from penstock.kernels.pairs.rtree import build_forest
 from penstock.kernels.pairs.ssi import Lists, Prefixes, affected_prefixes, probe_ssi
 from penstock.kernels.pairs.ssi_own import AffectedSlots, Trees, affected_slots, probe_ssi_own
+from penstock.kernels.pairs.ssi_windows import (
+    WindowTrees,
+    affected_in_windows,
+    probe_ssi_windows,
+)
 
 
 class _Members(NamedTuple):
@@ -66,50 +81,78 @@ def trees_of(queries: Queries, grouping: Grouping) -> Trees:
     return Trees(groups, build_forest(*boxes_of(queries), slots, starts))
 
 
+def window_trees_of(queries: Queries, grouping: Grouping) -> WindowTrees:
+    """Make an R-tree over own conditions, intervals and ages of each group."""
+    groups, starts, slots, numbers = _members(queries, grouping)
+    ages = queries.lengths[slots] - 1
+    n = groups.points.shape[0]
+    oldest, enough = np.full(n, LEAST), np.full(n, MOST)
+    np.maximum.at(oldest, numbers, ages)
+    np.minimum.at(enough, numbers, ages)
+    forest = build_forest(*boxes_of(queries), slots, starts)
+    return WindowTrees(groups, oldest, enough, forest)
+
+
+def _structure_of(queries: Queries, grouping: Grouping) -> Lists | Trees | WindowTrees:
+    if queries.lengths.shape[0]:
+        return window_trees_of(queries, grouping)
+    return trees_of(queries, grouping) if queries.own_low.shape[0] else lists_of(queries, grouping)
+
+
 @dataclass(frozen=True, slots=True)
 class Ssi(Probing):
-    """BJ-SSI and SJ-SSI: looks from the point of each stabbing group for affected queries.
+    """BJ-, SJ- and WJ-SSI: looks from the point of each stabbing group for affected queries.
 
-    The queries of a group are in two sorted lists, or in an R-tree if they have own conditions.
-    Queries without a group are left out.
+    The queries of a group are in two sorted lists, or in an R-tree if they have own conditions or
+    windows that differ. Queries without a group are left out.
     """
 
     name: ClassVar[str] = "ssi"
-    members: Lists | Trees
+    members: Lists | Trees | WindowTrees
 
     @classmethod
     def build(cls, queries: Queries, grouping: Grouping) -> Self:
         """Put the queries of each group into its structure."""
-        has_own = queries.own_low.shape[0] > 0
-        return cls(trees_of(queries, grouping) if has_own else lists_of(queries, grouping))
+        return cls(_structure_of(queries, grouping))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the structure."""
-        if isinstance(self.members, Lists):
-            return bytes_of((*self.members.groups, *self.members[1:]))
-        return bytes_of((*self.members.groups, *self.members.forest))
+        members = self.members
+        if isinstance(members, Lists):
+            return bytes_of((*members.groups, *members[1:]))
+        ages = members[1:3] if isinstance(members, WindowTrees) else ()
+        return bytes_of((*members.groups, *ages, *members.forest))
 
     def find(self, order: I64, bits: int, *data: *Data) -> Found:
         """Look from the point of each group."""
         if isinstance(self.members, Lists):
             return probe_ssi(self.members, order, bits, *data)
+        if isinstance(self.members, WindowTrees):
+            return probe_ssi_windows(self.members, order, bits, *without_lengths(data))
         return probe_ssi_own(self.members, order, bits, *data)
 
-    def affected(self, probes: Probes, entries: Entries) -> Prefixes | AffectedSlots:
-        """Find queries that have a partner in their interval, without listing the partners.
+    def affected(
+        self, probes: Probes, entries: Entries, partner: Partner | None = None
+    ) -> Prefixes | AffectedSlots:
+        """Find queries that have a partner in interval and window, without listing the partners.
 
-        That is step 1 of the paper. It does not look at rest conditions, lengths and epochs.
-        Rows come in order of (key, shift).
+        That is step 1 of the paper. It does not look at rest conditions and epochs. Rows come in
+        order of (key, shift). The log of the partners is needed if windows differ.
         """
         order = probing_order(probes)
         if isinstance(self.members, Lists):
             return affected_prefixes(self.members, order, probes, entries)
+        if isinstance(self.members, WindowTrees):
+            assert partner is not None, "ages need the log of the partners"
+            return affected_in_windows(self.members, order, probes, entries, partner)
         return affected_slots(self.members, order, probes, entries)
 
     def probe_coded(self, probes: Probes, entries: Entries) -> Coded:
         """Give every pair of a pure template, with the prefixes of `groups` that take it."""
-        assert isinstance(self.members, Lists), "queries with own conditions are not in lists"
+        assert isinstance(self.members, Lists), (
+            "queries with own conditions or windows are not in lists"
+        )
         return probe_coded(self.members, probing_order(probes), probes, entries)
 
 

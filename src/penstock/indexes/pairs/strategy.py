@@ -12,7 +12,16 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.kernels.pairs.data import Entries, Found, Grouping, Partner, Probes, Queries, Triples
+from penstock.kernels.pairs.data import (
+    LEAST,
+    Entries,
+    Found,
+    Grouping,
+    Partner,
+    Probes,
+    Queries,
+    Triples,
+)
 from penstock.kernels.pairs.order import order_triples
 
 Data = tuple[Probes, Entries, Partner, Queries]
@@ -31,6 +40,9 @@ class Strategy(Protocol):
     def nbytes(self) -> int:
         """Bytes of the structure."""
 
+    def find(self, order: I64, bits: int, *data: *Data) -> Found:
+        """Pairs of the rows in `order`, as `Found` packs them."""
+
     def probe(
         self, probes: Probes, entries: Entries, partner: Partner, queries: Queries
     ) -> Triples:
@@ -48,9 +60,21 @@ def possible_slots(queries: Queries) -> I64:
 
 
 def boxes_of(queries: Queries) -> tuple[I64, I64]:
-    """Lows and highs of own conditions and, last, of the interval: [dimension, slot]."""
+    """Lows and highs of own conditions, of the interval, and of ages if windows differ.
+
+    They are [dimension, slot]. A window takes the partners of any age less than its length.
+    """
     lows, highs = [*queries.own_low, queries.low], [*queries.own_high, queries.high]
+    if queries.lengths.shape[0]:
+        lows.append(np.full(queries.lengths.shape[0], LEAST))
+        highs.append(queries.lengths - 1)
     return np.vstack(lows), np.vstack(highs)
+
+
+def without_lengths(data: Data) -> Data:
+    """The same data, if what is found is known to be in the windows."""
+    probes, entries, partner, queries = data
+    return probes, entries, partner, queries._replace(lengths=queries.lengths[:0])
 
 
 def slot_bits(queries: Queries) -> int:

@@ -1,4 +1,7 @@
-"""Data outside, queries inside: partners stab an R-tree of queries (BJ-DOuter, SJ-JoinFirst)."""
+"""Data outside, queries inside: partners stab an R-tree of queries.
+
+BJ-DOuter, SJ-JoinFirst, and WJ-JoinFirst if windows differ.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,15 @@ def probe_data_outer(
     forest: Forest, order: I64, bits: int,
     probes: Probes, entries: Entries, partner: Partner, queries: Queries,
 ) -> Found:  # fmt: skip
-    """Stab the tree over (own conditions, interval) with each partner: O(m log n + k) a row."""
+    """Stab the tree with each partner: O(m log n + k) a row.
+
+    The tree is over (own conditions, interval), and ages if windows differ.
+    """
     values, positions, own, slots = entries.values, entries.positions, probes.own, forest.slots
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
     n, parts, axis = starts[0], new_parts(entries), own.shape[0]
-    point, stack = np.empty(axis + 1, np.int64), room_for_search()
+    point, stack = np.empty(forest.boxes.shape[1] // 2, np.int64), room_for_search()
+    has_ages = point.shape[0] > axis + 1
     items = np.empty(slots.shape[0], np.int64)
     stretches = parts.stretches
     for i in range(order.shape[0]):
@@ -41,6 +48,8 @@ def probe_data_outer(
                 if not sees(view, positions[k]):
                     continue
                 point[axis] = gap_of(values[k], view)
+                if has_ages:
+                    point[axis + 1] = probes.instants[row] - partner.ts[positions[k] - partner.base]
                 found = stab_tree(forest, 0, point, stack, items)
                 if n + found > words.shape[0]:
                     words = grown(words, n + found)
