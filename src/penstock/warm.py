@@ -171,7 +171,10 @@ def _run(session: Session, what: str) -> None:
             queries += [session.query(text) for text in _LATE]
             queries += _many(session, _PARAMS.slice(_ROWS - 9))
     queries += [session.query(text, history=True) for text in _LATE]
-    session.advance(ts=40)
+    for turn in (30, 60):  # old rows leave the logs, and so the indexes over them
+        session.push("r", _rows(turn, 6, 0))
+        session.push("s", _rows(turn, 6, 1))
+    session.advance(ts=300)
     for query in queries:
         query.view()
         query.changes()
@@ -189,7 +192,7 @@ def _many(session: Session, params: pa.Table) -> list[Queries]:
 def _renew_texts(session: Session) -> None:
     """Add and expire enough strings for a collection of the string table."""
     query = session.query("SELECT DISTINCT name FROM r [RANGE 1]")
-    for ts in range(41, 47):
+    for ts in range(301, 307):
         texts = [f"{ts} {i}" for i in range(_TEXTS)]
         session.push("r", pa.table({"name": texts, "ts": [ts] * _TEXTS}))
     query.changes()

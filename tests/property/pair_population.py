@@ -9,23 +9,36 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.unit.indexes.pairs.cases import make_groups
 
 import penstock
 from oracle.driver import Observation, Trace
 from oracle.fold import Change, changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
 from penstock.errors import HistoryError, PenstockError
-from penstock.indexes.pairs import part
-from penstock.indexes.pairs.strategies import STRATEGIES
+from penstock.indexes.pairs import router
+from penstock.indexes.pairs.constants import Constant, Constants
+from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS
+from penstock.indexes.pairs.router import PairStrategy, Policy
 from property.pair_texts import Params, Template
 
 
-def use_strategy(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Find all pairs by one strategy; a hotspot has two queries, and SSI has all in groups."""
-    least = 2 if name == "hotspot" else 1
-    monkeypatch.setattr(part, "STRATEGIES", {"vanilla": STRATEGIES[name]})
-    monkeypatch.setattr(part, "_ungrouped", lambda queries: make_groups(queries, least))
+def use_strategy(monkeypatch: pytest.MonkeyPatch, strategy: PairStrategy, seed: int = 0) -> None:
+    """Find all pairs by one strategy; or choose for each row, by random costs."""
+    rng = Random(seed)
+    fitted = {
+        formula.name: {
+            term.constant: _constant(2.0 ** rng.randint(-3, 3)) for term in formula.terms
+        }
+        | {BUILD: _constant(0.0), CALL: _constant(0.0)}
+        for formula in FORMULAS
+    }
+    monkeypatch.setattr(router, "FEW", 0)
+    chosen = Policy(strategy, Constants(fitted, "random"))
+    monkeypatch.setattr("penstock.physical.pair_matches.Policy", lambda asked: chosen)
+
+
+def _constant(value: float) -> Constant:
+    return Constant(value, value, value)
 
 
 def use_index(monkeypatch: pytest.MonkeyPatch, most_in_groups: int = 0) -> None:

@@ -160,6 +160,9 @@ RESIDUALS = (
     ("c", "{v} IS NOT NULL"),
     ("m", "{v} IS NULL"),
     ("i", "coalesce({v}, {0}) < {1}"),
+    ("a", "{v} - {w} <= {1}"),
+    ("t", "{v} < TIMESTAMP '2024-02-27 12:00:02'"),
+    ("i", "({v} > {0}) IS TRUE"),
 )
 ACROSS = (
     ("i", "{x} + {y} > {0}"),
@@ -170,6 +173,11 @@ ACROSS = (
     ("i", "{x} * {y} <> {0}"),
     ("a", "{x} <> {y}"),
     ("f", "{x} <= {y}"),
+    ("t", "{y} <= {x} + INTERVAL 2 SECONDS"),
+    ("t", "{y} - {x} <= INTERVAL 2 SECONDS"),
+    ("d", "{y} >= {x} - 1"),
+    ("f", "{y} BETWEEN {x} - {1} AND {x} + {1}"),
+    ("i", "({y} - {x} <= {0} OR {y} - {x} > {1})"),
 )
 
 
@@ -205,7 +213,7 @@ class Texts:
         pieces = [self._band()] if band else []
         if not band or rng.random() < 0.4:
             pieces.append(self._same("x.k = y.k"))
-        if rng.random() < 0.1:
+        if rng.random() < 0.2:
             pieces.append(self._same("x.i = y.i"))
         if band and rng.random() < 0.1:
             pieces.append(self._band())
@@ -239,7 +247,8 @@ class Texts:
         return text, text
 
     def _of_side(self, kind: str, piece: str) -> tuple[str, str]:
-        return self._same(self._filled(piece, kind, v=f"{self._rng.choice('xy')}.{kind}"))
+        side = self._rng.choice("xy")
+        return self._same(self._filled(piece, kind, v=f"{side}.{kind}", w=f"{side}.i"))
 
     def _filled(self, piece: str, kind: str, **names: str) -> str:
         constants = [self._constant(kind, end) if f"{{{end}}}" in piece else "" for end in (0, 1)]
@@ -250,8 +259,10 @@ class Texts:
         place = Place(f"p{len(self._places)}", kind, end)
         if rng.random() < self._literals:
             low, high = _interval(rng, "scattered")
-            value = number_as(kind, (low, high)[end], rng)
-            return bind("$v", {"v": value})
+            n = (low, high)[end]
+            if kind == "m" and rng.random() < 0.5:  # a decimal of another scale
+                return rng.choice((f"{n}", f"{n}.5", f"{n}.255"))
+            return bind("$v", {"v": number_as(kind, n, rng)})
         self._places.append(place)
         return f"${place.name}"
 
@@ -285,6 +296,10 @@ WRAPS = (
     "SELECT x.k AS c FROM {join} EXCEPT SELECT k AS c FROM u [RANGE 4]",
     "SELECT x.a, y.a AS b FROM {join} AND NOT EXISTS (SELECT 1 FROM u [RANGE 3] v WHERE v.k = x.k)",
     "SELECT y.k AS c FROM {join} UNION ALL SELECT k AS c FROM u [RANGE 2]",
+    "SELECT x.k, y.i, v.k AS l FROM u [RANGE 3] v, {join} AND v.k = y.k",
+    "WITH j AS (SELECT x.k, y.i FROM {join}) SELECT j.k, v.k AS l FROM j, u [RANGE 3] v "
+    "WHERE v.k = j.i",
+    "SELECT j.n, j.k FROM (SELECT x.k, x.i + y.i AS n FROM {join}) j WHERE j.n > 0",
 )
 
 

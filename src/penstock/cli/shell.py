@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 from rich.console import Console
-from sqlglot import exp
 
 import penstock
 from penstock.cli.commands import QUIT, WORDS, Commands, as_command
@@ -173,7 +172,7 @@ class Shell:
             return statement.of != "" and len(self.session.sql("SHOW QUERIES")) > 0
         if not isinstance(statement, Select):
             return False
-        read = {table.name.lower() for table in statement.query.find_all(exp.Table)}
+        read = {name.lower() for name in statement.body.reads.names}
         return not read & {stream.name.lower() for stream in self.session.outline().streams()}
 
     def _statement(self, piece: Piece) -> None:

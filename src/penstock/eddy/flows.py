@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 
-from penstock.eddy.eddy import Routing
 from penstock.eddy.flow import Flow
+from penstock.eddy.settings import Settings
 from penstock.expressions.context import Context
 from penstock.optimizer.span import Span
 from penstock.state.arena import Arena
@@ -15,16 +16,24 @@ from penstock.stems.stems import Stems
 from penstock.stems.window_join import WindowJoins
 
 
+class Reporting(Protocol):
+    """An index of one template, as `stats()` shows it."""
+
+    def report(self) -> dict[str, object]:
+        """What it holds and has learnt."""
+
+
 class Flows:
     """Flows by span and clock, joins of two windows, and the SteMs that they share.
 
     The streams of a plan determine its clock; all plans of a flow read the same streams.
     """
 
-    def __init__(self, arena: Arena, ctx: Context, routing: Routing = "tickets") -> None:
+    def __init__(self, arena: Arena, ctx: Context, settings: Settings | None = None) -> None:
         self.stems = Stems(arena)
         self.joins = WindowJoins(self.stems)
-        self.routing: Routing = routing
+        self.settings = settings or Settings()
+        self.pairs: list[Reporting] = []  # indexes over pairs of streams
         self._scope = arena.scope("flows")
         self._ctx = ctx
         self._flows: dict[str, Flow] = {}
@@ -35,7 +44,8 @@ class Flows:
         name = scope.prefix
         if name not in self._flows:
             logs = [sources[stream] for stream in span.streams]
-            self._flows[name] = Flow(span, logs, self.stems, self._ctx, scope, self.routing)
+            routing = self.settings.routing
+            self._flows[name] = Flow(span, logs, self.stems, self._ctx, scope, routing)
         return self._flows[name]
 
     def leave(self, flow: Flow, key: int) -> None:
@@ -55,6 +65,7 @@ class Flows:
         return {
             "flows": [flow.report.numbers() for flow in self],
             "joins": [join.report() for join in self.joins],
+            "pairs": [index.report() for index in self.pairs],
             "stems": [
                 {
                     "stream": stem.scope.prefix.split("/")[1],

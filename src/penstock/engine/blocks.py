@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from penstock.arrays import I64
 from penstock.changes import Changes
 from penstock.delta import Delta, Emission
-from penstock.eddy.eddy import Routing
+from penstock.eddy.settings import Settings
 from penstock.frozen import record, shared
 from penstock.logical.nodes import Node
 from penstock.logical.udf import Udf
@@ -67,10 +67,10 @@ class TableChange(Generic[R]):
 
 
 @record
-class SetRouting:
-    """The routing policy of flows created from now on."""
+class Configure:
+    """The settings of flows and templates created from now on."""
 
-    routing: Routing
+    settings: Settings
 
 
 @record
@@ -163,7 +163,7 @@ class Drop:
 
 
 Block = (
-    Rows[Timed] | Heartbeat | TableChange[I64] | SetRouting | AddStream | SetRetain | AddTable
+    Rows[Timed] | Heartbeat | TableChange[I64] | Configure | AddStream | SetRetain | AddTable
     | AddUdf | AddTemplate | AddQueries[I64] | DropQueries | Received[Delta] | Drop
 )  # fmt: skip
 """The blocks that an engine takes."""

@@ -15,9 +15,9 @@ from penstock.arrays import BEGINNING, I64, NEVER
 from penstock.changes import Changes
 from penstock.delta import Delta, Lineage
 from penstock.dispatch import case, classes, complete
-from penstock.eddy.eddy import Routing
 from penstock.eddy.flow import Flow
 from penstock.eddy.flows import Flows
+from penstock.eddy.settings import Settings
 from penstock.engine import blocks as b
 from penstock.engine.build import build
 from penstock.engine.template import Template
@@ -47,7 +47,7 @@ class Engine:
         self,
         arena: Arena | None = None,
         standalone: bool = True,
-        routing: Routing = "tickets",
+        settings: Settings | None = None,
         level: int = 1,
     ) -> None:
         self._standalone, self._level = standalone, level
@@ -55,7 +55,7 @@ class Engine:
         self.arena.scope("engine").array("regs", 2)
         self.strings = StringTable(self.arena.scope("strings"))
         self.ctx = Context(self.strings, {}, Failures())
-        self.flows = Flows(self.arena, self.ctx, routing)
+        self.flows = Flows(self.arena, self.ctx, settings)
         self.sources: dict[str, SourceLog] = {}
         self.tables: dict[str, TableStore] = {}
         self.templates: dict[int, Template] = {}
@@ -124,9 +124,9 @@ class Engine:
         self.tables[block.table].replace(block.remove, block.insert)
         return self._readers.get(block.table, set())
 
-    @case(TAKE, b.SetRouting)
-    def _take_set_routing(self, block: b.SetRouting, output: b.Output) -> set[int]:
-        self.flows.routing = block.routing
+    @case(TAKE, b.Configure)
+    def _take_configure(self, block: b.Configure, output: b.Output) -> set[int]:
+        self.flows.settings = block.settings
         return set()
 
     @case(TAKE, b.AddStream)

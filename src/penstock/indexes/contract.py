@@ -17,6 +17,7 @@ from penstock.arrays import I64, Bool
 from penstock.delta import Sets
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Hid
+from penstock.indexes.pairs.rows import ProbingRows, Takers
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Expr
 from penstock.predicates.clauses import Conjunct, Term
@@ -186,6 +187,29 @@ class TemplateQueryIndex(PredicateIndex[AttributeRows, Sets], Protocol):
 
     def count(self, batch: AttributeRows) -> tuple[I64, I64]:
         """The live queries, and the number of rows that each takes."""
+
+
+# ---- indexes of pairs of rows --------------------------------------------------------
+class PairQueryIndex(PredicateIndex[ProbingRows, Takers], Protocol):
+    """An index of the queries of a template over two streams; `match` is about pairs of rows."""
+
+    def follow(self) -> None:
+        """Take in what has changed in Q."""
+
+    def among(self, qids: I64) -> PairQueryIndex:
+        """An index of some of the queries alone."""
+
+    def exact(self, qids: I64) -> Bool:
+        """Whether each of these queries takes exactly what `match` says."""
+
+    def value_column(self, side: int) -> int:
+        """The column of a side by which its rows must be sorted, below the key of the join."""
+
+    def report(self) -> dict[str, object]:
+        """Numbers for stats()."""
+
+    def notes(self, streams: tuple[str, ...]) -> list[str]:
+        """Lines for EXPLAIN about rows of each of the streams."""
 
 
 # ---- kinds ---------------------------------------------------------------------------

@@ -16,20 +16,25 @@ from penstock.indexes.bitmap.bitmap_index import BITMAP
 from penstock.indexes.call_index import CALL
 from penstock.indexes.contract import (
     IndexKind,
+    PairQueryIndex,
     SlotIndex,
     SlotPredicate,
     TemplateQueryIndex,
 )
+from penstock.indexes.pairs.pair_index import PAIRS, PairQueries
 from penstock.indexes.template.template_index import TEMPLATE, TemplateQueries
 from penstock.predicates.clauses import Conjunct
 
 SlotKind = IndexKind[SlotPredicate, SlotIndex]
 TemplateKind = IndexKind[TemplateQueries, TemplateQueryIndex]
+PairKind = IndexKind[PairQueries, PairQueryIndex]
 
 SLOT_INDEXES: list[SlotKind] = [BITMAP, CALL]
 """Kinds for the queries of a lineage group, per predicate."""
 TEMPLATE_INDEXES: list[TemplateKind] = [TEMPLATE]
 """Kinds for all queries of a template at once."""
+PAIR_INDEXES: list[PairKind] = [PAIRS]
+"""For all queries of a template over two streams."""
 
 Wanted = TypeVar("Wanted")
 Made = TypeVar("Made")
@@ -66,6 +71,11 @@ def verifying_index(conjunct: Conjunct) -> SlotChoice:
 def template_index(wanted: TemplateQueries) -> TemplateKind:
     """The kind of index for all queries of a template."""
     return _cheapest(wanted, TEMPLATE_INDEXES)[0]
+
+
+def pair_index(wanted: PairQueries) -> PairKind:
+    """The kind of index for all queries of a template over two streams."""
+    return _cheapest(wanted, PAIR_INDEXES)[0]
 
 
 def _choice(predicate: SlotPredicate, kinds: list[SlotKind]) -> SlotChoice:

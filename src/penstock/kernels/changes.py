@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.arrays import I8, I32, I64, Bool
 from penstock.kernels.jit import kernel
-from penstock.kernels.rows import hash_key
+from penstock.kernels.rows import first_equal
 
 INSERT, DELETE, PREIMAGE, POSTIMAGE = 0, 1, 2, 3
 
@@ -99,28 +99,12 @@ def merge_changes(
 @kernel
 def _net(words: I64, kind: I8) -> I64:
     """Positions of the rows left after cancelling each against an equal one of opposite kind."""
-    n = words.shape[0]
-    size = 16
-    while size < 2 * n:
-        size *= 2
-    table = np.full(size, -1, np.int64)  # the last row with this content that is not cancelled
+    first, n = first_equal(words), words.shape[0]
+    newest = np.full(n, -1, np.int64)  # by first row with a content: the last, cancelled or not
     older = np.full(n, -1, np.int64)
     kept = np.ones(n, np.bool_)
     for i in range(n):
-        pos = hash_key(words, i) & (size - 1)
-        while table[pos] >= 0:
-            same = True
-            for c in range(words.shape[1]):
-                if words[table[pos], c] != words[i, c]:
-                    same = False
-                    break
-            if same:
-                break
-            pos = (pos + 1) & (size - 1)
-        last = table[pos]
-        if last < 0:
-            table[pos] = i
-            continue
+        last = newest[first[i]]
         while last >= 0 and not kept[last]:
             last = older[last]
         leaving = kind[i] == DELETE or kind[i] == PREIMAGE
@@ -130,7 +114,7 @@ def _net(words: I64, kind: I8) -> I64:
             kept[last] = False
         else:
             older[i] = last
-            table[pos] = i
+            newest[first[i]] = i
     return np.flatnonzero(kept)
 
 

@@ -21,7 +21,7 @@ from penstock.kernels.aggregates_events import (
     Events,
     ask_group,
 )
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.memory import AHEAD, prefetch
 
 SAME, APPEARS, VANISHES, REPLACED = 0, 1, -1, 2
@@ -63,6 +63,31 @@ def make_entries(
     return out
 
 
+@inlined
+def _change(sign: int, rows: int) -> int:
+    """What an arrival does to a group: a removal finds nothing where no row is."""
+    if sign < 0:
+        return 0 if rows == 0 else -1
+    return 1 if sign > 0 else 0
+
+
+@inlined
+def _touch_all(seeds: I64, stamp: int, state: I64, groups: I64, t: int) -> int:
+    """Touch groups in an instant that begins; the number of touches so far."""
+    for k in range(seeds.shape[0]):
+        state[seeds[k], STAMP] = stamp
+        groups[t + k] = seeds[k]
+    return t + seeds.shape[0]
+
+
+@inlined
+def _unshown(touches: int, aggs: int) -> I64:
+    """Room for the values of each touch, none of them NULL."""
+    shown = np.empty((touches, 1 + aggs), np.int64)
+    shown[:, 0] = 0
+    return shown
+
+
 @kernel
 def merge_events(
     expire_ts: I64, expired: I64, ts: I64, sign: I8, arrived: I64, seed_ts: int, seeds: I64,
@@ -73,68 +98,54 @@ def merge_events(
     Updates the row counts of groups. Seeds are groups that are touched at `seed_ts` in any case.
     Returns the events, the time and row count of each touch, and the last stamp.
     """
-    n_expired, n_arrived, n_seeds = expire_ts.shape[0], ts.shape[0], seeds.shape[0]
-    n, width = n_expired + n_arrived, arrived.shape[1]
-    words = np.empty((n, width), np.int64)
-    steps = np.empty(n, np.int64)
+    n_expired, n_arrived, width = expire_ts.shape[0], ts.shape[0], arrived.shape[1]
+    n, most = n_expired + n_arrived, n_expired + n_arrived + seeds.shape[0]
+    words, steps = np.empty((n, width), np.int64), np.empty(n, np.int64)
     event_ends, touch_ends = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
-    groups, times = np.empty(n + n_seeds, np.int64), np.empty(n + n_seeds, np.int64)
-    counts = np.empty(n + n_seeds, np.int64)
+    groups, times = np.empty(most, np.int64), np.empty(most, np.int64)
+    counts = np.empty(most, np.int64)
     i = j = t = m = settled = 0
-    now = min(seed_ts, expire_ts[0] if n_expired else seed_ts, ts[0] if n_arrived else seed_ts)
-    seeded = n_seeds == 0
+    now, seeded = -NEVER, seeds.shape[0] == 0
     stamp += 1
     while True:
-        if not seeded and now == seed_ts:
-            for k in range(n_seeds):
-                state[seeds[k], STAMP] = stamp
-                groups[t] = seeds[k]
-                t += 1
-            seeded = True
         if i < n_expired and expire_ts[i] == now:
             ask_group(expired, i, state, ROWS)
             g, step = expired[i, GROUP], -1
             for c in range(width):
                 words[i + j, c] = expired[i, c]
-            steps[i + j] = step
             i += 1
         elif j < n_arrived and ts[j] == now:
             ask_group(arrived, j, state, ROWS)
             g = arrived[j, GROUP]
-            step = 1 if sign[j] > 0 else (-1 if sign[j] < 0 else 0)
-            if step < 0 and state[g, ROWS] == 0:
-                step = 0  # the group is empty: the removed row was never stored
+            step = _change(sign[j], state[g, ROWS])
             for c in range(width):
                 words[i + j, c] = arrived[j, c]
-            steps[i + j] = step
             j += 1
         else:
-            for k in range(settled, t):
-                times[k] = now
-                counts[k] = state[groups[k], ROWS]
-            if t > settled:
-                event_ends[m] = i + j
-                touch_ends[m] = t
+            if t > settled:  # the instant is over
+                for k in range(settled, t):
+                    times[k], counts[k] = now, state[groups[k], ROWS]
+                event_ends[m], touch_ends[m] = i + j, t
                 m += 1
                 stamp += 1
                 settled = t
-            if seeded and i == n_expired and j == n_arrived:
+            if seeded and i + j == n:
                 break
             now = NEVER if seeded else seed_ts
-            if i < n_expired:
-                now = min(now, expire_ts[i])
-            if j < n_arrived:
-                now = min(now, ts[j])
+            now = min(
+                now, expire_ts[i] if i < n_expired else NEVER, ts[j] if j < n_arrived else NEVER
+            )
+            if not seeded and now == seed_ts:
+                t, seeded = _touch_all(seeds, stamp, state, groups, t), True
             continue
+        steps[i + j - 1] = step
         if step != 0:
             state[g, ROWS] += step
             if state[g, STAMP] != stamp:
                 state[g, STAMP] = stamp
                 groups[t] = g
                 t += 1
-    shown = np.empty((t, 1 + aggs), np.int64)
-    shown[:, 0] = 0
-    events = Events(words, steps, event_ends[:m], touch_ends[:m], groups[:t], shown)
+    events = Events(words, steps, event_ends[:m], touch_ends[:m], groups[:t], _unshown(t, aggs))
     return events, times, counts, stamp
 
 

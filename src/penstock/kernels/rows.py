@@ -67,3 +67,29 @@ def select_columns(rows: I64, columns: tuple[int, ...]) -> I64:
         if some_null:
             out[0] |= ((nulls >> c) & 1) << j
     return out
+
+
+@kernel
+def first_equal(words: I64) -> I64:
+    """For each row of row-major `words`, the first row that is equal to it."""
+    n = words.shape[0]
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    first = np.empty(n, np.int64)
+    for i in range(n):
+        pos = hash_key(words, i) & (size - 1)
+        while table[pos] >= 0:
+            same = True
+            for c in range(words.shape[1]):
+                if words[table[pos], c] != words[i, c]:
+                    same = False
+                    break
+            if same:
+                break
+            pos = (pos + 1) & (size - 1)
+        if table[pos] < 0:
+            table[pos] = i
+        first[i] = table[pos]
+    return first

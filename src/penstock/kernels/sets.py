@@ -1,4 +1,4 @@
-"""Kernels of query sets: replacements split by set, rows with equal content, lists of names.
+"""Kernels of query sets: replacements split by set, lists of names.
 
 Sets are stored one after another: set i is items[offsets[i] : offsets[i + 1]], ascending.
 """
@@ -9,7 +9,6 @@ import numpy as np
 
 from penstock.arrays import I8, I32, I64
 from penstock.kernels.jit import kernel
-from penstock.kernels.rows import hash_key
 from penstock.kernels.strings import U8
 
 
@@ -53,32 +52,6 @@ def split_pairs(offsets: I64, items: I64, sign: I8) -> tuple[I64, I8, I64, I64]:
                 ends[k] = at
         i += 2 if pair else 1
     return rows[:k], signs[:k], ends[: k + 1], out[:at]
-
-
-@kernel
-def first_equal(words: I64) -> I64:
-    """For each row of row-major `words`, the first row with equal content."""
-    n = words.shape[0]
-    size = 16
-    while size < 2 * n:
-        size *= 2
-    table = np.full(size, -1, np.int64)
-    first = np.empty(n, np.int64)
-    for i in range(n):
-        pos = hash_key(words, i) & (size - 1)
-        while table[pos] >= 0:
-            same = True
-            for c in range(words.shape[1]):
-                if words[table[pos], c] != words[i, c]:
-                    same = False
-                    break
-            if same:
-                break
-            pos = (pos + 1) & (size - 1)
-        if table[pos] < 0:
-            table[pos] = i
-        first[i] = table[pos]
-    return first
 
 
 @kernel

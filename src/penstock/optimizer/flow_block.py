@@ -10,7 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from penstock.logical.expr import Call, Column, Expr, Param, columns_of, conjuncts, remap
+from penstock.logical.expr import (
+    Call,
+    Column,
+    Expr,
+    Literal,
+    Param,
+    columns_of,
+    conjuncts,
+    remap,
+)
 from penstock.logical.failing import MAYBE, can_fail
 from penstock.logical.lifetime import Length, Lifetime
 from penstock.logical.nodes import (
@@ -25,6 +34,7 @@ from penstock.logical.windows import window_length
 from penstock.optimizer.query_band import QueryBand, find_band
 from penstock.optimizer.span import AliasColumn, Span, SpanBand
 from penstock.predicates.clauses import Conjunct, clauses_of
+from penstock.types import BIGINT, BOOLEAN, DOUBLE
 
 _EDDY_FROM = 3  # from this many streams on, a join without conditions is routed
 PLACES = 1 << 16
@@ -91,12 +101,27 @@ def find_block(node: Node, streams: frozenset[str]) -> Block | None:
 
 
 def _with_query_band(part: _Part) -> _Part:
-    """Move a band with bounds per query out of the predicates of a join without other bands."""
-    if len(part.scans) != 2 or part.bands:
+    """Move a band with bounds per query out of the predicates, and constant bounds of it along.
+
+    A constant band of other columns stays: it joins the streams for all queries.
+    """
+    if len(part.scans) != 2:
         return part
     asked = [p for p in part.predicates if not _is_guess(p, part.predicates)]
-    band, rest = find_band(asked, lambda number: number // PLACES)
-    return part if band is None else replace(part, predicates=tuple(rest), query_band=band)
+    constant = [condition for band in part.bands for condition in _band_conditions(band)]
+    band, rest = find_band([*asked, *constant], lambda number: number // PLACES)
+    if band is None or any(condition in rest for condition in constant):
+        return part
+    return replace(part, predicates=tuple(rest), bands=(), query_band=band)
+
+
+def _band_conditions(band: SpanBand) -> list[Expr]:
+    """The bounds of a constant band as conditions on the stored values of its places."""
+    type_ = DOUBLE if band.is_float else BIGINT
+    left, right = (Column(type_, a * PLACES + c) for a, c in (band.left, band.right))
+    gap = Call(type_, "sub", (right, left))
+    bounds = [("ge", band.low), ("le", band.high)]
+    return [Call(BOOLEAN, fn, (gap, Literal(type_, b))) for fn, b in bounds if b is not None]
 
 
 def _is_worth_it(part: _Part, streams: frozenset[str]) -> bool:

@@ -105,11 +105,10 @@ class FlowOp(Operator):
 
     # ---- EXPLAIN ---------------------------------------------------------------------
     def notes(self) -> list[str]:
-        """For EXPLAIN: what the flow's eddies have learnt.
-
-        Empty if the template uses its own index.
-        """
-        return [] if self._template.uses_own_index else self.flow.report.learnt()
+        """For EXPLAIN: what the flow's eddies, or the template's own index, have learnt."""
+        if self._in_index is not None and self._template.uses_own_index:
+            return self._in_index.notes()
+        return self.flow.report.learnt()
 
     def how(self) -> str:
         """For EXPLAIN: how the template's own index finds queries."""

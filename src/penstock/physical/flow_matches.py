@@ -52,6 +52,9 @@ class FlowMatches(Protocol):
 class OwnMatches(FlowMatches, Protocol):
     """Rows that the template's own index finds."""
 
+    def notes(self) -> list[str]:
+        """For EXPLAIN: what the index has learnt."""
+
     def how(self) -> str:
         """For EXPLAIN: how queries are matched."""
 
@@ -181,6 +184,10 @@ class IndexMatches:
         if self._chosen is None:
             return delta
         return delta.with_(rows=select_columns(delta.rows, self._chosen))
+
+    def notes(self) -> list[str]:
+        """For EXPLAIN: the index learns nothing."""
+        return []
 
     def how(self) -> str:
         """For EXPLAIN: how queries are matched."""

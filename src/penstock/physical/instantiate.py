@@ -1,7 +1,7 @@
 """Builds operators from specs: the only place where a plan allocates arrays and joins flows.
 
-There is one function per kind of spec; a kind without one is an error when this module is imported.
-If building an operator fails, the operators built before it leave what they share.
+Every kind of spec has a function; a kind without one is an error when this module is imported. If
+an operator cannot be made, those that were made before it leave what they share.
 """
 
 from __future__ import annotations
@@ -144,6 +144,36 @@ def instantiate(spec: PlanSpec, site: Site) -> Plan:
 
 _MAKERS: dict[type[Spec], Callable[..., Operator]] = {}
 
+_PLAIN: dict[type[Spec], Callable[..., Operator]] = {
+    ViewScanSpec: ViewScanOp,
+    ReceiveSpec: ReceiveOp,
+    RowsWindowSpec: RowsWindowOp,
+    KeepSpec: KeepOp,
+    DistinctSpec: DistinctOp,
+    SetOpSpec: SetOpOp,
+    SemiJoinSpec: SemiJoinOp,
+}
+"""Operators that need their inputs and a scope."""
+
+_COMPUTING: dict[type[Spec], Callable[..., Operator]] = {
+    FilterSpec: FilterOp,
+    ProjectSpec: ProjectOp,
+}
+"""Operators that evaluate expressions, which may read parameters."""
+
+
+@case(_MAKERS, *_PLAIN)
+def _plain(spec: Spec, inputs: Inputs, scope: Scope, _: Site) -> Operator:
+    return _PLAIN[type(spec)](spec, *inputs, scope)
+
+
+@case(_MAKERS, *_COMPUTING)
+def _computing(
+    spec: FilterSpec | ProjectSpec, inputs: Inputs, scope: Scope, site: Site
+) -> Operator:
+    (source,) = inputs
+    return _COMPUTING[type(spec)](spec, source, scope, site.ctx, site.params(spec.by_query))
+
 
 # ---- leaves --------------------------------------------------------------------------
 @case(_MAKERS, ScanSpec)
@@ -156,16 +186,6 @@ def _table(spec: TableScanSpec, _: Inputs, scope: Scope, site: Site) -> Operator
     return TableScanOp(spec, scope, site.tables[spec.table.table])
 
 
-@case(_MAKERS, ViewScanSpec)
-def _view_scan(spec: ViewScanSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
-    return ViewScanOp(spec, scope)
-
-
-@case(_MAKERS, ReceiveSpec)
-def _receive(spec: ReceiveSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
-    return ReceiveOp(spec, scope)
-
-
 @case(_MAKERS, FlowSpec)
 def _flow(spec: FlowSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
     flow = site.flows.of(spec.block.span, site.sources, spec.streams)
@@ -176,7 +196,7 @@ def _flow(spec: FlowSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
 def _own_matches(spec: FlowSpec, scope: Scope, site: Site) -> MakeOwn | None:
     """The function that builds the matches of the template's own index, if it can have one."""
     if spec.pairs is not None:
-        made = PairMatcher(spec.pairs, spec.block, site.queries, site.ctx, site.flows.stems)
+        made = PairMatcher(spec.pairs, spec.block, site.queries, site.ctx, site.flows)
         return partial(PairMatches, matcher=made)
     if spec.index is not None:
         make = partial(_flow_index, spec.index, scope, site)
@@ -201,24 +221,6 @@ def _window_join(spec: WindowJoinSpec, _: Inputs, scope: Scope, site: Site) -> O
 
 
 # ---- one input -----------------------------------------------------------------------
-@case(_MAKERS, RowsWindowSpec)
-def _rows_window(spec: RowsWindowSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
-    (source,) = inputs
-    return RowsWindowOp(spec, source, scope)
-
-
-@case(_MAKERS, FilterSpec)
-def _filter(spec: FilterSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
-    (source,) = inputs
-    return FilterOp(spec, source, scope, site.ctx, site.params(spec.by_query))
-
-
-@case(_MAKERS, ProjectSpec)
-def _project(spec: ProjectSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
-    (source,) = inputs
-    return ProjectOp(spec, source, scope, site.ctx, site.params(spec.by_query))
-
-
 @case(_MAKERS, MatchSpec)
 def _match(spec: MatchSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
     (source,) = inputs
@@ -238,18 +240,6 @@ def _explode(spec: ExplodeSpec, inputs: Inputs, scope: Scope, site: Site) -> Ope
     return ExplodeOp(spec, source, scope, site.sets)
 
 
-@case(_MAKERS, KeepSpec)
-def _keep(spec: KeepSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
-    (source,) = inputs
-    return KeepOp(spec, source, scope)
-
-
-@case(_MAKERS, DistinctSpec)
-def _distinct(spec: DistinctSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
-    (source,) = inputs
-    return DistinctOp(spec, source, scope)
-
-
 @case(_MAKERS, GroupBySpec)
 def _group_by(spec: GroupBySpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
     (source,) = inputs
@@ -267,18 +257,6 @@ def _view(spec: ViewSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
 @case(_MAKERS, UnionSpec)
 def _union(spec: UnionSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
     return UnionOp(spec, inputs, scope)
-
-
-@case(_MAKERS, SetOpSpec)
-def _set_op(spec: SetOpSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
-    left, right = inputs
-    return SetOpOp(spec, left, right, scope)
-
-
-@case(_MAKERS, SemiJoinSpec)
-def _semi_join(spec: SemiJoinSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
-    left, right = inputs
-    return SemiJoinOp(spec, left, right, scope)
 
 
 @case(_MAKERS, NrrJoinSpec)

@@ -10,8 +10,8 @@ from penstock.eddy.results import Matches
 from penstock.expressions.condition import Condition
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError
-from penstock.expressions.hidden import Hidden
-from penstock.indexes.pairs.pair_index import PairIndex
+from penstock.expressions.hidden import Hidden, Totals
+from penstock.indexes.contract import PairQueryIndex
 from penstock.indexes.pairs.shape import Checked, PairShape
 from penstock.kernels.lineage import join_rows
 from penstock.queries.query_table import QueryTable
@@ -28,7 +28,9 @@ class PairCheck:
         self._rest = None if shape.rest is None else _Prepared(shape.rest, ctx)
         self._whole = None if shape.whole is None else _Prepared(shape.whole, ctx)
 
-    def passing(self, found: Matches, views: list[LogView], index: PairIndex) -> Matches:
+    def passing(
+        self, found: Matches, views: list[LogView], index: PairQueryIndex, totals: Totals
+    ) -> Matches:
         """Keep the matches that satisfy all conditions."""
         if len(self._key) > 1:  # the index compares a hash of the columns
             found = found.take(np.flatnonzero(self._same_key(found, views)))
@@ -36,10 +38,12 @@ class PairCheck:
             open_ = ~index.exact(found.qids)
             if open_.any():
                 keep = ~open_
-                keep[open_] = self._holds(self._whole, found.take(np.flatnonzero(open_)), views)
+                keep[open_] = self._holds(
+                    self._whole, found.take(np.flatnonzero(open_)), views, totals
+                )
                 found = found.take(np.flatnonzero(keep))
         if self._rest is not None and len(found):
-            found = found.take(np.flatnonzero(self._holds(self._rest, found, views)))
+            found = found.take(np.flatnonzero(self._holds(self._rest, found, views, totals)))
         return found
 
     def _same_key(self, found: Matches, views: list[LogView]) -> Bool:
@@ -50,26 +54,28 @@ class PairCheck:
             same &= words[0] == words[1]
         return same
 
-    def _holds(self, asked: _Prepared, found: Matches, views: list[LogView]) -> Bool:
+    def _holds(
+        self, asked: _Prepared, found: Matches, views: list[LogView], totals: Totals
+    ) -> Bool:
         keep = np.empty(len(found), np.bool_)
         for start in range(0, len(found), _MOST_PAIRS):
             part = slice(start, start + _MOST_PAIRS)
             some = Matches(found.positions[:, part], found.instants[part], found.qids[part])
-            keep[part] = self._evaluated(asked, asked.columns(some, views), some.qids)
+            keep[part] = self._evaluated(asked, asked.columns(some, views), some.qids, totals)
         return keep
 
-    def _evaluated(self, asked: _Prepared, rows: I64, qids: I64) -> Bool:
+    def _evaluated(self, asked: _Prepared, rows: I64, qids: I64, totals: Totals) -> Bool:
         hidden = Hidden()
         try:
             taken = asked.condition.mask(rows, self._queries.params_of(qids), hidden)
-            self._ctx.hidden.count(hidden, np.ones(qids.shape[0], np.int8))
+            totals.count(hidden, np.ones(qids.shape[0], np.int8))
             return taken
         except EvaluationError as error:
             self._ctx.failures.add(Lineage.QUERY, qids[error.bad], error.reason)
             keep, good = np.zeros(qids.shape[0], np.bool_), np.flatnonzero(~error.bad)
             if good.shape[0]:
                 few = np.ascontiguousarray(rows[:, good])
-                keep[good] = self._evaluated(asked, few, qids[good])
+                keep[good] = self._evaluated(asked, few, qids[good], totals)
             return keep
 
 

@@ -11,10 +11,15 @@ import numpy as np
 from penstock.arrays import I64
 from penstock.delta import Clock, Delta
 from penstock.eddy.flow import Flow
+from penstock.eddy.flows import Flows
 from penstock.eddy.membership import FlowTemplate
 from penstock.eddy.results import Matches
 from penstock.expressions.context import Context
-from penstock.indexes.pairs.pair_index import PairIndex, PairQueries
+from penstock.expressions.hidden import Totals
+from penstock.indexes.contract import PairQueryIndex
+from penstock.indexes.factory import pair_index
+from penstock.indexes.pairs.pair_index import PairQueries
+from penstock.indexes.pairs.router import Policy
 from penstock.indexes.pairs.rows import ProbingRows
 from penstock.indexes.pairs.shape import PairShape
 from penstock.kernels.pairs.data import Entries, Partner
@@ -27,7 +32,6 @@ from penstock.queries.query_table import QueryTable
 from penstock.state.source_log import SourceLog
 from penstock.stems.keyed_stem import KeyedStem
 from penstock.stems.log_view import LogView
-from penstock.stems.stems import Stems
 
 _BATCH = 4096  # most rows that probe at once
 
@@ -39,35 +43,53 @@ class PairMatcher:
     """
 
     def __init__(
-        self, shape: PairShape, block: Block, queries: QueryTable, ctx: Context, stems: Stems
+        self, shape: PairShape, block: Block, queries: QueryTable, ctx: Context, flows: Flows
     ) -> None:
-        wanted = PairQueries(queries, shape, block.lifetimes)
-        self.index = PairIndex(wanted, ctx)
+        policy = Policy(flows.settings.pairs)
+        wanted = PairQueries(queries, shape, block.lifetimes, policy)
+        self.index = pair_index(wanted).make(wanted, ctx)
+        self.hidden = ctx.hidden
         self._check = PairCheck(shape, queries, ctx)
-        self._shape, self._streams, self._registry = shape, block.span.streams, stems
+        self._shape, self._flows, self._queries = shape, flows, queries
+        self.streams = block.span.streams
         self._stems: list[KeyedStem] = []
 
     def stem(self, side: int, logs: list[SourceLog]) -> KeyedStem:
         """The SteM of one side."""
         if not self._stems:
             self._stems = [self._acquire(side, log) for side, log in enumerate(logs)]
+            self._flows.pairs.append(self)
         return self._stems[side]
 
     def _acquire(self, side: int, log: SourceLog) -> KeyedStem:
         key = tuple(columns[side] for columns in self._shape.key)
         columns = (*key, self.index.value_column(side))
-        stem = self._registry.acquire(self._streams[side], log, columns, StemKind.KEYED)
+        stem = self._flows.stems.acquire(self.streams[side], log, columns, StemKind.KEYED)
         assert isinstance(stem, KeyedStem)
         return stem
 
     def close(self) -> None:
         """Release the SteMs."""
+        if self._stems:
+            self._flows.pairs.remove(self)
         while self._stems:
-            self._registry.release(self._stems.pop())
+            self._flows.stems.release(self._stems.pop())
 
-    def checked(self, found: Matches, views: list[LogView]) -> Matches:
-        """Keep the matches that satisfy the conditions which the index does not decide."""
-        return self._check.passing(found, views, self.index)
+    def checked(self, found: Matches, views: list[LogView], totals: Totals) -> Matches:
+        """Keep the matches that satisfy the conditions which the index does not decide.
+
+        Failures that ON ERROR hides are counted in `totals`.
+        """
+        return self._check.passing(found, views, self.index, totals)
+
+    def report(self) -> dict[str, object]:
+        """For stats(): what the index holds, and by stream how its rows find partners."""
+        self.index.follow()
+        return {
+            "streams": list(self.streams),
+            "queries": len(self._queries),
+            **self.index.report(),
+        }
 
 
 class PairMatches:
@@ -93,13 +115,14 @@ class PairMatches:
         assert ends is not None
         index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
         index.follow()
+        totals = self._matcher.hidden
         for side in (0, 1):
             view, other = views[side], views[1 - side]
             for at in range(int(starts[side]), int(ends[side]), _BATCH):
                 end = min(at + _BATCH, int(ends[side]))
                 instants = view.ts[at - view.base : end - view.base]
                 limits = other.positions(instants, int(starts[1 - side]), after=side == 1)
-                parts.append(self._found(index, views, side, at, instants, limits))
+                parts.append(self._found(index, views, side, at, instants, limits, totals))
         delta = self._made.delta(_in_order(parts))
         return delta.alive(clock.now) if clock.at_commit else delta
 
@@ -112,12 +135,13 @@ class PairMatches:
         for at in range(self._floor(0, now), int(until[0]), _BATCH):
             n = min(at + _BATCH, int(until[0])) - at
             limits, instants = np.full(n, int(until[1])), np.full(n, now)
-            parts.append(self._found(index, views, 0, at, instants, limits))
+            again = Totals()  # pairs that are looked up again do not count
+            parts.append(self._found(index, views, 0, at, instants, limits, again))
         return self._made.delta(_in_order(parts))
 
     def _found(
-        self, index: PairIndex, views: list[LogView], side: int, start: int, instants: I64,
-        limits: I64,
+        self, index: PairQueryIndex, views: list[LogView], side: int, start: int, instants: I64,
+        limits: I64, totals: Totals,
     ) -> Matches:  # fmt: skip
         """The matches of one side's rows from a position on."""
         view, other = views[side], views[1 - side]
@@ -137,12 +161,16 @@ class PairMatches:
         known = self._template.is_uniform and self._floor(1 - side, int(instants[-1])) <= floor
         if not known or self._floor(side, int(instants[-1])) > start:
             matches = self._made.living(matches)
-        return self._matcher.checked(matches, views)
+        return self._matcher.checked(matches, views, totals)
 
     def _floor(self, side: int, instant: int) -> int:
         """The first position that the longest window of a side may hold at an instant."""
         longest = Lifetime(self._template.longest()[side])
         return longest.first(self._flow.logs[side], instant)
+
+    def notes(self) -> list[str]:
+        """For EXPLAIN: groups, strategies and their costs."""
+        return self._matcher.index.notes(self._matcher.streams)
 
     def how(self) -> str:
         """For EXPLAIN: how queries are matched."""

@@ -21,7 +21,8 @@ from penstock.kernels.changes import (
     view_words,
 )
 from penstock.kernels.grouped_filter import signed_pairs
-from penstock.kernels.sets import count_before, first_equal
+from penstock.kernels.rows import first_equal
+from penstock.kernels.sets import count_before
 from penstock.state.sets import SetTable
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from penstock.eddy.eddy import ROUTINGS, Routing
+from penstock.eddy.eddy import ROUTINGS
+from penstock.eddy.settings import Settings
 from penstock.errors import StateError, UnsupportedError
+from penstock.indexes.pairs.router import PAIR_STRATEGIES
 from penstock.kernels.compiling import tell_once
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
@@ -19,6 +21,8 @@ from penstock.shards.job import LocalJob
 
 __all__ = ["Queries", "Query", "Session", "Snapshot", "connect"]
 
+
+N = TypeVar("N", bound=str)
 
 _OF_SPARK = ("spark", "master", "spark_options")
 _IGNORED: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -33,14 +37,13 @@ _IGNORED: dict[str, tuple[tuple[str, ...], str, str]] = {
 """For each runner, the arguments of connect() that it does not take, and what to do instead."""
 
 
-def _routing(name: str) -> Routing:
-    for known in ROUTINGS:
-        if name == known:
-            return known
+def _chosen(what: str, name: str, known: tuple[N, ...], code: str) -> N:
+    """The one of the known names that is meant."""
+    for one in known:
+        if name == one:
+            return one
     raise UnsupportedError(
-        f"unknown routing {name!r}",
-        code="PS-ROUTING-001",
-        remedy=f"use one of {', '.join(ROUTINGS)}",
+        f"unknown {what} {name!r}", code=code, remedy=f"use one of {', '.join(known)}"
     )
 
 
@@ -92,6 +95,7 @@ def connect(
     optimizer_off: str | set[str] | frozenset[str] = frozenset(),
     keep_changes: int = DEFAULT_KEPT_ROWS,
     routing: str = "tickets",
+    pairs: str = "auto",
 ) -> Session:
     """Open a session.
 
@@ -103,7 +107,9 @@ def connect(
     `keep_changes` limits how many rows of unread changes are kept per plan. `optimizer_off` names
     optimizer rules to switch off ("all" for every rule). `routing` selects how rows visit shared
     filters and SteMs: "tickets" learns a good order; "fixed", "random" and "optimal" exist for
-    comparison.
+    comparison. `pairs` selects how joins with constants of their own find pairs: "auto" chooses per
+    row by cost; "vanilla", "data_outer", "merge", "select_first", "ssi" and "hotspot" always do the
+    same, for comparison.
     """
     tell_once()
     off = _rules(optimizer_off)
@@ -118,7 +124,11 @@ def connect(
             code="PS-STATE-001",
             remedy="name a directory, or leave checkpoint= out",
         )
-    options = Options(off, keep_changes, _routing(routing))
+    settings = Settings(
+        _chosen("routing", routing, ROUTINGS, "PS-ROUTING-001"),
+        _chosen("strategy for pairs", pairs, PAIR_STRATEGIES, "PS-PAIRS-001"),
+    )
+    options = Options(off, keep_changes, settings)
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
         from penstock.session.opening_spark import open_on_spark  # slow to import

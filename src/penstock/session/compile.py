@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from penstock.delta import EVERY_CHANGE, Emission
 from penstock.errors import PlanError, SqlSyntaxError
 from penstock.logical.expr import Expr, Literal, children
 from penstock.logical.nodes import Node, exprs_of
+from penstock.logical.on_error import OnError
 from penstock.logical.reads import streams_of
 from penstock.optimizer.lower_windows import lower_windows
 from penstock.optimizer.optimizer import optimize
@@ -44,27 +47,30 @@ class Compiled:
 
 
 def compile_select(select: Select, catalog: Catalog, lengths: Lengths | None = None) -> Compiled:
-    """Bind a SELECT and lift its constants; refuse one that nests deeper than all may walk."""
-    return compile_named(select, catalog, lengths)[1]
+    """A SELECT as a template and its constants."""
+    return compile_query(select.body.query, catalog, select.on_error, select.emission, lengths)[1]
 
 
 @roomy
-def compile_named(
-    select: Select, catalog: Catalog, lengths: Lengths | None = None
+def compile_query(
+    query: exp.Query,
+    catalog: Catalog,
+    on_error: OnError | None,
+    emission: Emission = EVERY_CHANGE,
+    lengths: Lengths | None = None,
 ) -> tuple[Node, Compiled]:
-    """`compile_select`, and what stands for the SELECT where its name is used."""
+    """Bind a query and lift its constants; refuse one that nests deeper than all may walk.
+
+    The first result is what stands for the query where its name is used.
+    """
     try:
-        bound = _bound(select, catalog)
-        compiled = compile_bound(bound, select.emission, lengths)
+        bound = bind(query, catalog, on_error or "fail")
+        compiled = compile_bound(bound, emission, lengths)
     except RecursionError as error:
         raise _too_deep() from error
     if _depth(compiled.template) > _DEEPEST:
         raise _too_deep()
     return bound.node, compiled
-
-
-def _bound(select: Select, catalog: Catalog) -> Bound:
-    return bind(select.query, catalog, select.on_error or "fail")
 
 
 def _too_deep() -> SqlSyntaxError:

@@ -60,7 +60,7 @@ def check_view(standing: Standing, statement: st.CreateView) -> str:
         return known.name  # valid even if a relation it reads has been dropped since
     emission = queries.template(info).emission
     there = (known.node, emission, info.group.history)
-    bound = bind(select.query, standing.as_for(known.node), select.on_error or "fail")
+    bound = bind(select.body.query, standing.as_for(known.node), select.on_error or "fail")
     if there != (bound.node, select.emission, select.history):
         raise _differs(
             "view", statement, f"it is defined as {text}, the statement as {statement.source}"

@@ -1,27 +1,32 @@
 """The front door for text: parse, bind, check the depth, lift; then a query can be registered.
 
-A text that differs from an earlier one in constants only is neither parsed nor bound again
-(`session/known_texts.py`). query(), query_many(), SELECT, CREATE MATERIALIZED VIEW and EXPLAIN
-all come this way.
+A SELECT that differs from an earlier one in constants only is neither parsed nor bound again
+(`session/known_texts.py`), whether it comes by query(), query_many() or, as a statement of its own
+or in CREATE MATERIALIZED VIEW, by sql().
 """
 
 from __future__ import annotations
 
+from functools import partial
+
+from penstock.errors import SqlSyntaxError
 from penstock.logical.nodes import Node
 from penstock.logical.on_error import OnError
 from penstock.session.books import Books
-from penstock.session.compile import compile_named
+from penstock.session.compile import compile_select
 from penstock.session.known_texts import Prepared
+from penstock.session.on_error import check_setting, with_setting
 from penstock.session.runner import Runner
 from penstock.session.standing import Standing
-from penstock.sql.statements import Select
+from penstock.sql.parser import parse_script, parse_statement
+from penstock.sql.statements import Select, Statement
 
 
 class FrontDoor:
     """Turns texts and parsed SELECTs into prepared queries."""
 
     def __init__(self, books: Books, runner: Runner) -> None:
-        self._books, self._runner = books, runner
+        self._books, self._runner, self._texts = books, runner, books.queries.texts
 
     def standing(self, follows: dict[str, bool]) -> Standing:
         """The catalog as a query sees it.
@@ -35,17 +40,28 @@ class FrontDoor:
         """The catalog for a query that is registered now; a repeated call gets the same one."""
         return self.standing(self._runner.calls.note(dict))
 
+    def script(self, text: str) -> list[Statement]:
+        """The statements of a text; an error in one of them is found before any of them runs."""
+        return parse_script(text, self._texts.recognise)
+
     def text(self, text: str, on_error: OnError | None, takes: str) -> Prepared:
         """The SELECT of a text; `takes` is the call that takes no other statement."""
-        return self._books.queries.texts.prepare(text, self._now(), on_error, takes)
+        check_setting(on_error)
+        select = parse_statement(text, partial(self._texts.recognise, on_error=on_error))
+        if not isinstance(select, Select):
+            raise SqlSyntaxError(f"{takes} takes a SELECT", remedy="use sql() for statements")
+        return self.select(with_setting(select, on_error))
 
-    def select(self, select: Select) -> tuple[Node, Prepared]:
-        """A SELECT of a script, and what stands for it where its name is used."""
-        node, compiled = compile_named(select, self._now(), self._books.queries.lengths)
-        return node, Prepared(compiled, select.history, select.emission)
+    def select(self, select: Select) -> Prepared:
+        """A SELECT."""
+        return self._texts.prepare(select, self._now())
+
+    def view(self, select: Select) -> tuple[Node, Prepared]:
+        """The SELECT of a view, and what stands for it where the view's name is used."""
+        return self._texts.define(select, self._now())
 
     def trial(self, select: Select) -> Prepared:
         """A SELECT as it would be registered, without consequences for later ones."""
         lengths = self._books.queries.lengths.trial()
-        _, compiled = compile_named(select, self.standing({}), lengths)
+        compiled = compile_select(select, self.standing({}), lengths)
         return Prepared(compiled, select.history, select.emission)

@@ -6,7 +6,6 @@ session. After a restart, the log entries that follow the image are repeated.
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.arrays import I64
-from penstock.eddy.eddy import Routing
+from penstock.eddy.settings import Settings
 from penstock.engine import blocks as b
 from penstock.errors import StateError
 from penstock.queries.registry import Group
@@ -31,7 +30,7 @@ from penstock.session.snapshot import OpenSink
 from penstock.spark.pickling import dumps
 from penstock.sql.catalog import StreamDef
 from penstock.sql.statements import CreateSink
-from penstock.state.sealed import damaged, read_sealed, write_sealed
+from penstock.state.sealed import damaged, read_object, write_sealed
 
 _FILE = "session.pickle"
 Declare = Callable[[StreamDef], None]
@@ -46,7 +45,7 @@ class Image:
     entry: int
     batch: int  # the last batch with results in the books
     last_rows: int
-    routing: Routing
+    settings: Settings
     arrays: dict[str, Any]
     relations: dict[str, Any]
     udfs: dict[str, Any]
@@ -80,7 +79,7 @@ def save(driven: Driven, directory: Path, entry: int) -> None:
         entry,
         driven.received,
         driven.calls.last_rows,
-        books.engine.flows.routing,
+        books.engine.flows.settings,
         books.engine.arena.snapshot(),
         books.catalog.relations,
         books.catalog.udfs,
@@ -109,7 +108,7 @@ def load(driven: Driven, directory: Path, first: int, declare: Declare, open_sin
         return 0
     image, books = _read(path), driven.books
     driven.calls.last_rows, driven.received = image.last_rows, image.batch
-    books.engine.flows.routing = image.routing
+    books.engine.flows.settings = image.settings
     books.catalog.relations.update(image.relations)
     books.catalog.udfs.update(image.udfs)
     books.queries.registry = image.registry
@@ -142,13 +141,7 @@ def _take_leave(driven: Driven, image: Image) -> None:
 
 
 def _read(path: Path) -> Image:
-    data = read_sealed(path)
-    try:
-        found = pickle.loads(data)
-    except Exception as error:  # a complete file that refers to functions or classes missing here
-        raise damaged(path, str(error)) from error
-    if not isinstance(found, Image):
-        raise damaged(path, "it does not hold a session")
+    found = read_object(path, Image, "session")
     if found.version != __version__:
         raise StateError(
             f"the state was written by version {found.version}; this is {__version__}",

@@ -1,10 +1,11 @@
-"""Known texts: one that differs from an earlier one in constants only is not parsed again.
+"""Known texts: a SELECT that differs from an earlier one in constants only is not parsed again.
 
-A text is known by its tokens without numbers and strings. What the full way through parser and
-binder found is kept with it: the template, and which of the numbers and strings are parameters
-of it and nothing else (`Literal.at`). Those may be others, as long as they take the same types;
-all the rest must be the same: long lists, what is selected, lengths that are not lifted. What names
-meant when the text was bound, they must mean now. In any doubt a text goes the full way.
+It is known by its tokens without numbers and strings. What the full way through parser and
+binder found is kept with it: the plan, its template, and which of the numbers and strings are
+parameters of it and nothing else (`Literal.at`). Those may be others, as long as they take the
+same types; all the rest must be the same: long lists, what is selected, lengths that are not
+lifted. What names meant when the text was bound, they must mean now. In any doubt a text goes the
+full way.
 """
 
 from __future__ import annotations
@@ -15,28 +16,26 @@ from dataclasses import dataclass, field, replace
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.delta import Emission
-from penstock.errors import SqlSyntaxError, TypeError_
-from penstock.logical.expr import Literal, Written, walk
-from penstock.logical.nodes import Node, Range, Scan, Windowed, exprs_of
+from penstock.errors import TypeError_
+from penstock.logical.expr import Expr, Literal, Written, transform, walk
+from penstock.logical.nodes import Filter, Node, Range, Scan, Windowed, exprs_of
 from penstock.logical.nodes import walk as walk_nodes
 from penstock.logical.on_error import OnError
 from penstock.logical.udf import Udf
+from penstock.optimizer.rewrite import bottom_up
 from penstock.roomy import roomy
-from penstock.session.compile import Compiled, compile_select
-from penstock.session.on_error import check_setting, with_setting
+from penstock.session.compile import Compiled, compile_query
 from penstock.session.windows import Lengths
+from penstock.sql.body import Body, Reads
 from penstock.sql.catalog import Catalog, Relation
-from penstock.sql.cursor import Text
-from penstock.sql.dialect import tokenize
 from penstock.sql.literals import convert, negated, number
-from penstock.sql.parser import parse_tokens
 from penstock.sql.statements import Select
 from penstock.sql.units import LONGEST, whole
 from penstock.types import BIGINT, STRING, SqlType
 
 _MOST_TEXTS = 10_000
-_MASKED = (TokenType.NUMBER, TokenType.STRING)
-Skeleton = tuple[object, ...]
+Key = tuple[object, ...]
+"""A skeleton and the clauses that follow a SELECT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +98,31 @@ class _Known:
     """The result for a known text; literals that have a slot may differ in another text."""
 
     prepared: Prepared
+    node: Node
     slots: tuple[_Slot | None, ...]
     lookups: _Lookups
+    reads: Reads
 
-    def filled(self, masked: list[Token]) -> Prepared | None:
-        """The same with the constants of another text."""
-        literals: list[Literal] = []
+    def literals(self, masked: list[Token]) -> tuple[Literal, ...] | None:
+        """The constants of another text; None if it would not be one of this template."""
+        found: list[Literal] = []
         for slot, literal in zip(self.slots, self.prepared.compiled.literals, strict=True):
             value = literal if slot is None else slot.value(masked[slot.token])
             if value is None:
                 return None
-            literals.append(value)
-        compiled = replace(self.prepared.compiled, literals=tuple(literals))
-        return replace(self.prepared, compiled=compiled)
+            found.append(value)
+        return tuple(found)
+
+    def filled(self, literals: tuple[Literal, ...]) -> Prepared:
+        """The same with other constants."""
+        return replace(self.prepared, compiled=replace(self.prepared.compiled, literals=literals))
+
+    def named(self, prepared: Prepared) -> Node:
+        """What stands for such a text where its name is used."""
+        if prepared is self.prepared:
+            return self.node
+        pairs = zip(self.prepared.compiled.literals, prepared.compiled.literals, strict=True)
+        return _with_values(self.node, {(id(a.at), a.type): b for a, b in pairs if a.at})
 
 
 class KnownTexts:
@@ -119,70 +130,82 @@ class KnownTexts:
 
     def __init__(self, lengths: Lengths | None = None) -> None:
         self._lengths = lengths
-        self._known: dict[Skeleton, dict[tuple[int, ...], dict[tuple[str, ...], _Known]]] = {}
+        self._known: dict[Key, dict[tuple[int, ...], dict[tuple[str, ...], _Known]]] = {}
         self._count = 0
 
+    def recognise(self, select: Select, on_error: OnError | None = None) -> bool:
+        """Whether a SELECT parses as an earlier one did; it then has what that one reads.
+
+        `on_error` is the setting if the text has none.
+        """
+        body = select.body
+        for known in self._like(body, _key(select, select.on_error or on_error)):
+            if known.literals(body.masked) is not None:
+                body.is_like(known.reads)
+                return True
+        return False
+
     @roomy
-    def prepare(
-        self, sql: str, catalog: Catalog, on_error: OnError | None = None, takes: str = "query()"
-    ) -> Prepared:
-        """The SELECT of a text; `takes` is the call that takes no other statement."""
-        check_setting(on_error)
-        text = Text(sql)
-        tokens = tokenize(text)
-        skeleton, masked = _split(tokens)
-        skeleton = (*skeleton, on_error)
-        for fixed, variants in self._known.get(skeleton, {}).items():
-            known = variants.get(tuple(masked[i].text for i in fixed))
-            if known is not None and known.lookups.hold(catalog):
-                prepared = known.filled(masked)
-                if prepared is not None and not self._has_own_template(prepared.compiled):
-                    return prepared
-        select = parse_tokens(tokens, text)
-        if not isinstance(select, Select):
-            raise SqlSyntaxError(f"{takes} takes a SELECT", remedy="use sql() for statements")
-        return self._learn(with_setting(select, on_error), text, catalog, skeleton, masked)
+    def prepare(self, select: Select, catalog: Catalog) -> Prepared:
+        """A SELECT ready to be registered."""
+        return self._find(select, catalog)[1]
 
-    def _has_own_template(self, compiled: Compiled) -> bool:
+    @roomy
+    def define(self, select: Select, catalog: Catalog) -> tuple[Node, Prepared]:
+        """A SELECT ready to be registered, and what stands for it where its name is used."""
+        known, prepared = self._find(select, catalog)
+        return known.named(prepared), prepared
+
+    def _find(self, select: Select, catalog: Catalog) -> tuple[_Known, Prepared]:
+        body, key = select.body, _key(select, select.on_error)
+        for known in self._like(body, key):
+            if known.lookups.hold(catalog):
+                literals = known.literals(body.masked)
+                if literals is not None and not self._has_own_template(known, literals):
+                    return known, known.filled(literals)
+        known = self._learn(select, catalog, key)
+        return known, known.prepared
+
+    def _like(self, body: Body, key: Key) -> Iterator[_Known]:
+        """Texts that differ from one in constants only."""
+        for fixed, variants in self._known.get(key, {}).items():
+            known = variants.get(tuple(body.masked[i].text for i in fixed))
+            if known is not None:
+                yield known
+
+    def _has_own_template(self, known: _Known, literals: tuple[Literal, ...]) -> bool:
         """Whether the length that was filled in has a template of its own."""
-        return self._lengths is not None and self._lengths.is_own(
-            compiled.template, compiled.literals
-        )
+        template = known.prepared.compiled.template
+        return self._lengths is not None and self._lengths.is_own(template, literals)
 
-    def _learn(
-        self, select: Select, text: Text, catalog: Catalog, skeleton: Skeleton, masked: list[Token]
-    ) -> Prepared:
+    def _learn(self, select: Select, catalog: Catalog, key: Key) -> _Known:
         """Go the full way, and remember it."""
-        lookups = _Lookups(catalog)
-        compiled = compile_select(select, lookups, self._lengths)
+        lookups, body = _Lookups(catalog), select.body
+        node, compiled = compile_query(
+            body.query, lookups, select.on_error, select.emission, self._lengths
+        )
         prepared = Prepared(compiled, select.history, select.emission)
-        slots = _slots(compiled, masked, text)
-        known = _Known(prepared, slots, lookups)
-        if known.filled(masked) == prepared:
+        slots = _slots(node, compiled, body)
+        known = _Known(prepared, node, slots, lookups, body.reads)
+        if known.literals(body.masked) == compiled.literals:
             free = {slot.token for slot in slots if slot is not None}
-            fixed = tuple(i for i in range(len(masked)) if i not in free)
-            self._keep(skeleton, fixed, tuple(masked[i].text for i in fixed), known)
-        return prepared
+            fixed = tuple(i for i in range(len(body.masked)) if i not in free)
+            self._keep(key, fixed, tuple(body.masked[i].text for i in fixed), known)
+        return known
 
     def _keep(
-        self, skeleton: Skeleton, fixed: tuple[int, ...], texts: tuple[str, ...], known: _Known
+        self, key: Key, fixed: tuple[int, ...], texts: tuple[str, ...], known: _Known
     ) -> None:
         if self._count == _MOST_TEXTS:
             self._known.clear()
             self._count = 0
-        variants = self._known.setdefault(skeleton, {}).setdefault(fixed, {})
+        variants = self._known.setdefault(key, {}).setdefault(fixed, {})
         self._count += texts not in variants
         variants[texts] = known
 
 
-def _split(tokens: list[Token]) -> tuple[Skeleton, list[Token]]:
-    """Tokens without numbers and strings, and those."""
-    masked = [token for token in tokens if token.token_type in _MASKED]
-    kept = [t for token in tokens for t in (token.token_type, token.text)]
-    for i, token in enumerate(tokens):
-        if token.token_type in _MASKED:
-            kept[2 * i + 1] = ""
-    return tuple(kept), masked
+def _key(select: Select, on_error: OnError | None) -> Key:
+    return select.body.skeleton, select.history, select.emission, on_error
 
 
 def _literal(token: Token) -> Literal | None:
@@ -200,19 +223,21 @@ def _length(token: Token, unit: int) -> Literal | None:
     return Literal(BIGINT, length) if 0 < length <= LONGEST else None
 
 
-def _slots(compiled: Compiled, masked: list[Token], text: Text) -> tuple[_Slot | None, ...]:
+def _slots(node: Node, compiled: Compiled, body: Body) -> tuple[_Slot | None, ...]:
     """Where each parameter comes from; None where it is not one number or string alone.
 
-    Places are compared by identity: a view's constants have places in another text.
+    Places are compared by identity: a view's constants have places of their own.
     """
-    here = {id(text.place(token.start)): i for i, token in enumerate(masked)}
+    here = {id(body.text.place(token.start)): i for i, token in enumerate(body.masked)}
 
     def token_of(at: Written | None) -> int | None:
         return None if at is None else here.get(id(at.place))
 
     if compiled.explicit:  # constants may give parameters their types
         return (None,) * len(compiled.literals)
+    lifted = {id(literal.at) for literal in compiled.literals}
     left = {token_of(at) for at in _written(compiled.template)}
+    left |= {token_of(at) for at in _written(node) if id(at) not in lifted}
     slots: list[_Slot | None] = []
     for literal in compiled.literals:
         at, token = literal.at, token_of(literal.at)
@@ -223,10 +248,38 @@ def _slots(compiled: Compiled, masked: list[Token], text: Text) -> tuple[_Slot |
     return tuple(slots)
 
 
-def _written(template: Node) -> Iterator[Written | None]:
-    """Where the constants that are part of a template are written."""
-    for node in walk_nodes(template):
+def _written(plan: Node) -> Iterator[Written | None]:
+    """Where the constants that are part of a plan are written."""
+    for node in walk_nodes(plan):
         if isinstance(node, Scan | Windowed) and isinstance(node.window, Range):
             yield node.window.at
         for expr in exprs_of(node):
             yield from (e.at for e in walk(expr) if isinstance(e, Literal))
+
+
+def _with_values(plan: Node, values: dict[tuple[int, SqlType], Literal]) -> Node:
+    """A plan with other constants, by the identity of where they are written and by type.
+
+    A window that is one object stays one: its length is one parameter.
+    """
+    windows: dict[int, Range] = {}
+
+    def constant(expr: Expr) -> Expr:
+        return values.get((id(expr.at), expr.type), expr) if isinstance(expr, Literal) else expr
+
+    def window(known: Range) -> Range:
+        value = values.get((id(known.at), BIGINT))
+        if value is None or not isinstance(value.value, int):
+            return known
+        return windows.setdefault(id(known), replace(known, length=value.value, at=None))
+
+    def change(node: Node) -> Node:
+        if isinstance(node, Filter):
+            predicate = transform(node.predicate, constant)
+            return node if predicate is node.predicate else Filter(node.input, predicate)
+        if isinstance(node, Scan | Windowed) and isinstance(node.window, Range):
+            other = window(node.window)
+            return node if other is node.window else replace(node, window=other)
+        return node
+
+    return bottom_up(plan, change)

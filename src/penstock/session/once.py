@@ -6,12 +6,6 @@ of its own, which answers as it does for a standing query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
-from itertools import takewhile
-from operator import is_not
-
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
@@ -25,12 +19,13 @@ from penstock.optimizer.emit import choose_emits
 from penstock.optimizer.stats import Stats, TableStats
 from penstock.session import explain, history
 from penstock.session.books import Books
-from penstock.session.compile import Compiled, compile_select, optimise
+from penstock.session.compile import Compiled, compile_query, optimise
 from penstock.session.ordering import take_off
 from penstock.session.plans import Plans
 from penstock.session.runner import Runner
 from penstock.session.values import literal_rows
 from penstock.sql import statements as st
+from penstock.sql.body import relations
 from penstock.sql.catalog import MemoryCatalog, StreamDef, TableDef, ViewDef
 from penstock.state.convert import to_arrow, to_rows
 
@@ -45,33 +40,16 @@ def is_once(catalog: MemoryCatalog, statement: st.Statement) -> bool:
         return False
     if statement.emission != EVERY_CHANGE:
         return False  # it has changes to emit
-    found = [catalog.relation(name) for name in _relations(statement.query)]
+    reads = statement.body.reads
+    found = [catalog.relation(name) for name in reads.names]
     named = all(isinstance(relation, TableDef | ViewDef) for relation in found)
-    return bool(found) and named and not any("window" in n.meta for n in statement.query.walk())
-
-
-def _relations(query: exp.Query) -> Iterator[str]:
-    """The names in FROM, without those that a WITH in sight gives."""
-    tables = query.find_all(exp.Table)
-    return (table.name for table in tables if table.name.lower() not in _given(table))
-
-
-def _given(node: exp.Expr) -> set[str]:
-    """The names that WITH gives where a relation stands: a CTE sees those before it."""
-    given: set[str] = set()
-    while (parent := node.parent) is not None:
-        clause = parent if isinstance(parent, exp.With) else parent.args.get("with_")
-        if clause is not None and clause is not node:
-            before = takewhile(partial(is_not, node), clause.expressions)
-            given.update(cte.alias.lower() for cte in before)
-        node = parent
-    return given
+    return bool(found) and named and not reads.windowed
 
 
 def answer(books: Books, runner: Runner, select: st.Statement) -> pa.Table:
     """The answer of such a SELECT now."""
     assert isinstance(select, st.Select)
-    query, ordering = take_off(select.query)
+    query, ordering = take_off(select.body.query)
     with runner.gate.open(), runner.gate.look():
         if not is_once(books.catalog, select):  # another thread has been here since
             raise NameError_(
@@ -80,7 +58,7 @@ def answer(books: Books, runner: Runner, select: st.Statement) -> pa.Table:
             )
         names = _names(books, query)
         catalog, tables = _as_tables(books, names)
-        compiled = compile_select(replace(select, query=query), catalog)
+        _, compiled = compile_query(query, catalog, select.on_error)
         _check_parameters(compiled)
         views = [name for name in sorted(names) if name not in tables]
         notes = (history.note(books.queries, books.queries.info(name)) for name in views)
@@ -92,12 +70,12 @@ def answer(books: Books, runner: Runner, select: st.Statement) -> pa.Table:
 
 def plan(books: Books, plans: Plans, select: st.Select) -> str:
     """The text of EXPLAIN for such a SELECT with ORDER BY, LIMIT or OFFSET."""
-    query, ordering = take_off(select.query)
+    query, ordering = take_off(select.body.query)
     names = _names(books, query)
     catalog, tables = _as_tables(books, names)
     for view in names - tables.keys():
         books.queries.readable(view)
-    compiled = compile_select(replace(select, query=query), catalog)
+    _, compiled = compile_query(query, catalog, select.on_error)
     _check_parameters(compiled)
     ordering.check(compiled.template.schema.names)
     head = f"evaluated once, over the rows that are there; then {ordering}"
@@ -105,7 +83,7 @@ def plan(books: Books, plans: Plans, select: st.Select) -> str:
 
 
 def _names(books: Books, query: exp.Query) -> set[str]:
-    return {books.catalog.relations[name.lower()].name for name in _relations(query)}
+    return {books.catalog.relations[name.lower()].name for name in relations(query)}
 
 
 def _as_tables(books: Books, names: set[str]) -> tuple[MemoryCatalog, Contents]:

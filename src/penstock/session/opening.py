@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.eddy.eddy import Routing
+from penstock.eddy.settings import Settings
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
 from penstock.session.books import new_books
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
 from penstock.session.directory import open_directory
-from penstock.session.routing import set_routing
 from penstock.session.runners.on_shards import OnShards
 from penstock.session.runners.one_process import OneProcess
 from penstock.session.session import Session
+from penstock.session.settings import configure
 from penstock.session.snapshot import Snapshot, load, put_back
 from penstock.shards.job import Deliver, Job
 
@@ -25,12 +25,12 @@ class Options:
     """Options that every runner takes.
 
     `rules_off` are the optimizer rules to switch off, `keep_changes` the rows of unread changes
-    kept per plan, `routing` the way in which rows visit shared filters and SteMs.
+    kept per plan, `settings` how rows find their queries and each other.
     """
 
     rules_off: frozenset[str] = frozenset()
     keep_changes: int = DEFAULT_KEPT_ROWS
-    routing: Routing = "tickets"
+    settings: Settings = field(default_factory=Settings)
 
 
 def open_in_process(
@@ -42,7 +42,7 @@ def open_in_process(
         books = new_books(Engine(), options.keep_changes)
         runner = OneProcess(books, held)
         session = Session(books, runner, options.rules_off)
-        set_routing(books, runner, options.routing)
+        configure(books, runner, options.settings)
         if snapshot is None and held is not None:
             snapshot = load(held.path)
         if snapshot is not None:
@@ -61,5 +61,5 @@ def open_on_shards(make_job: Callable[[Deliver], Job], options: Options | None =
     books = new_books(control, options.keep_changes)
     runner = OnShards(books, control, make_job)
     session = Session(books, runner, options.rules_off)
-    set_routing(books, runner, options.routing)
+    configure(books, runner, options.settings)
     return session

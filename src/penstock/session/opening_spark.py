@@ -7,9 +7,9 @@ from typing import Any
 from penstock.engine.control import ControlEngine
 from penstock.session.books import new_books
 from penstock.session.opening import Options
-from penstock.session.routing import set_routing
 from penstock.session.runners.on_spark import OnSpark
 from penstock.session.session import Session
+from penstock.session.settings import configure
 
 
 def open_on_spark(options: Options | None = None, **where: Any) -> Session:
@@ -25,5 +25,5 @@ def open_on_spark(options: Options | None = None, **where: Any) -> Session:
     except BaseException:
         runner.let_go()
         raise
-    set_routing(books, runner, options.routing)
+    configure(books, runner, options.settings)
     return session

@@ -81,9 +81,9 @@ class PlanTree:
         """The lines below an operator: what shares it, and what it has learnt."""
         if not isinstance(spec, FlowSpec | WindowJoinSpec):
             return []
-        if isinstance(spec, FlowSpec) and self._uses_own_index(spec):
-            return [f"by itself: {self._how(spec, ctx)}"]
         learnt = self.operators[spec.at].notes() if self.operators else []
+        if isinstance(spec, FlowSpec) and self._uses_own_index(spec):
+            return [f"by itself: {self._how(spec, ctx)}", *learnt]
         return [self.sharing.note(spec), *learnt]
 
     def _uses_own_index(self, spec: FlowSpec) -> bool:

@@ -26,14 +26,13 @@ from penstock.session.plans import Plans
 from penstock.session.progress import Listener
 from penstock.session.query import Queries, Query
 from penstock.session.registration import Registrar
-from penstock.session.routing import set_routing
 from penstock.session.runner import Runner
+from penstock.session.settings import configure
 from penstock.session.snapshot import Snapshot
 from penstock.session.statements import Statements
 from penstock.session.ticker import Ticker
 from penstock.session.values import event_time, parse_type
 from penstock.sql import statements as st
-from penstock.sql.parser import parse_script
 
 
 class Session:
@@ -58,7 +57,7 @@ class Session:
                 "drop": self._desk.drop,
                 "register_udf": self.register_udf,
                 "advance": self.advance,
-                "route": partial(set_routing, books, runner),
+                "configure": partial(configure, books, runner),
             }
         )
 
@@ -72,7 +71,7 @@ class Session:
         todo: list[st.Statement] | None = None
         while todo is None or todo:
             with self._gate.open():
-                todo = parse_script(text) if todo is None else todo
+                todo = self._door.script(text) if todo is None else todo
                 while todo and not once.is_once(self._books.catalog, todo[0]):
                     result = self._execute(self._runner.vault.hide(todo.pop(0)))
             if todo:  # without holding the session: it may wait for a batch

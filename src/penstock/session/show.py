@@ -186,6 +186,6 @@ def with_shards(found: dict[str, Any], shards: list[dict[str, Any]]) -> dict[str
             for shard in shards
             for one in shard.pop(what)
         ]
-        for what in ("flows", "joins", "stems")
+        for what in ("flows", "joins", "pairs", "stems")
     }
     return found | {"shards": shards} | shared

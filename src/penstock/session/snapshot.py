@@ -27,7 +27,7 @@ from penstock.session.templates import template_block
 from penstock.sql.catalog import StreamDef, TableDef
 from penstock.sql.statements import CreateSink
 from penstock.state.private import make_private
-from penstock.state.sealed import damaged, read_sealed, write_sealed
+from penstock.state.sealed import read_object, write_sealed
 
 _FILE = "session.pickle"
 OpenSink = Callable[[CreateSink, bool], Sink]
@@ -146,11 +146,4 @@ def load(directory: Path) -> Snapshot | None:
     path = directory / _FILE
     if not path.exists():
         return None
-    data = read_sealed(path)
-    try:
-        found = pickle.loads(data)
-    except Exception as error:  # a complete file that refers to functions or classes missing here
-        raise damaged(path, str(error)) from error
-    if not isinstance(found, Snapshot):
-        raise damaged(path, "it does not hold a session")
-    return found
+    return read_object(path, Snapshot, "session")

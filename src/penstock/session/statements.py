@@ -105,13 +105,13 @@ class Statements:
     def _create_view(self, statement: st.CreateView) -> Query:
         if self._books.queries.is_taken(statement.name, statement.if_not_exists):
             return self.find(definitions.check_view(self._door.standing({}), statement))
-        node, prepared = self._door.select(statement.select)
+        node, prepared = self._door.view(statement.select)
         readers = self._registrar.register(prepared, statement.name, statement.source)
         self._books.catalog.add(ViewDef(statement.name, node))
         return Query(self._desk, readers, 0)
 
     def _select(self, statement: st.Select) -> Query:
-        _, prepared = self._door.select(statement)
+        prepared = self._door.select(statement)
         return Query(self._desk, self._registrar.register(prepared, None, statement.source), 0)
 
     def find(self, name: str) -> Query:
@@ -207,7 +207,7 @@ class Statements:
         if isinstance(statement.target, str):
             return self._desk.explain(statement.target)
         select = statement.target
-        if is_ordered(select.query) and once.is_once(self._books.catalog, select):
+        if is_ordered(select.body.query) and once.is_once(self._books.catalog, select):
             return once.plan(self._books, self._plans, select)
         prepared = self._door.trial(select)
         return explain.explain_select(self._plans, prepared.compiled, prepared.emission)

@@ -43,7 +43,7 @@ class Parcel:
 
 
 Encoded = (
-    b.Rows[Arrow] | b.Heartbeat | b.TableChange[bytes] | b.SetRouting | b.AddStream | b.SetRetain
+    b.Rows[Arrow] | b.Heartbeat | b.TableChange[bytes] | b.Configure | b.AddStream | b.SetRetain
     | b.AddTable | b.AddUdf | b.AddTemplate | b.AddQueries[Params] | b.DropQueries
     | b.Received[Parcel] | b.Drop | b.Read
 )  # fmt: skip
@@ -100,9 +100,9 @@ def decode(block: Encoded, codes: Codes) -> b.Block:
     return made
 
 
-@case(ENCODE, b.Heartbeat, b.SetRouting, b.AddStream, b.SetRetain, b.AddTable, b.AddUdf)
+@case(ENCODE, b.Heartbeat, b.Configure, b.AddStream, b.SetRetain, b.AddTable, b.AddUdf)
 @case(ENCODE, b.AddTemplate, b.DropQueries, b.Drop)
-@case(DECODE, b.Heartbeat, b.SetRouting, b.AddStream, b.SetRetain, b.AddTable, b.AddUdf)
+@case(DECODE, b.Heartbeat, b.Configure, b.AddStream, b.SetRetain, b.AddTable, b.AddUdf)
 @case(DECODE, b.AddTemplate, b.DropQueries, b.Drop)
 def _same(block: Any, codes: Codes) -> Any:
     return block

@@ -66,6 +66,3 @@ class CrossMessage:
     origin: int
     steps: tuple[tuple[Encoded, ...], ...]
     through: tuple[Result, ...]
-
-
-Message = LogMessage | SourceMessage | CrossMessage

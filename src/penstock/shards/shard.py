@@ -75,9 +75,9 @@ class Shard:
         """Translate a block for the engine, and update the spec."""
         return self.TAKE[type(block)](self, block)
 
-    @case(TAKE, b.SetRouting)
-    def _take_set_routing(self, block: b.SetRouting) -> list[b.Block]:
-        self.spec.routing = block.routing
+    @case(TAKE, b.Configure)
+    def _take_configure(self, block: b.Configure) -> list[b.Block]:
+        self.spec.settings = block.settings
         return [block]
 
     @case(TAKE, b.AddStream)

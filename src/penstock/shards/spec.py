@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.eddy.eddy import Routing
+from penstock.eddy.settings import Settings
 from penstock.engine import blocks as b
 from penstock.optimizer.distribution import Route
 
@@ -20,11 +20,11 @@ class Spec:
     udfs: dict[str, b.AddUdf] = field(default_factory=dict)
     templates: dict[int, b.AddTemplate] = field(default_factory=dict)
     broken: set[int] = field(default_factory=set)  # templates that failed here
-    routing: Routing = "tickets"
+    settings: Settings = field(default_factory=Settings)
 
     def blocks(self) -> Iterator[b.Block]:
         """The declarations that rebuild the operators."""
-        yield b.SetRouting(self.routing)
+        yield b.Configure(self.settings)
         yield from self.udfs.values()
         yield from self.streams.values()
         for name, route in self.routes.items():

@@ -146,7 +146,7 @@ def _declared(spec: Spec) -> list[tuple[Any, Any]]:
     """The declarations, compared by identity; keeping references keeps identities unique."""
     parts = (spec.streams, spec.routes, spec.tables, spec.udfs, spec.templates)
     declared = [(key, _Same(value)) for part in parts for key, value in part.items()]
-    return [("routing", spec.routing), ("broken", len(spec.broken)), *declared]
+    return [("settings", spec.settings), ("broken", len(spec.broken)), *declared]
 
 
 class _Same:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from penstock.arrays import BEGINNING
 from penstock.shards.intake import Intake, Moment
 from penstock.shards.messages import Counts
-from penstock.state.sealed import damaged, read_sealed, staged
+from penstock.state.sealed import read_object, staged
 
 KEEP = 100
 T = TypeVar("T")
@@ -86,11 +86,11 @@ class Manifests:
     def find(self, batch: int) -> Manifest | None:
         """The manifest of a batch; None if it was not written."""
         path = self.directory / f"{batch}.batch"
-        return self._load(path, Manifest) if path.exists() else None
+        return _load(path, Manifest) if path.exists() else None
 
     def read(self, batch: int) -> Manifest:
         """The manifest of a batch."""
-        return self._load(self.directory / f"{batch}.batch", Manifest)
+        return _load(self.directory / f"{batch}.batch", Manifest)
 
     def note_run(self, batch: int) -> None:
         """Record that a batch has results, which users may see from now on."""
@@ -113,7 +113,7 @@ class Manifests:
 
     def mark(self, batch: int) -> Mark:
         """The mark of a batch."""
-        return self._load(self.directory / f"{batch}.done", Mark)
+        return _load(self.directory / f"{batch}.done", Mark)
 
     def last_mark(self) -> Mark | None:
         """The mark of the last completed batch."""
@@ -137,11 +137,9 @@ class Manifests:
             try:
                 os.link(beside, path)
             except FileExistsError:
-                return self._load(path, type(value))
+                return _load(path, type(value))
         return value
 
-    def _load(self, path: Path, kind: type[T]) -> T:
-        found: Any = pickle.loads(read_sealed(path))
-        if not isinstance(found, kind):
-            raise damaged(path, f"it does not hold a {kind.__name__}")
-        return found
+
+def _load(path: Path, kind: type[T]) -> T:
+    return read_object(path, kind, kind.__name__)

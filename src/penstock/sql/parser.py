@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -11,8 +11,9 @@ from penstock.errors import Place, SqlSyntaxError
 from penstock.logical.on_error import OnError
 from penstock.roomy import roomy
 from penstock.sql import alter, ddl, dml_syntax
+from penstock.sql.body import Body
 from penstock.sql.cursor import Cursor, Text
-from penstock.sql.dialect import parse_query, tokenize
+from penstock.sql.dialect import tokenize
 from penstock.sql.statements import (
     CreateView,
     Describe,
@@ -49,33 +50,54 @@ _TRAILERS = ("WITH HISTORY", *_EMITS, *(f"{emit} PER ROW" for emit in _EMITS), *
 _LAST_WORDS = tuple(words.split()[-1] for words in _TRAILERS)
 
 
+IsKnown = Callable[[Select], bool]
+"""Whether a SELECT is known to parse, so that it need not be parsed now."""
+
+
+def _no(_select: Select) -> bool:
+    return False
+
+
 @roomy
-def parse_script(sql: str) -> list[Statement]:
+def parse_script(sql: str, is_known: IsKnown = _no) -> list[Statement]:
     """All statements of a text, separated by semicolons."""
+    found = []
+    for group, text in _groups(sql):
+        statement = _statement(Cursor(group, text))
+        select = _select_of(statement)
+        if select is not None and not is_known(select):
+            _ = select.body.query  # an error in it is found before anything runs
+        found.append(statement)
+    return found
+
+
+def _groups(sql: str) -> Iterator[tuple[list[Token], Text]]:
+    """The tokens of each statement."""
     text = Text(sql)
-    return _statements(tokenize(text), text)
+    group: list[Token] = []
+    for token in tokenize(text):
+        if token.token_type is not TokenType.SEMICOLON:
+            group.append(token)
+        elif group:
+            yield group, text
+            group = []
+    if group:
+        yield group, text
 
 
-def _statements(tokens: list[Token], text: Text) -> list[Statement]:
-    groups: list[list[Token]] = [[]]
-    for token in tokens:
-        if token.token_type is TokenType.SEMICOLON:
-            groups.append([])
-        else:
-            groups[-1].append(token)
-    return [_statement(Cursor(group, text)) for group in groups if group]
+def _select_of(statement: Statement) -> Select | None:
+    """The SELECT in a statement."""
+    match statement:
+        case Select():
+            return statement
+        case CreateView(select=select) | Explain(target=Select() as select):
+            return select
+    return None
 
 
-@roomy
-def parse_statement(sql: str) -> Statement:
+def parse_statement(sql: str, is_known: IsKnown = _no) -> Statement:
     """The one statement of a text."""
-    text = Text(sql)
-    return parse_tokens(tokenize(text), text)
-
-
-def parse_tokens(tokens: list[Token], text: Text) -> Statement:
-    """The single statement of a text, given its tokens."""
-    statements = _statements(tokens, text)
+    statements = parse_script(sql, is_known)
     if len(statements) != 1:
         place = statements[1].place if statements else Place(1, 1)
         raise SqlSyntaxError(
@@ -126,10 +148,9 @@ def _select(cursor: Cursor) -> Select:
     tokens = cursor.rest()
     clauses, kept = _trailers(Cursor(tokens, cursor.text), len(tokens))
     source = ddl.slice_of(tokens, cursor.text)
-    query = parse_query(tokens[:kept], cursor.text, place)
     emit = clauses.get("EMIT", "")
     return Select(
-        query=query,
+        body=Body(tokens[:kept], cursor.text, place),
         history="WITH" in clauses,
         emission=Emission("ON COMMIT" in emit, "PER ROW" in emit),
         on_error=_ON_ERROR.get(clauses.get("ON", "")),

@@ -1,4 +1,4 @@
-"""Statements: frozen dataclasses, one per kind. Query bodies stay sqlglot trees until bound.
+"""Statements: frozen dataclasses, one per kind. The bodies of queries are bound elsewhere.
 
 `source` is the statement's text and `place` its position in the whole text; neither takes part
 in comparisons.
@@ -15,6 +15,7 @@ from penstock.errors import Place
 from penstock.logical.expr import Literal
 from penstock.logical.on_error import OnError
 from penstock.schema import Schema
+from penstock.sql.body import Body
 
 Options = tuple[tuple[str, str], ...]
 
@@ -87,7 +88,7 @@ class Delete(Statement):
 class Select(Statement):
     """A standing query; `emission` is what EMIT says."""
 
-    query: exp.Query
+    body: Body
     history: bool = False
     emission: Emission = EVERY_CHANGE
     on_error: OnError | None = None  # None: no clause, which means "fail"

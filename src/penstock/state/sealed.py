@@ -13,11 +13,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 from penstock.errors import StateError
 
 _SEAL = struct.Struct("<4sQI")  # magic, bytes of the data, CRC of both and the data
 _MAGIC = b"PSF1"
+T = TypeVar("T")
 
 
 def sealed(data: bytes) -> bytes:
@@ -51,6 +53,18 @@ def read_sealed(path: Path) -> bytes:
     except OSError as error:
         raise damaged(path, f"it cannot be read: {error.strerror}") from error
     return unsealed(whole, path)
+
+
+def read_object(path: Path, kind: type[T], what: str) -> T:
+    """The object of a class that was pickled into a sealed file; `what` it is, in words."""
+    data = read_sealed(path)
+    try:
+        found: Any = pickle.loads(data)
+    except Exception as error:  # whole, but of functions or classes that are not here
+        raise damaged(path, str(error)) from error
+    if not isinstance(found, kind):
+        raise damaged(path, f"it does not hold a {what}")
+    return found
 
 
 def write_sealed(path: Path, data: bytes) -> None:

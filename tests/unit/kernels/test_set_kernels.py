@@ -9,7 +9,8 @@ import pytest
 import penstock.shards.changes as block_changes
 from penstock.arrays import I8
 from penstock.delta import Sets, concat_sets, start_offsets
-from penstock.kernels.sets import count_before, first_equal, split_pairs
+from penstock.kernels.rows import first_equal
+from penstock.kernels.sets import count_before, split_pairs
 from penstock.shards.changes import NAMES, name_lists
 
 Row = tuple[int, int, list[int]]

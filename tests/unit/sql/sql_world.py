@@ -55,7 +55,7 @@ def catalog() -> MemoryCatalog:
 def bound(sql: str, known: MemoryCatalog | None = None) -> Bound:
     statement = parse_statement(sql)
     assert isinstance(statement, Select)
-    return bind(statement.query, known or catalog())
+    return bind(statement.body.query, known or catalog())
 
 
 def plan(sql: str) -> Node:

@@ -112,7 +112,7 @@ def test_same_rows(
 ) -> None:
     statement = parse_statement(sql)
     assert isinstance(statement, Select)
-    node = bind(statement.query, catalog()).node
+    node = bind(statement.body.query, catalog()).node
     for tables, connection in connections:
         expected = Counter(connection.execute(sql).fetchall())
         assert Counter(plan_bags.rows(node, tables)) == expected, tables

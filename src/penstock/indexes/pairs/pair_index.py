@@ -1,22 +1,32 @@
 """The index over pairs: which queries take a row of one stream with a row of another.
 
-It follows Q. New queries form a new part; parts of similar size are merged. Queries that are gone
-are skipped until their part is rebuilt. So a change of Q costs an amortised O(log n)-th of building
-an index, and a million existing queries do not delay it.
+It follows Q: queries that came since are a part of their own, parts of like size are merged, and
+queries that are gone are passed over until their part is built again. So a change of Q costs
+amortised O(log n) of building an index once, and a million queries wait for none of it. Stabbing
+groups are kept for all queries, and follow each change.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
 
 import numpy as np
 
 from penstock.arrays import I64, Bool
 from penstock.delta import Lineage
 from penstock.expressions.context import Context
+from penstock.indexes.contract import IndexKind, PairQueryIndex, QueryRows
+from penstock.indexes.pairs.boxes import Boxes
+from penstock.indexes.pairs.groups import PairGroups
 from penstock.indexes.pairs.part import Part
+from penstock.indexes.pairs.report import SideReport
+from penstock.indexes.pairs.router import Policy, Router, Tally
 from penstock.indexes.pairs.rows import ProbingRows, Takers
 from penstock.indexes.pairs.shape import PairShape
+from penstock.indexes.pairs.sides import PairSide
+from penstock.kernels.pairs.takers import merge_takers
 from penstock.logical.lifetime import Lifetime
 from penstock.queries.query_table import QueryTable
 
@@ -31,95 +41,130 @@ class PairQueries:
     queries: QueryTable
     shape: PairShape
     lifetimes: tuple[Lifetime, ...]
+    policy: Policy = field(default_factory=Policy)
 
 
 class PairIndex:
-    """Finds queries by their conditions on a row of either stream and its partners in the other."""
+    """Queries by their conditions on a row of either stream and its partners in the other."""
 
     inputs = (0, 1)
 
     def __init__(self, wanted: PairQueries, ctx: Context) -> None:
         self._wanted, self._ctx = wanted, ctx
+        self._tallies = Tally(), Tally()
+        self._sides = PairSide.of(wanted.shape, 0), PairSide.of(wanted.shape, 1)
+        self._version, self._identity = 0, wanted.queries.identity
+        self._clear()
+
+    def _clear(self) -> None:
         self._parts: list[Part] = []
         self._alive: Bool = np.zeros(0, np.bool_)  # by qid
-        self._version, self._identity = 0, wanted.queries.identity
+        self._groups = PairGroups(partial(self._asked, 0)), PairGroups(partial(self._asked, 1))
 
     # ---- following Q -----------------------------------------------------------------
     def follow(self) -> None:
-        """Apply the changes of Q."""
+        """Take in what has changed in Q."""
         table = self._wanted.queries
         if self._identity is not table.identity:
-            self._parts, self._version, self._identity = [], 0, table.identity
-            self._alive = np.zeros(0, np.bool_)
+            self._version, self._identity = 0, table.identity
+            self._clear()
         if self._version == table.version:
             return
         live, since = table.live(Lineage.QUERY), self._version
-        self._alive = np.zeros(int(live.max(initial=-1)) + 1, np.bool_)
-        self._alive[live] = True
-        again = live[table.born()[live] > since]  # new, or a number that is used once more
-        self._drop_gone(again)
-        if again.shape[0]:
-            self._add(again)
+        new = live[table.born()[live] > since]  # or a number that is used once more
+        kept = np.zeros(table.born().shape[0], np.bool_)
+        kept[live] = True
+        kept[new] = False
+        known = np.flatnonzero(self._alive)
+        self.remove(known[~kept[known]])
+        self._alive = kept
+        self.add(QueryRows(new, table.matrix()[new]))
         self._version = table.version
 
-    def _drop_gone(self, again: I64) -> None:
+    def remove(self, ids: I64) -> None:
+        """Remove queries."""
+        if not ids.shape[0]:
+            return
+        self._alive[ids] = False
         kept = []
         for part in self._parts:
-            still = self._is_alive(part.qids) & ~np.isin(part.qids, again)
-            alive = int(np.count_nonzero(still))
-            if alive == part.qids.shape[0]:
+            gone = ~self._alive[part.qids]
+            left, n = np.count_nonzero(gone), part.qids.shape[0]
+            if left == np.count_nonzero(part.gone):
                 kept.append(part)
-            elif alive > _MOST_DEAD * part.qids.shape[0]:
-                kept.append(part.without(~still))
-            elif alive:
-                kept.append(self._made(part.qids[still]))
+                continue
+            for groups in self._groups:
+                groups.remove(part.qids[gone & ~part.gone])
+            if n - left > _MOST_DEAD * n:
+                kept.append(part.without(gone))
+            elif left < n:
+                kept.append(self._made(part.qids[~gone]))
         self._parts = kept
 
-    def _is_alive(self, qids: I64) -> Bool:
-        known: Bool = qids < self._alive.shape[0]
-        known[known] = self._alive[qids[known]]
-        return known
-
-    def _add(self, qids: I64) -> None:
+    def add(self, queries: QueryRows) -> None:
+        """Add queries (ascending); they become a part of their own, or join smaller parts."""
+        qids = new = queries.ids
+        if not new.shape[0]:
+            return
+        self._alive[new] = True
         while self._parts and self._parts[-1].qids.shape[0] < _GROWTH * qids.shape[0]:
             last = self._parts.pop()
             qids = np.union1d(qids, last.live())
-        self._parts.append(self._made(qids))
+        made = self._made(qids)
+        self._parts.append(made)
+        slots = np.searchsorted(qids, new)
+        for groups, asked in zip(self._groups, made.queries, strict=True):
+            groups.add(new, asked.low[slots], asked.high[slots])
 
     def _made(self, qids: I64) -> Part:
-        wanted = self._wanted
-        return Part.of(wanted.shape, wanted.lifetimes, wanted.queries, qids, self._ctx)
+        """Build a part of queries; their numbers ascend."""
+        wanted, table = self._wanted, self._wanted.queries
+        boxes = Boxes.of(wanted.shape, table.matrix()[qids], self._ctx)
+        since = table.since(Lineage.QUERY)[qids]
+        asked, routers = [], []
+        for side, (how, groups) in enumerate(zip(self._sides, self._groups, strict=True)):
+            lengths = wanted.lifetimes[1 - side].lengths(table.matrix(), qids)
+            queries = how.queries(boxes, lengths, since)
+            asked.append(queries)
+            grouping = partial(groups.of, qids, queries)
+            routers.append(Router(queries, grouping, wanted.policy, self._tallies[side]))
+        gone = np.zeros(qids.shape[0], np.bool_)
+        return Part(qids, gone, boxes.exact, (asked[0], asked[1]), (routers[0], routers[1]))
+
+    def _asked(self, side: int) -> Iterator[tuple[I64, I64, I64]]:
+        """The intervals of all queries on the axis of a side, part by part."""
+        for part in self._parts:
+            kept, queries = np.flatnonzero(~part.gone), part.queries[side]
+            yield part.qids[kept], queries.low[kept], queries.high[kept]
 
     def among(self, qids: I64) -> PairIndex:
-        """An index of these queries only."""
+        """An index of some of the queries alone."""
         few = PairIndex(self._wanted, self._ctx)
-        few._parts = [self._made(np.sort(qids))]
+        few._parts = [few._made(np.sort(qids))]
         return few
 
     # ---- matching --------------------------------------------------------------------
     def value_column(self, side: int) -> int:
-        """The column of a side that sorts its rows within a key."""
-        shape = self._wanted.shape
-        if shape.band is not None:
-            return shape.band.columns[side]
-        ranges = shape.of_side(side)
-        return ranges[0].column if ranges else shape.key[0][side]
+        """The column of a side by which its rows are sorted, below the key."""
+        return self._sides[1 - side].value_column
 
     def match(self, batch: ProbingRows) -> Takers:
-        """The queries that take each pair, sorted by row, position and query."""
-        found = [part.match(batch) for part in self._parts]
-        found = [some for some in found if len(some)]
-        if len(found) < 2:
-            return found[0] if found else Takers.none()
-        joined = Takers(
-            np.concatenate([f.rows for f in found]),
-            np.concatenate([f.positions for f in found]),
-            np.concatenate([f.qids for f in found]),
-        )
-        return joined[np.lexsort((joined.qids, joined.positions, joined.rows))]
+        """The queries that take each pair, by row, position and query."""
+        found, probes = Takers.none(), self._sides[batch.side].probes(batch)
+        for part in reversed(self._parts):  # the smallest first
+            some = part.match(batch.side, probes, batch.entries, batch.partner)
+            if len(found) and len(some):
+                some = Takers(
+                    *merge_takers(
+                        found.rows, found.positions, found.qids,
+                        some.rows, some.positions, some.qids,
+                    )
+                )  # fmt: skip
+            found = some if len(some) else found
+        return found
 
     def exact(self, qids: I64) -> Bool:
-        """Which of these queries take every pair that `match` returns for them."""
+        """Which of these queries take every pair that `match` says."""
         known = np.ones(int(qids.max(initial=-1)) + 1, np.bool_)
         for part in self._parts:
             if not part.exact.all():
@@ -130,9 +175,53 @@ class PairIndex:
     # ---- what is known ---------------------------------------------------------------
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, without Q."""
-        return self._alive.nbytes + sum(part.nbytes for part in self._parts)
+        """Bytes of all arrays, Q aside."""
+        sizes = [part.nbytes for part in self._parts] + [made.nbytes for made in self._groups]
+        return self._alive.nbytes + sum(sizes)
+
+    def report(self) -> dict[str, object]:
+        """For stats(): the strategy, where costs come from, bytes, and both sides."""
+        policy = self._wanted.policy
+        return {
+            "strategy": policy.strategy,
+            "costs": policy.constants.origin,
+            "bytes": self.nbytes,
+            "sides": [asdict(self._side(side)) for side in (0, 1)],
+        }
+
+    def _side(self, side: int) -> SideReport:
+        groups = self._groups[side].made
+        built = {name for part in self._parts for name in part.routers[side].built}
+        return SideReport(
+            0 if groups is None else groups.size,
+            0 if groups is None else len(groups.outline()),
+            0.0 if groups is None else groups.coverage,
+            self._tallies[side].shares(), tuple(sorted(built)),
+        )  # fmt: skip
+
+    def notes(self, streams: tuple[str, ...]) -> list[str]:
+        """For EXPLAIN: groups and strategies by stream, and the costs of strategies in use."""
+        lines = [f"rows of {name}: {self._side(side).text()}" for side, name in enumerate(streams)]
+        return [*lines, *self._costs()]
+
+    def _costs(self) -> list[str]:
+        policy, found = self._wanted.policy, dict[str, str]()
+        if policy.strategy != "auto":
+            return []
+        for part in self._parts:
+            for router, tally in zip(part.routers, self._tallies, strict=True):
+                for name, formula in router.formulas.items():
+                    if name in tally:
+                        text = f"{formula.text(policy.constants)} ns a row"
+                        found[formula.name] = f"{name} ({formula.name}) costs {text}"
+        lines = list(found.values())
+        return [*lines, f"constants of costs: {policy.constants.origin}"] if lines else []
 
     def explain(self) -> str:
-        """For EXPLAIN: how queries are found."""
-        return "; ".join(part.explain() for part in self._parts)
+        """For EXPLAIN: how many parts there are."""
+        n = len(self._parts)
+        return f"index over pairs, {n} part{'' if n == 1 else 's'}"
+
+
+PAIRS: IndexKind[PairQueries, PairQueryIndex] = IndexKind("pairs", lambda wanted: 1.0, PairIndex)
+"""The kind of index for joins of two streams with constants of each query's own."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.arrays import I64
 from penstock.kernels.pairs.data import Entries, Partner
+from penstock.kernels.stem_runs import key_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +33,9 @@ class ProbingRows:
 
     def keys(self, columns: tuple[int, ...]) -> I64:
         """One word per row for its key: the value of a single column, or a hash of several."""
-        return key_words(self.words, columns)
-
-
-def key_words(words: I64, columns: tuple[int, ...]) -> I64:
-    """A word per row that is equal for equal keys; an empty array if there are no columns."""
-    if len(columns) < 2:
-        return np.ascontiguousarray(words[:, 1 + columns[0]]) if columns else np.empty(0, np.int64)
-    mixed = np.zeros(words.shape[0], np.uint64)
-    for column in columns:
-        mixed = (mixed ^ words[:, 1 + column].astype(np.uint64)) * np.uint64(0xFF51AFD7ED558CCD)
-        mixed ^= mixed >> np.uint64(32)
-    return mixed.astype(np.int64)
+        if not columns:
+            return np.empty(0, np.int64)
+        return key_words(np.ascontiguousarray(self.words[:, [1 + c for c in columns]].T))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ class Strategy(Protocol):
     def nbytes(self) -> int:
         """Bytes of the structure."""
 
+    def find(self, order: I64, bits: int, *data: *Data) -> Found:
+        """Pairs of the rows in `order`, as `Found` packs them."""
+
     def probe(
         self, probes: Probes, entries: Entries, partner: Partner, queries: Queries
     ) -> Triples:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.kernels.jit import kernel
+from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.data import Found, Triples
 
 _FEW = 24  # words that are sorted by insertion
-_MANY = 800  # words that are sorted by large digits
-_DIGIT, _LARGE_DIGIT = 8, 11  # bits
+_DIGIT = 9  # bits
+_DIGITS = 8  # of a word
 
 
 @kernel
@@ -23,31 +23,46 @@ def _insert_each(words: I64, begin: int, end: int) -> None:
         words[j] = word
 
 
-@kernel
-def _sort_digits(words: I64, begin: int, end: int, spare: I64, counts: I64) -> None:
-    """Sort words (not negative) by the digits in which they differ, the last digit first."""
-    differing = 0
+@inlined
+def _differing_digits(words: I64, begin: int, end: int, shifts: I64) -> int:
+    """Write the shifts of the digits in which words differ; how many they are."""
+    differing, n = 0, 0
     for i in range(begin, end):
         differing |= words[i] ^ words[begin]
-    bits = _DIGIT if end - begin < _MANY else _LARGE_DIGIT
-    mask, shift = (1 << bits) - 1, 0
-    while differing >> shift:
-        if differing >> shift & mask:
-            counts[: mask + 1] = 0
-            for i in range(begin, end):
-                counts[words[i] >> shift & mask] += 1
-            total = 0
-            for d in range(mask + 1):
-                count = counts[d]
-                counts[d] = total
-                total += count
-            for i in range(begin, end):
-                digit = words[i] >> shift & mask
-                spare[counts[digit]] = words[i]
-                counts[digit] += 1
-            for i in range(begin, end):
-                words[i] = spare[i - begin]
-        shift += bits
+    for shift in range(0, 64, _DIGIT):
+        if differing >> shift & ((1 << _DIGIT) - 1):
+            shifts[n] = shift
+            n += 1
+    return n
+
+
+@kernel
+def _sort_digits(words: I64, begin: int, end: int, spare: I64, counts: I64, shifts: I64) -> None:
+    """Sort words (not negative) by the digits in which they differ, the last digit first.
+
+    All digits are counted at once. Words go to `spare` and back, once for each digit.
+    """
+    digits, mask = _differing_digits(words, begin, end, shifts), np.uint64((1 << _DIGIT) - 1)
+    for d in range(digits):
+        for value in range(1 << _DIGIT):
+            counts[d, value] = 0
+    for i in range(begin, end):
+        for d in range(digits):
+            counts[d, np.uint64(words[i]) >> np.uint64(shifts[d]) & mask] += 1
+    source, first, target, other = words, begin, spare, 0
+    for d in range(digits):
+        shift, place = np.uint64(shifts[d]), other
+        for value in range(1 << _DIGIT):
+            count = counts[d, value]
+            counts[d, value] = place
+            place += count
+        for i in range(first, first + end - begin):
+            digit = np.uint64(source[i]) >> shift & mask
+            target[counts[d, digit]] = source[i]
+            counts[d, digit] += 1
+        source, first, target, other = target, other, source, first
+    for i in range(end - begin if digits % 2 else 0):
+        words[begin + i] = spare[i]
 
 
 @kernel
@@ -56,12 +71,13 @@ def sort_words(words: I64, starts: I64) -> None:
     most = 0
     for i in range(starts.shape[0] - 1):
         most = max(most, starts[i + 1] - starts[i])
-    spare, counts = np.empty(most, np.int64), np.empty(1 << _LARGE_DIGIT, np.int64)
+    spare, shifts = np.empty(most, np.int64), np.empty(_DIGITS, np.int64)
+    counts = np.empty((_DIGITS, 1 << _DIGIT), np.int64)
     for i in range(starts.shape[0] - 1):
         if starts[i + 1] - starts[i] <= _FEW:
             _insert_each(words, starts[i], starts[i + 1])
         else:
-            _sort_digits(words, starts[i], starts[i + 1], spare, counts)
+            _sort_digits(words, starts[i], starts[i + 1], spare, counts, shifts)
 
 
 @kernel

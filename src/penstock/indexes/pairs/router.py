@@ -1,0 +1,251 @@
+"""Per row the strategy that costs least (Agarwal et al. 2009, §4).
+
+A router serves one side of one part of an index. It knows how many partners a row has, from the
+SteM, and about how many queries accept it, from histograms. It computes what each strategy would
+cost for each row of a batch, and cuts the batch into one piece per strategy.
+
+The structure of a strategy is built once it pays: when the rows so far would have cost less with
+it, by what it costs to build. So no structure of little use is built, and none comes too late:
+all together costs at most about twice what it would if the future were known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+
+from penstock.arrays import I64
+from penstock.indexes.pairs.constants import Constants, of_this_machine
+from penstock.indexes.pairs.costs import Clusters, Work, formulas_of
+from penstock.indexes.pairs.estimates import F64, Accepting
+from penstock.indexes.pairs.strategies import STRATEGIES
+from penstock.indexes.pairs.strategy import Strategy, possible_slots, probing_order, slot_bits
+from penstock.kernels.pairs.data import Entries, Found, Grouping, Partner, Probes, Queries, Triples
+from penstock.kernels.pairs.order import order_triples
+from penstock.kernels.stem_runs import count_keys
+
+PairStrategy = Literal["auto", "vanilla", "data_outer", "merge", "select_first", "ssi", "hotspot"]
+PAIR_STRATEGIES: tuple[PairStrategy, ...] = get_args(PairStrategy)
+"""How rows find partners: per row by what is cheapest, or always in the same way."""
+
+FEW = 64
+"""So few queries are looked at one by one: to choose would cost more."""
+_LOOK = 64  # values that are looked at
+_NO_GROUPS = Grouping(*np.empty((2, 0), np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which strategy, and what strategies cost here."""
+
+    strategy: PairStrategy = "auto"
+    constants: Constants = field(default_factory=of_this_machine)
+
+
+class Tally(dict[str, int]):
+    """Rows by strategy."""
+
+    def count(self, strategy: str, rows: int) -> None:
+        """Some more rows went to a strategy."""
+        self[strategy] = self.get(strategy, 0) + rows
+
+    def shares(self) -> dict[str, float]:
+        """The share of each strategy, the largest first."""
+        every = max(sum(self.values()), 1)
+        return {name: n / every for name, n in sorted(self.items(), key=lambda known: -known[1])}
+
+
+class Router:
+    """Sends rows to the strategies that find their partners.
+
+    `groups` gives the hot stabbing groups of the queries, or all if it is called with True.
+    """
+
+    def __init__(
+        self, queries: Queries, groups: Callable[[bool], Grouping], policy: Policy, tally: Tally
+    ) -> None:
+        self._queries, self._groups, self._policy, self._tally = queries, groups, policy, tally
+        self._bits = slot_bits(queries)
+        self.formulas = formulas_of(queries)
+        self._amounts: Amounts | None = None
+        self._built: dict[str, Strategy] = {}
+        self._saved: dict[str, float] = {}  # nanoseconds, by strategy that is not built
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the structures that are built."""
+        return sum(strategy.nbytes for strategy in self._built.values())
+
+    @property
+    def built(self) -> tuple[str, ...]:
+        """The strategies that have a structure."""
+        return tuple(self._built)
+
+    def probe(self, probes: Probes, entries: Entries, partner: Partner) -> Triples:
+        """Give every pair and query that holds, in order of (row, position, slot)."""
+        order, data = probing_order(probes), (probes, entries, partner, self._queries)
+        pieces = self.pieces(order, probes, entries)
+        found = []
+        for name, rows in pieces:
+            self._tally.count(name, rows.shape[0])
+            found.append(self._strategy(name).find(rows, self._bits, *data))
+        routed = [rows for _, rows in pieces]
+        return order_triples(*_joined(found, routed, order), probes.floor, self._bits)
+
+    def _strategy(self, name: str) -> Strategy:
+        if name not in self._built:
+            has_groups = name in ("hotspot", "ssi")
+            grouping = self._groups(name == "ssi") if has_groups else _NO_GROUPS
+            self._built[name] = STRATEGIES[name].build(self._queries, grouping)
+        return self._built[name]
+
+    # ---- choosing --------------------------------------------------------------------
+    def pieces(self, order: I64, probes: Probes, entries: Entries) -> list[tuple[str, I64]]:
+        """Strategies, and the rows for each in the order in which they probe.
+
+        Rows that have no partners are in no piece.
+        """
+        fixed = self._policy.strategy
+        if fixed != "auto":
+            return [(fixed, order)]
+        if self._queries.low.shape[0] <= FEW:
+            return [("vanilla", order)]
+        order, work = self.work(order, probes, entries)
+        costs = self.costs(work, order.shape[0])
+        self._build(costs)
+        names = [name for name in costs if name in self._built]
+        best = choose(
+            np.stack([costs[name] for name in names]),
+            [self.formulas[name].call(self._policy.constants) for name in names],
+        )
+        pieces = [(name, order[best == at]) for at, name in enumerate(names)]
+        return [(name, rows) for name, rows in pieces if rows.shape[0]]
+
+    def work(self, order: I64, probes: Probes, entries: Entries) -> tuple[I64, Work]:
+        """The rows that have partners, in order, and what they meet."""
+        if self._amounts is None:
+            self._amounts = Amounts.of(self._queries, self._groups(False))
+        partners = partners_of(order, probes, entries)
+        some = np.flatnonzero(partners)
+        order = order[some]
+        return order, self._amounts.work(probes.own[:, order], partners[some], entries)
+
+    def costs(self, work: Work, rows: int) -> dict[str, F64]:
+        """Nanoseconds by strategy and row."""
+        constants = self._policy.constants
+        return {
+            name: np.broadcast_to(formula.cost(constants, work), rows)
+            for name, formula in self.formulas.items()
+        }
+
+    def _build(self, costs: dict[str, F64]) -> None:
+        """Build the structures that pay, the best one first."""
+        self._strategy("vanilla")
+        n, constants = self._queries.low.shape[0], self._policy.constants
+        while missing := [name for name in costs if name not in self._built]:
+            least = np.min(np.stack([costs[name] for name in self._built]), axis=0)
+            saved = {
+                name: self._saved.get(name, 0) + float(np.maximum(least - costs[name], 0).sum())
+                for name in missing
+            }
+            pays = {name: saved[name] - self.formulas[name].price(constants, n) for name in saved}
+            best = max(pays, key=pays.__getitem__)
+            if pays[best] < 0:
+                self._saved = saved
+                return
+            self._strategy(best)
+            self._saved = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """The amounts in the formulas that are the same for all rows, and counts for the others."""
+
+    queries: int
+    hot: Clusters
+    accepting: Accepting
+    scattered: Accepting
+
+    @staticmethod
+    def of(queries: Queries, hot: Grouping) -> Amounts:
+        """Count queries and their hot groups."""
+        slots = possible_slots(queries)
+        groups = hot.groups[slots]
+        scattered, grouped = slots[groups < 0], slots[groups >= 0]
+        sizes = np.bincount(groups[groups >= 0])
+        sizes = sizes[sizes > 0]
+        length = lengths_of(queries, grouped).mean() if grouped.shape[0] else 0.0
+        return Amounts(
+            slots.shape[0],
+            Clusters(
+                sizes.shape[0], float(np.sqrt(sizes).sum()), scattered.shape[0], float(length)
+            ),
+            Accepting(queries.own_low[:, slots], queries.own_high[:, slots]),
+            Accepting(queries.own_low[:, scattered], queries.own_high[:, scattered]),
+        )
+
+    def work(self, own: I64, partners: F64, entries: Entries) -> Work:
+        """The amounts for rows, by their values in own conditions and their partners."""
+        sizes = np.diff(entries.offsets)
+        runs = np.clip(partners, 1, max(sizes.shape[0], 1))  # in which there are partners
+        accepting, scattered = self.accepting.count(own), self.scattered.count(own)
+        reach = 1 - np.exp(-partners * self.hot.length / spread_of(entries))
+        return Work(
+            float(np.log2(1 + sizes).sum()), runs, partners, runs * np.log2(1 + partners / runs),
+            self.queries, accepting, self.hot, scattered,
+            np.maximum(accepting - scattered, 0) * reach,
+        )  # fmt: skip
+
+
+def lengths_of(queries: Queries, slots: I64) -> F64:
+    """The lengths of some queries' intervals."""
+    return queries.high[slots].astype(np.float64) - queries.low[slots].astype(np.float64)
+
+
+def spread_of(entries: Entries) -> float:
+    """About how far the values of partners are apart, from some of them."""
+    values = entries.values[:: max(entries.values.shape[0] // _LOOK, 1)].astype(np.float64)
+    return max(float(np.ptp(values)), 1.0) if values.shape[0] else 1.0
+
+
+def choose(costs: F64, calls: list[float]) -> I64:
+    """By row the strategy that costs least; `costs` are [strategy, row], `calls` those of a call.
+
+    Rows of a strategy that saves less than its call go to the one that is cheapest for all rows.
+    """
+    best: I64 = np.argmin(costs, axis=0)
+    most = int(np.argmin(costs.sum(axis=1) + calls))
+    for at in range(costs.shape[0]):
+        rows = np.flatnonzero(best == at)
+        if at != most and (costs[most, rows] - costs[at, rows]).sum() < calls[at]:
+            best[rows] = most
+    return best
+
+
+def partners_of(order: I64, probes: Probes, entries: Entries) -> F64:
+    """How many partners rows have (m′), those beyond the ends of windows included."""
+    if probes.keys.shape[0]:
+        found = count_keys(probes.keys[order], entries.keys, entries.offsets)
+    else:
+        found = np.full(order.shape[0], entries.positions.shape[0])
+    if probes.skip.shape[0]:
+        found[probes.skip[order]] = 0
+    return found.astype(np.float64)
+
+
+def _joined(found: list[Found], routed: list[I64], order: I64) -> tuple[Found, I64]:
+    """What strategies found for their rows, and nothing for the others; the order of all."""
+    if len(found) == 1 and routed[0].shape[0] == order.shape[0]:
+        return found[0], routed[0]
+    left = np.ones(order.shape[0], np.bool_)
+    for rows in routed:
+        left[rows] = False
+    counts = [np.diff(part.starts) for part in found]
+    counts.append(np.zeros(int(np.count_nonzero(left)), np.int64))
+    words = [part.words[: part.starts[-1]] for part in found]
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(counts))])
+    every = np.concatenate([*routed, np.flatnonzero(left)])
+    return Found(np.concatenate([*words, np.empty(0, np.int64)]), starts), every
