@@ -32,7 +32,7 @@ from benchmarks.pipeline import Cost, Result, at_least, at_most, plain
 from penstock.arrays import I64
 from penstock.indexes.pairs.router import Policy, Router, Tally
 from penstock.indexes.pairs.strategy import Strategy, probing_order
-from penstock.kernels.pairs.data import Entries, Grouping
+from penstock.kernels.pairs.data import Entries
 
 STRATEGIES = ("data_outer", "select_first", "vanilla", "hotspot")
 ALPHA, CLUSTERS, CLUSTERED = 0.001, 50, 0.9

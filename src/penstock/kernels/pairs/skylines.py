@@ -27,7 +27,6 @@ from penstock.kernels.pairs.data import Entries
 from penstock.kernels.pairs.near import LEFT, RIGHT
 from penstock.kernels.pairs.search import Parts, View, find_parts, gap_of
 
-
 WORD, AGE = 0, 1
 """Of a point of a skyline: its gap on the left, ~gap on the right; and its age. Both descend."""
 

@@ -16,7 +16,7 @@ from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.data import Entries, Found, Partner, Probes, Queries
 from penstock.kernels.pairs.near import LEFT, RIGHT, Groups, Near, find_near, new_near
 from penstock.kernels.pairs.rtree import Forest, push_children, push_root, room_for_search
-from penstock.kernels.pairs.search import Parts, View, gap_of, grown, keep_partners, sees, view_of
+from penstock.kernels.pairs.search import Parts, View, gap_of, grown, keep_partners, view_of
 from penstock.kernels.pairs.skylines import (
     Clock,
     age_of,
@@ -151,7 +151,7 @@ def probe_ssi_windows(
     """
     values, positions, own, ts = entries.values, entries.positions, probes.own, partner.ts
     groups, forest, axis = trees.groups, trees.forest, own.shape[0]
-    boxes, slots, stack = forest.boxes, forest.slots, room_for_search()
+    _boxes, slots, stack = forest.boxes, forest.slots, room_for_search()
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
     n, items, (parts, near) = (
         starts[0],
@@ -163,7 +163,7 @@ def probe_ssi_windows(
         new_skyline(entries),
         np.empty(parts.stretches.shape[0], np.int64),
     )
-    sides = axis + 2
+    axis + 2
     for i in range(order.shape[0]):
         row, reached = order[i], 0
         view, clock = view_of(probes, row), Clock(probes.instants[row], partner.base)
