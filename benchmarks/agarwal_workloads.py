@@ -62,13 +62,16 @@ class Case:
         """The same with fewer rows, taken evenly from all in order of B."""
         probes = self.probes
         order = np.argsort(probes.keys if probes.keys.shape[0] else probes.shifts, kind="stable")
-        chosen = order[(np.arange(rows) * 2 + 1) * self.rows // (2 * rows)]
+        return self.rows_at(order[(np.arange(rows) * 2 + 1) * self.rows // (2 * rows)])
+
+    def rows_at(self, chosen: I64) -> Case:
+        """The same with some of the rows."""
         few = {
-            name: np.ascontiguousarray(getattr(probes, name)[..., chosen])
+            name: np.ascontiguousarray(getattr(self.probes, name)[..., chosen])
             for name in ("keys", "shifts", "own", "limits")
-            if getattr(probes, name).size
+            if getattr(self.probes, name).size
         }
-        return Case(self.queries, self.entries, probes._replace(**few))
+        return Case(self.queries, self.entries, self.probes._replace(**few))
 
     def thinned(self) -> Case:
         """The same with a sample of S, if there is no key that says which rows join."""

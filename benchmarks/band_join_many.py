@@ -14,18 +14,24 @@ from benchmarks.pipeline import Result, at_least
 
 COUNTS = (50, 500, 5_000, 50_000, 100_000, 500_000)
 COMPARED = 100_000
-DOMAIN = 10**15
+DOMAIN = 10**18
+REACH = TAKEN * DOMAIN // S_ROWS // (2 * GROUPS)  # of the widest of a group, to either side
 SQL = (
     f"SELECT r.b, s.b AS t FROM {WINDOWS} ON s.b - r.b BETWEEN $low AND $high EMIT CHANGES PER ROW"
 )
 
 
 def params(queries: int) -> pa.Table:
-    """Bands around the points of groups, so narrow that a row is taken `TAKEN` times in all."""
+    """Bands around the points of groups: a few wide ones in each, and narrow ones.
+
+    The widest take a row about `TAKEN` times, whatever their number; the others take it as often,
+    all together.
+    """
     rng = np.random.default_rng(queries)
     point = (rng.integers(0, GROUPS, queries) - GROUPS // 2) * (DOMAIN // 1_000)
-    reach = rng.integers(1, max(TAKEN * DOMAIN // S_ROWS // queries, 2), (2, queries))
-    return pa.table({"low": point - reach[0], "high": point + reach[1]})
+    reach = REACH * np.minimum((GROUPS / queries / rng.random((2, queries))) ** 2, 1.0)
+    left, right = reach.astype(np.int64)
+    return pa.table({"low": point - left, "high": point + right})
 
 
 def columns(stream: str, rows: int) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ from penstock.session import Queries, Session
 S_ROWS, BATCH, BATCHES = 100_000, 2_000, 12
 RATE = 10_000  # rows of R per second of event time
 TAKEN, GROUPS = 5, 30
-WINDOWS = "r [RANGE 100 MILLISECONDS] JOIN s [RANGE 1 HOUR]"
+WINDOWS = f"r [RANGE {SECOND // 10}] JOIN s [RANGE {3_600 * SECOND}]"
 SLOW_ROWS = 50  # rows of R for the strategies that are compared with
 _BUDGET = 2.0  # seconds of the rows that are measured, about
 

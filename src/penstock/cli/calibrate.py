@@ -23,7 +23,7 @@ from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS
 def calibrate(quick: bool, as_json: bool) -> None:
     """Measure how fast this machine finds pairs of rows of two streams.
 
-    A template over two streams whose queries have constants of their own, such as
+    A template over two streams, of queries with constants of their own, such as
 
     \b
       SELECT r.id, s.id FROM r [RANGE 60], s [RANGE 60] WHERE r.k = s.k

@@ -48,6 +48,7 @@ class Readers:
     there: int  # the number of queries that are not gone
     aside: list[Aside] = field(default_factory=list)
     _names: pa.Array | None = None
+    _everyone: Sets | None = None
 
     @classmethod
     def of(cls, group: Group, log: Changelog) -> Readers:
@@ -95,6 +96,13 @@ class Readers:
 
     def owners(self, members: I64) -> Sets:
         """The places of these readers, grouped by query."""
+        if members.shape[0] < len(self):
+            return self._owners(members)
+        if self._everyone is None:
+            self._everyone = self._owners(members)
+        return self._everyone
+
+    def _owners(self, members: I64) -> Sets:
         count = int(self.qids[members].max(initial=-1)) + 2  # the last set is empty
         return Sets.group(self.qids[members], members, count)
 
@@ -164,7 +172,7 @@ class Readers:
             return [self._own(b, one) for b in held]
         starts = np.maximum(self.read[members], self.log.first)
         found: list[ChangeBatch] = []
-        for start, stop in pairwise(np.unique(np.concatenate([starts, ends])).tolist()):
+        for start, stop in pairwise(_distinct(np.concatenate([starts, ends]))):
             owners = self.owners(members[(starts <= start) & (ends >= stop)])
             found += [b.of_all(owners) for b in self.log.since(start)[: stop - start]]
         return found
@@ -225,6 +233,13 @@ def all_of_batch(log: Changelog, number: int) -> pa.Table:
     owners = Sets.group(qids, np.arange(len(names)), int(qids.max(initial=-1)) + 2)
     parts = [b.of_all(owners) for b in log.of_number(number)]
     return label_all(parts, names, log.columns(many=True))
+
+
+def _distinct(batches: I64) -> list[int]:
+    """The different numbers of batches, ascending: few, however many readers there are."""
+    least = int(batches.min(initial=NEVER))
+    counts = np.bincount(batches - least)
+    return (least + np.flatnonzero(counts)).tolist()
 
 
 def _themselves(members: Bool) -> Sets:

@@ -172,7 +172,8 @@ def test_rows_between_levels(near: Engine, far: Engine, n: int, same: dict[str, 
 
 
 PLAIN: tuple[b.Block, ...] = (
-    b.Heartbeat("r", 5), b.Configure(Settings("fixed", "ssi")), b.AddStream("r", MIXED, 3), b.SetRetain("r", 9),
+    b.Heartbeat("r", 5), b.Configure(Settings("fixed", "ssi")), b.AddStream("r", MIXED, 3),
+    b.SetRetain("r", 9),
     b.AddTable("t", MIXED), b.AddUdf(Udf("twice", twice, (t.INT,), t.INT)), TEMPLATES[1],
     b.Drop("r"),
 )  # fmt: skip

@@ -13,12 +13,14 @@ import numpy as np
 from penstock.arrays import I64, Bool
 from penstock.expressions.context import Context
 from penstock.indexes.pairs.shape import PairBand, PairRange, PairShape
+from penstock.kernels.pairs.data import NAN
 from penstock.logical.expr import Call, Expr
 from penstock.predicates.interval_sets import interval_sets_of
 from penstock.predicates.terms import LEAST, MOST
 from penstock.types import BOOLEAN
 
 NOTHING = MOST, LEAST
+_MINUS_ZERO = -1  # an ordered word that no value has: as an end it means "below zero"
 _LOOSE = {"gt": "ge", "lt": "le"}
 
 
@@ -49,7 +51,8 @@ class Boxes:
     def turned(self, is_float: bool) -> tuple[I64, I64]:
         """The intervals of the negated band: of the other column minus this one."""
         if is_float:
-            return _negated(self.band_high), _negated(self.band_low)
+            below_zero = np.where(self.band_high == _MINUS_ZERO, _MINUS_ZERO - 1, self.band_high)
+            return _negated(below_zero), _negated(self.band_low)
         high, low = self.band_high, self.band_low
         open_ = (high == MOST) | (high == LEAST)  # beyond an end is at the end
         return np.where(open_, ~high, -high), np.where(low == LEAST, MOST, -low)
@@ -61,7 +64,9 @@ def _interval(
     """The intersection of the conditions' intervals; clears `exact` where it is too large."""
     n = params.shape[0]
     low, high = np.full(n, LEAST), np.full(n, MOST)
-    hull = _gaps if isinstance(asked, PairBand) and not asked.is_float else _hull
+    hull = _hull
+    if isinstance(asked, PairBand):
+        hull = _float_gaps if asked.is_float else _gaps
     for condition in asked.conditions:
         first, last = hull(condition, asked.value, params, ctx, exact)
         np.maximum(low, first, out=low)
@@ -83,6 +88,20 @@ def _gaps(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) 
     inside = (bound > LEAST + 1) & (bound < MOST)
     exact &= inside | (low > high)
     return low + (inside & (fn == "gt")), high - (inside & (fn == "lt"))
+
+
+def _float_gaps(
+    condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool
+) -> tuple[I64, I64]:
+    """The interval of a bound on a difference of floats.
+
+    A low bound NaN is not exact: it may be the negation of another bound, of absolute values.
+    """
+    assert isinstance(condition, Call)
+    low, high = _hull(condition, value, params, ctx, exact)
+    open_ = (low >= NAN) & (low <= high) & (condition.fn in ("gt", "ge"))
+    exact &= ~open_
+    return np.where(open_, LEAST, low), high
 
 
 def _hull(condition: Expr, value: Expr, params: I64, ctx: Context, exact: Bool) -> tuple[I64, I64]:

@@ -55,7 +55,7 @@ def probe_merge(
     """Sweep the queries along the partners: O(m + n + k) a row."""
     values, positions, own = entries.values, entries.positions, probes.own
     slots, lows, highs = asked.slots, asked.lows, asked.highs
-    own_lows, own_highs = queries.own_low, queries.own_high
+    own_lows, own_highs, has_own = queries.own_low, queries.own_high, own.shape[0] > 0
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
     n, parts = starts[0], new_parts(entries)
     stretches = parts.stretches
@@ -69,7 +69,9 @@ def probe_merge(
                     begin += 1
                 if begin == end:
                     break
-                if own_holds(own, own_lows, own_highs, row, slots[j]):
+                if gap_of(values[begin], view) > highs[j]:
+                    continue  # a helper that takes arrays is called only for what it may find
+                if not has_own or own_holds(own, own_lows, own_highs, row, slots[j]):
                     words, n = _append_upto(
                         highs[j], slots[j], view, values, positions, begin, end, bits, words, n
                     )

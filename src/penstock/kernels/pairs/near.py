@@ -28,7 +28,7 @@ class Groups(NamedTuple):
 
 
 class Near(NamedTuple):
-    """What is around the points of groups, for one row."""
+    """The partners around the points of groups, for one row."""
 
     places: I64  # [stretch, group]: where the gap passes the point
     groups: I64  # those with a partner in their widest interval, ascending
@@ -38,7 +38,7 @@ class Near(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What is around one point, as numbers alone."""
+    """The partners around one point, as plain numbers."""
 
     sides: int
     left: int
@@ -61,10 +61,14 @@ def new_near(entries: Entries, groups: Groups) -> tuple[Parts, Near]:
 
 @inlined
 def _bracket(values: I64, begin: int, end: int, at: int, bound: int, view: View) -> tuple[int, int]:
-    """Between which places a stretch passes a bound, looked for from `at` on, or before it."""
+    """Between which places a stretch passes a bound, looked for from `at` on in both directions."""
+    step = 4
     if at > begin and gap_of(values[at - 1], view) > bound:
-        return begin, at - 1
-    step = 1
+        at -= 1
+        while at - step >= begin and gap_of(values[at - step], view) > bound:
+            at -= step
+            step *= 2
+        return max(at - step + 1, begin), at
     while at + step <= end and gap_of(values[at + step - 1], view) <= bound:
         at += step
         step *= 2
@@ -75,19 +79,20 @@ def _bracket(values: I64, begin: int, end: int, at: int, bound: int, view: View)
 def _pass_points(points: I64, values: I64, view: View, parts: Parts, places: I64) -> None:
     """Write where each stretch passes each point.
 
-    Rows of one key follow one another in order of shift, so a place is near that of the row
-    before; it is looked for from there, in steps that double.
+    Rows of one key follow one another in order of shift. So a place is looked for near that of
+    the row before, as far from it as that of the last point was.
     """
     stretches, books = parts.stretches, parts.books
     for s in range(books[1]):
         begin, end = stretches[s, 0], stretches[s, 1]
-        at = begin
+        at, move = begin, 0
         for g in range(points.shape[0]):
-            upto = end
+            upto, before = end, places[s, g]
             if books[2]:
-                at, upto = _bracket(values, begin, end, places[s, g], points[g], view)
+                at = min(max(before + move, begin), end)
+                at, upto = _bracket(values, begin, end, at, points[g], view)
             at = first_gap_above(values, at, upto, points[g], view)
-            places[s, g] = at
+            places[s, g], move = at, at - before
 
 
 @inlined
@@ -124,7 +129,7 @@ def find_near(
 
 @inlined
 def reach_of(near: Near, group: int) -> Reach:
-    """What is around the point of a group that has a partner in reach."""
+    """The partners around the point of a group that has a partner in reach."""
     return Reach(near.sides[group], near.left[group], near.right[group])
 
 

@@ -26,7 +26,7 @@ def probe_vanilla(
     values, positions, own = entries.values, entries.positions, probes.own
     lows, highs, own_lows, own_highs = queries.low, queries.high, queries.own_low, queries.own_high
     starts, words = np.zeros(order.shape[0] + 1, np.int64), np.empty(256, np.int64)
-    n, parts = starts[0], new_parts(entries)
+    n, parts, has_own = starts[0], new_parts(entries), own.shape[0] > 0
     stretches = parts.stretches
     for i in range(order.shape[0]):
         row = order[i]
@@ -34,7 +34,7 @@ def probe_vanilla(
         count = find_parts(entries, view, parts)
         for j in range(slots.shape[0] if count else 0):
             slot = slots[j]
-            if own_holds(own, own_lows, own_highs, row, slot):
+            if not has_own or own_holds(own, own_lows, own_highs, row, slot):
                 words, n = append_between(
                     lows[slot], highs[slot], slot, view, values, positions, stretches, count,
                     bits, words, n,
