@@ -16,6 +16,9 @@ def run(scale: float = 1.0) -> Result:
     sizes = [int(size * scale) for size in SIZES]
     found = [route(mixed_joins(size, size, joined=max(1_000 * scale, 1))) for size in sizes]
     return report(
-        [size / 1e3 for size in sizes], found, ("figure 12", "figure 13", "figure 14"),
-        "As many queries as rows in S", "thousands",
+        [size / 1e3 for size in sizes],
+        found,
+        ("figure 12", "figure 13", "figure 14"),
+        "As many queries as rows in S",
+        "thousands",
     )

@@ -1,4 +1,4 @@
-"""agarwal_fig15: rows of select joins routed by cost, by event join rate (Agarwal, figures 15 to 17).
+"""agarwal_fig15: rows of select joins routed by cost, by join rate (Agarwal §5.4, figures 15–17).
 
 500,000 queries and 500,000 rows of S; a row of R joins 100 to 10,000 of them on average. Figure 15
 has the throughput, 16 the shares of strategies, 17 how many choices were the fastest strategy.
@@ -18,6 +18,9 @@ def run(scale: float = 1.0) -> Result:
     places = [max(joined * scale, 1) for joined in JOINED]
     found = [route(mixed_joins(size, size, joined=joined)) for joined in places]
     return report(
-        places, found, ("figure 15", "figure 16", "figure 17"),
-        f"{size:,} queries and rows in S", "rows joined",
+        places,
+        found,
+        ("figure 15", "figure 16", "figure 17"),
+        f"{size:,} queries and rows in S",
+        "rows joined",
     )

@@ -1,4 +1,4 @@
-"""agarwal_table2: the constants of the cost formulas, fitted to measurements (Agarwal §5.4, table II).
+"""agarwal_table2: constants of the cost formulas, fitted to measurements (Agarwal §5.4, table II).
 
 The same as `penstock calibrate`: nanoseconds per unit of work with 95 % confidence intervals.
 Below its full size it takes the shorter measurement.
