@@ -1,8 +1,9 @@
 """Compile the kernels once, so that the first query does not wait: ``python -m penstock.warm``.
 
 Runs small sessions that pass through every operator, on one shard and on two (routing, plans
-of two levels); numba keeps the result on disk, where Spark's workers find it. Where there is Java,
-a small job on Spark has it record the classes of Spark (`spark/java.py`).
+of two levels); numba keeps the result on disk, where Spark's workers find it. The costs of
+strategies for pairs of streams are measured, as `penstock calibrate` does more thoroughly. Where
+there is Java, a small job on Spark has it record the classes of Spark (`spark/java.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from rich.console import Console
 import penstock
 from penstock.cli import demo
 from penstock.cli.demo_traffic import LINKS, Traffic
+from penstock.indexes.pairs.calibration import calibrate
+from penstock.indexes.pairs.constants import constants_path
 from penstock.kernels.compiling import tell_never
 from penstock.session import Queries, Query, Session
 from penstock.spark import java
@@ -112,9 +115,13 @@ CREATE SINK written FROM total INTO parquet OPTIONS (path '{folder}/out');
 
 
 def main() -> None:
-    """Compile, and record."""
+    """Compile, measure, and record."""
     tell_never()
     compile_kernels()
+    try:
+        measure_costs()
+    except OSError as error:  # optional: the defaults serve
+        print(f"costs of pairs were not stored: {error}", file=sys.stderr)
     try:
         record_spark()
     except Exception as error:  # optional: without it Spark only starts more slowly
@@ -136,6 +143,13 @@ def compile_kernels() -> None:
         shows.read()
     if sys.stderr.isatty():
         print(file=sys.stderr)
+
+
+def measure_costs() -> None:
+    """Measure the costs of strategies for pairs of streams, unless they are known."""
+    path = constants_path()
+    if not path.exists():
+        calibrate(quick=True).write(path)
 
 
 def record_spark() -> None:

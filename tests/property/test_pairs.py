@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
+from golden.runner import Golden
 from oracle.check import compare
 from oracle.driver import Trace
 from oracle.scenario import Scenario
-from penstock.indexes.pairs.router import PAIR_STRATEGIES
+from penstock.indexes.pairs.router import PAIR_STRATEGIES, PairStrategy
 from property.cases import CHUNKS, seeds, tally
 from property.pair_population import Population, use_index, use_strategy
 from property.pair_texts import Texts, scenario
@@ -102,3 +103,23 @@ def test_batches_do_not_matter(chunk: int, monkeypatch: pytest.MonkeyPatch) -> N
         if whole.late == pieces.late:  # lateness is judged per batch
             equal_histories(whole, pieces)
             tally["pairs in other batches"] += len(whole.sqls)
+
+
+# ---- timelines -----------------------------------------------------------------------
+GOLDEN = Path(__file__).parent.parent / "golden"
+TIMELINES = [
+    "papers/agarwal_fig4_band_join.slt",
+    "papers/agarwal_fig5_select_join.slt",
+    "joins/query_bands.slt",
+    "windows/own_length.slt",
+]
+
+
+@pytest.mark.parametrize("timeline", TIMELINES)
+@pytest.mark.parametrize("strategy", PAIR_STRATEGIES)
+def test_timelines_by_every_strategy(
+    strategy: PairStrategy, timeline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_index(monkeypatch)
+    use_strategy(monkeypatch, strategy)
+    Golden(GOLDEN / timeline).run()

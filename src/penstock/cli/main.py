@@ -11,6 +11,7 @@ from rich.console import Console
 
 import penstock
 from penstock.cli.bench import bench
+from penstock.cli.calibrate import calibrate
 from penstock.cli.demo import demo
 from penstock.cli.explain import explain
 from penstock.cli.report import print_error
@@ -49,7 +50,7 @@ def cli() -> None:
     """  # noqa: D301
 
 
-for command in (run, explain, sql, demo, bench):
+for command in (run, explain, sql, demo, bench, calibrate):
     cli.add_command(command)
 
 

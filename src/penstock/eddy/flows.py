@@ -20,7 +20,7 @@ class Reporting(Protocol):
     """An index of one template, as `stats()` shows it."""
 
     def report(self) -> dict[str, object]:
-        """What it holds and has learnt."""
+        """State and knowledge of the flow, as numbers."""
 
 
 class Flows:

@@ -65,7 +65,7 @@ def make_entries(
 
 @inlined
 def _change(sign: int, rows: int) -> int:
-    """What an arrival does to a group: a removal finds nothing where no row is."""
+    """The change of a group's row count by an arrival; a removal from an empty group is none."""
     if sign < 0:
         return 0 if rows == 0 else -1
     return 1 if sign > 0 else 0

@@ -37,6 +37,13 @@ _IGNORED: dict[str, tuple[tuple[str, ...], str, str]] = {
 """For each runner, the arguments of connect() that it does not take, and what to do instead."""
 
 
+def _settings(routing: str, pairs: str) -> Settings:
+    return Settings(
+        _chosen("routing", routing, ROUTINGS, "PS-ROUTING-001"),
+        _chosen("strategy for pairs", pairs, PAIR_STRATEGIES, "PS-PAIRS-001"),
+    )
+
+
 def _chosen(what: str, name: str, known: tuple[N, ...], code: str) -> N:
     """The one of the known names that is meant."""
     for one in known:
@@ -124,11 +131,7 @@ def connect(
             code="PS-STATE-001",
             remedy="name a directory, or leave checkpoint= out",
         )
-    settings = Settings(
-        _chosen("routing", routing, ROUTINGS, "PS-ROUTING-001"),
-        _chosen("strategy for pairs", pairs, PAIR_STRATEGIES, "PS-PAIRS-001"),
-    )
-    options = Options(off, keep_changes, settings)
+    options = Options(off, keep_changes, _settings(routing, pairs))
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
         from penstock.session.opening_spark import open_on_spark  # slow to import

@@ -118,7 +118,7 @@ class _Known:
         return replace(self.prepared, compiled=replace(self.prepared.compiled, literals=literals))
 
     def named(self, prepared: Prepared) -> Node:
-        """What stands for such a text where its name is used."""
+        """The plan that stands for such a text where its name is used."""
         if prepared is self.prepared:
             return self.node
         pairs = zip(self.prepared.compiled.literals, prepared.compiled.literals, strict=True)

@@ -63,7 +63,7 @@ class Body:
 
     @property
     def reads(self) -> Reads:
-        """What is in FROM."""
+        """The names in FROM."""
         if self._reads is None:
             windowed = any("window" in node.meta for node in self.query.walk())
             self._reads = Reads(tuple(relations(self.query)), windowed)

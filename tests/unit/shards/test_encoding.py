@@ -13,6 +13,7 @@ from penstock import types as t
 from penstock.arrays import I64
 from penstock.delta import EVERY_CHANGE, Delta, Lineage
 from penstock.dispatch import classes
+from penstock.eddy.settings import Settings
 from penstock.engine import blocks as b
 from penstock.logical.nodes import TableScan
 from penstock.logical.udf import Udf
@@ -171,7 +172,8 @@ def test_rows_between_levels(near: Engine, far: Engine, n: int, same: dict[str, 
 
 
 PLAIN: tuple[b.Block, ...] = (
-    b.Heartbeat("r", 5), b.SetRouting("fixed"), b.AddStream("r", MIXED, 3), b.SetRetain("r", 9),
+    b.Heartbeat("r", 5), b.Configure(Settings("fixed", "ssi")), b.AddStream("r", MIXED, 3),
+    b.SetRetain("r", 9),
     b.AddTable("t", MIXED), b.AddUdf(Udf("twice", twice, (t.INT,), t.INT)), TEMPLATES[1],
     b.Drop("r"),
 )  # fmt: skip

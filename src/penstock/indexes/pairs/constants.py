@@ -47,14 +47,19 @@ class Constants:
         """Constants measured on a machine of the project."""
         return Constants(_read(FITTED), DEFAULTS)
 
-    # ---- the file --------------------------------------------------------------------
-    def write(self, path: Path) -> None:
-        """Write the file; a reader never sees a part of it."""
-        fitted = {
+    def numbers(self) -> dict[str, dict[str, list[float]]]:
+        """By formula and letter: the value and the ends of its 95 % confidence interval."""
+        return {
             name: {letter: [c.value, c.low, c.high] for letter, c in letters.items()}
             for name, letters in self.fitted.items()
         }
-        text = json.dumps({"format": _FORMAT, "measured": self.origin, "nanoseconds": fitted})
+
+    # ---- the file --------------------------------------------------------------------
+    def write(self, path: Path) -> None:
+        """Write the file; a reader never sees a part of it."""
+        text = json.dumps(
+            {"format": _FORMAT, "measured": self.origin, "nanoseconds": self.numbers()}
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_suffix(f".{os.getpid()}")
         beside.write_text(f"{text}\n")

@@ -106,6 +106,9 @@ class PairIndex:
         qids = new = queries.ids
         if not new.shape[0]:
             return
+        more = int(new[-1]) + 1 - self._alive.shape[0]
+        if more > 0:
+            self._alive = np.append(self._alive, np.zeros(more, np.bool_))
         self._alive[new] = True
         while self._parts and self._parts[-1].qids.shape[0] < _GROWTH * qids.shape[0]:
             last = self._parts.pop()
@@ -139,8 +142,8 @@ class PairIndex:
 
     def among(self, qids: I64) -> PairIndex:
         """An index of some of the queries alone."""
-        few = PairIndex(self._wanted, self._ctx)
-        few._parts = [few._made(np.sort(qids))]
+        few, chosen = PairIndex(self._wanted, self._ctx), np.sort(qids)
+        few.add(QueryRows(chosen, self._wanted.queries.matrix()[chosen]))
         return few
 
     # ---- matching --------------------------------------------------------------------

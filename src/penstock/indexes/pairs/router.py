@@ -237,7 +237,7 @@ def partners_of(order: I64, probes: Probes, entries: Entries) -> F64:
 
 
 def _joined(found: list[Found], routed: list[I64], order: I64) -> tuple[Found, I64]:
-    """What strategies found for their rows, and nothing for the others; the order of all."""
+    """Join the finds of strategies, each for its own rows; also give the order of all rows."""
     if len(found) == 1 and routed[0].shape[0] == order.shape[0]:
         return found[0], routed[0]
     left = np.ones(order.shape[0], np.bool_)

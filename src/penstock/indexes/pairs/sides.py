@@ -77,7 +77,7 @@ class PairSide:
 
     # ---- queries ---------------------------------------------------------------------
     def queries(self, boxes: Boxes, lengths: int | I64, since: I64) -> Queries:
-        """What queries ask of rows of this side and their partners, by slot.
+        """The conditions of queries on rows of this side and on their partners, by slot.
 
         `lengths` are those of the partners' windows, `since` the epochs from which queries see
         rows.

@@ -28,7 +28,7 @@ class Groups(NamedTuple):
 
 
 class Near(NamedTuple):
-    """What is around the points of groups, for one row."""
+    """The partners around the points of groups, for one row."""
 
     places: I64  # [stretch, group]: where the gap passes the point
     groups: I64  # those with a partner in their widest interval, ascending
@@ -38,7 +38,7 @@ class Near(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What is around one point, as numbers alone."""
+    """The partners around one point, as plain numbers."""
 
     sides: int
     left: int
@@ -129,7 +129,7 @@ def find_near(
 
 @inlined
 def reach_of(near: Near, group: int) -> Reach:
-    """What is around the point of a group that has a partner in reach."""
+    """The partners around the point of a group that has a partner in reach."""
     return Reach(near.sides[group], near.left[group], near.right[group])
 
 

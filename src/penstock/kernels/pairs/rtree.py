@@ -162,7 +162,7 @@ def push_children(counts: I64, tree: int, level: int, node: int, stack: I64, top
 
 @inlined
 def stab_tree(forest: Forest, tree: int, point: I64, stack: I64, items: I64) -> int:
-    """Write the items whose boxes contain a point; how many they are."""
+    """Write the items with boxes that contain a point; return their number."""
     boxes, firsts, counts, found = forest.boxes, forest.firsts, forest.counts, 0
     dimensions = point.shape[0]
     top = push_root(forest.heights, counts, tree, stack)

@@ -38,7 +38,7 @@ def ordered_word(value: float, undefined: int) -> int:
 
 
 class View(NamedTuple):
-    """What a probing row sees, and what it subtracts: numbers alone, so that loops count no arrays.
+    """The limits and the shift of a probing row, as plain numbers: loops then count no arrays.
 
     Numba counts references to each array of a tuple of arrays that a helper gets, at each call.
     """
@@ -54,7 +54,7 @@ class View(NamedTuple):
 
 @inlined
 def view_of(probes: Probes, row: int) -> View:
-    """What a probing row sees; nothing if it is marked."""
+    """The view of a probing row; empty if the row is marked."""
     limit = probes.limits[row]
     if probes.skip.shape[0] and probes.skip[row]:
         limit = LEAST

@@ -27,30 +27,21 @@ from penstock.kernels.pairs.data import Entries
 from penstock.kernels.pairs.near import LEFT, RIGHT
 from penstock.kernels.pairs.search import Parts, View, find_parts, gap_of
 
-
-class Skyline(NamedTuple):
-    """Both skylines of one point, as a row sees them; the nearest partner comes first.
-
-    Words and ages descend. The word of a partner is its gap on the left, and ~gap on the right.
-    """
-
-    words: I64  # [side, point]
-    ages: I64  # [side, point]
-    counts: I64  # by side
+WORD, AGE = 0, 1
+"""Of a point of a skyline: its gap on the left, ~gap on the right; and its age. Both descend."""
 
 
-class Times(NamedTuple):
-    """The times of partners, and the instant from which a row looks at them."""
+class Clock(NamedTuple):
+    """The instant from which a row looks at partners, and the position of the first logged one."""
 
-    ts: I64
-    base: int
     instant: int
+    base: int
 
 
 @inlined
-def age_of(times: Times, position: int) -> int:
+def age_of(position: int, ts: I64, clock: Clock) -> int:
     """The age of a partner at the instant of the row."""
-    return times.instant - times.ts[position - times.base]
+    return clock.instant - ts[position - clock.base]
 
 
 # ---- links ---------------------------------------------------------------------------
@@ -87,10 +78,9 @@ def find_linked(entries: Entries, view: View, parts: Parts, links: I64) -> int:
 
 # ---- skylines ------------------------------------------------------------------------
 @inlined
-def new_skyline(entries: Entries) -> Skyline:
-    """Room for the skylines of any point."""
-    n = entries.positions.shape[0]
-    return Skyline(np.empty((2, n), np.int64), np.empty((2, n), np.int64), np.zeros(2, np.int64))
+def new_skyline(entries: Entries) -> I64:
+    """Room for the skylines of any point: [side, word and age, place from the point]."""
+    return np.empty((2, 2, entries.positions.shape[0]), np.int64)
 
 
 @inlined
@@ -111,7 +101,7 @@ def _nearest_head(
 @inlined
 def trace_skyline(
     side: int, bound: int, oldest: int, enough: int, values: I64, positions: I64, view: View,
-    times: Times, stretches: I64, count: int, heads: I64, links: I64, skyline: Skyline,
+    ts: I64, clock: Clock, stretches: I64, count: int, heads: I64, links: I64, skyline: I64,
 ) -> int:  # fmt: skip
     """Write the skyline of one side from the heads of the stretches on; its length.
 
@@ -132,28 +122,21 @@ def trace_skyline(
             heads[s] = k + 2 * side - 1
             continue
         heads[s] = links[side, k]
-        if positions[k] >= view.floor and age_of(times, positions[k]) < age:
-            age = age_of(times, positions[k])
-            skyline.words[side, n], skyline.ages[side, n] = word, age
+        if positions[k] >= view.floor and age_of(positions[k], ts, clock) < age:
+            age = age_of(positions[k], ts, clock)
+            skyline[side, WORD, n], skyline[side, AGE, n] = word, age
             n += 1
-    skyline.counts[side] = n
     return n
 
 
 @inlined
-def _reaches(skyline: Skyline, side: int, bound: int, oldest: int) -> bool:
+def reaches(skyline: I64, side: int, length: int, bound: int, oldest: int) -> bool:
     """Whether the last point with a word of `bound` or more is not older than `oldest`."""
-    begin, end = 0, skyline.counts[side]
+    begin, end = 0, length
     while begin < end:
         middle = (begin + end) >> 1
-        if skyline.words[side, middle] >= bound:
+        if skyline[side, WORD, middle] >= bound:
             begin = middle + 1
         else:
             end = middle
-    return begin > 0 and skyline.ages[side, begin - 1] <= oldest
-
-
-@inlined
-def is_stabbed(low: int, high: int, oldest: int, skyline: Skyline) -> bool:
-    """Whether an interval that holds the point has a partner not older than `oldest`."""
-    return _reaches(skyline, LEFT, low, oldest) or _reaches(skyline, RIGHT, ~high, oldest)
+    return begin > 0 and skyline[side, AGE, begin - 1] <= oldest
