@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""agarwal_fig15: rows of select joins routed by cost, by join rate (Agarwal §5.4, figures 15–17).
-=======
 """agarwal_fig15: rows of select joins routed by cost, by join rate (Agarwal, figures 15 to 17).
->>>>>>> pairs
 
 500,000 queries and 500,000 rows of S; a row of R joins 100 to 10,000 of them on average. Figure 15
 has the throughput, 16 the shares of strategies, 17 how many choices were the fastest strategy.

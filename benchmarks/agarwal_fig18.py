@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""agarwal_fig18: rows of select joins routed, by selection rate (Agarwal §5.4, figures 18–20).
-=======
 """agarwal_fig18: select joins routed by cost, by selection rate (Agarwal, figures 18 to 20).
->>>>>>> pairs
 
 500,000 queries and 500,000 rows of S; 0.1 to 30 % of the queries select a row of R on average.
 Figure 18 has the throughput, 19 the shares of strategies, 20 how many choices were the fastest.
