@@ -16,13 +16,13 @@ from benchmarks.agarwal_workloads import (
     check,
     rates,
 )
-from benchmarks.pipeline import Result, at_least, plain, scaled
+from benchmarks.pipeline import Result, plain, scaled
 
 STRATEGIES = ("vanilla", "data_outer", "merge", "ssi", "hotspot")
 FEWER = ("data_outer", "merge", "ssi")
 COUNTS = (50, 500, 5_000, 50_000, 100_000, 500_000)
 GROUPS = (10, 30, 100, 300, 1_000, 3_000, 6_000)
-AT = 4  # the place in COUNTS that has the targets
+AT = 4  # the place in COUNTS of the comparison
 
 
 def run(scale: float = 1.0) -> Result:
@@ -43,16 +43,13 @@ def run(scale: float = 1.0) -> Result:
         check(strategies, case)
         by_groups.add(strategies["ssi"].groups.points.shape[0], rates(strategies, case))
     at = min(AT, len(counts) - 1)
-    rate = by_count.rate("ssi", at)
-    out |= {
-        f"{counts[at]:,} queries, BJ-SSI": at_least(*rate, 20_000, "rows/s"),
-        f"{counts[at]:,} queries, BJ-SSI over BJ-MJ": at_least(
-            *by_count.times("ssi", "merge", at), 100, "×"
+    return out | {
+        f"{counts[at]:,} queries: BJ-SSI over BJ-MJ": plain(
+            *by_count.times("ssi", "merge", at), "×"
         ),
-        f"{counts[-1]:,} queries, BJ-SSI, of the throughput at {counts[0]}": at_least(
-            *by_count.kept("ssi"), 33, "%"
+        f"{counts[-1]:,} queries: BJ-SSI, of the throughput at {counts[0]}": plain(
+            *by_count.kept("ssi"), "%"
         ),
         "figure 10a": by_count.chart("Band joins", "queries", BJ),
         "figure 10b": by_groups.chart(f"{int(QUERIES * scale):,} band joins", "groups", BJ),
     }
-    return out

@@ -100,10 +100,12 @@ def run(scale: float = 1.0) -> Result:
         cost = runs[name][1]
         each[name] = cost.cpu / updates * 1e6
         out[name] = plain(each[name], cost.wall / updates * 1e6, "µs/update")
-    listed, ours = (runs[name][1] for name in list(makers)[:2])
-    out["stabbing partition : sorted list"] = at_most(
-        ours.cpu / listed.cpu, ours.wall / listed.wall, TIMES_LIST
-    )
+    listed, *ours = makers
+    for name in ours:
+        cost, beside = runs[name][1], runs[listed][1]
+        out[f"{name} : {listed}"] = at_most(
+            cost.cpu / beside.cpu, cost.wall / beside.wall, TIMES_LIST
+        )
     bulk = runs["at once"][1]
     out["hotspots, all at once"] = at_least(
         updates / bulk.cpu, updates / bulk.wall, PER_SECOND, "updates/s"

@@ -7,13 +7,13 @@ the queries select a row; in (b) 100,000 queries, of which 0.25 % do.
 from __future__ import annotations
 
 from benchmarks.agarwal_workloads import QUERIES, SJ, Lines, built, check, rates, select_joins
-from benchmarks.pipeline import Result, at_least, plain, scaled
+from benchmarks.pipeline import Result, plain, scaled
 
 STRATEGIES = ("vanilla", "data_outer", "select_first", "ssi")
 COUNTS = (100, 1_000, 10_000, 100_000, 1_000_000)
 GROUPS = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 SELECTED = 0.0025
-AT = 3  # the place in COUNTS that has the targets
+AT = 3  # the place in COUNTS of the comparison
 
 
 def run(scale: float = 1.0) -> Result:
@@ -36,7 +36,7 @@ def run(scale: float = 1.0) -> Result:
         by_groups.add(strategies["ssi"].groups.points.shape[0], rates(strategies, case))
     at = min(AT, len(counts) - 1)
     times = by_count.times("ssi", "data_outer", at)
-    out[f"{counts[at]:,} queries: SJ-SSI over SJ-JoinFirst"] = at_least(*times, 20, "×")
+    out[f"{counts[at]:,} queries: SJ-SSI over SJ-JoinFirst"] = plain(*times, "×")
     kept = by_count.kept("ssi", at)
     out[f"{counts[at]:,} queries: SJ-SSI, of the throughput at {counts[0]}"] = plain(*kept, "%")
     return out | {

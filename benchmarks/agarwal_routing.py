@@ -3,7 +3,8 @@
 Each row of R is worth another strategy: it may join one row of S or thousands, and be selected by
 few queries or many; a part of the queries is in hotspots. SJ-Dynamic is the engine's router, whose
 choice is part of its time; the others take every row. SJ-Optimum takes for each row the strategy
-that was fastest, measured row by row; these times are scaled to add up to that of all rows.
+that was fastest, measured row by row; these times are scaled to add up to that of all rows. Unlike
+in the other figures, partners are listed: a router has to know what that costs as well.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.agarwal_steps import affected
 from benchmarks.agarwal_workloads import (
     A_DOMAIN,
     C_DOMAIN,
@@ -31,13 +31,14 @@ from benchmarks.chart import Chart, chart
 from benchmarks.pipeline import Cost, Result, at_least, at_most, plain
 from penstock.arrays import I64
 from penstock.indexes.pairs.router import Policy, Router, Tally
-from penstock.indexes.pairs.strategy import Strategy, probing_order
-from penstock.kernels.pairs.data import Entries
+from penstock.indexes.pairs.strategy import Strategy, probing_order, slot_bits
+from penstock.kernels.pairs.data import Entries, Partner
 
 STRATEGIES = ("data_outer", "select_first", "vanilla", "hotspot")
 ALPHA, CLUSTERS, CLUSTERED = 0.001, 50, 0.9
 ROWS = 200  # of R
 OPTIMUM = 1.3  # times its time, at most
+_NOT_LOGGED = Partner(np.empty((0, 0), np.int64), *np.empty((2, 0), np.int64), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def route(case: Case) -> Routed:
     each = np.full((len(STRATEGIES), case.rows), np.inf)
     for _ in range(2):
         for name, strategy in strategies.items():
-            costs[name].least(_timed(partial(affected, strategy, *case.data), case.rows))
+            costs[name].least(_timed(partial(_find, strategy, case, order), case.rows))
         costs["dynamic"].least(_timed(partial(_dynamic, router, strategies, case), case.rows))
         for at, name in enumerate(STRATEGIES):
             np.minimum(each[at], _row_by_row(strategies[name], case), out=each[at])
@@ -115,21 +116,27 @@ def _dynamic(router: Router, strategies: dict[str, Strategy], case: Case) -> Non
     """Choose, and find the affected queries of each piece."""
     order = probing_order(case.probes)
     for name, rows in router.pieces(order, case.probes, case.entries):
-        affected(strategies[name], *case.rows_at(rows).data)
+        _find(strategies[name], case, rows)
+
+
+def _find(strategy: Strategy, case: Case, rows: I64) -> None:
+    """List the partners of some rows."""
+    bits = slot_bits(case.queries)
+    strategy.find(rows, bits, case.probes, case.entries, _NOT_LOGGED, case.queries)
 
 
 def _row_by_row(strategy: Strategy, case: Case) -> np.ndarray:
     """Seconds of each row, without those of a call."""
-    nothing = case.rows_at(np.empty(0, np.int64))
-    call = min(_timed(partial(affected, strategy, *nothing.data), 1).cpu for _ in range(5))
+    every = np.arange(case.rows)
+    call = min(_timed(partial(_find, strategy, case, every[:0]), 1).cpu for _ in range(5))
     seconds = np.empty(case.rows)
     for row in range(case.rows):
-        one = partial(affected, strategy, *case.rows_at(np.array([row])).data)
-        seconds[row] = max(_timed(one, 1).cpu - call, 1e-7)
+        one = _timed(partial(_find, strategy, case, every[row : row + 1]), 1)
+        seconds[row] = max(one.cpu - call, 1e-7)
     return seconds
 
 
-def _timed(work: partial[int] | partial[None], rows: int) -> Cost:
+def _timed(work: partial[None], rows: int) -> Cost:
     wall, cpu = time.perf_counter(), time.thread_time()
     work()
     return Cost((time.thread_time() - cpu) / rows, (time.perf_counter() - wall) / rows)
