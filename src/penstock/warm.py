@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from penstock.cli import demo
 from penstock.cli.demo_traffic import LINKS, Traffic
 from penstock.indexes.pairs.calibration import calibrate
 from penstock.indexes.pairs.constants import constants_path
+from penstock.indexes.pairs.router import PAIR_STRATEGIES
 from penstock.kernels.compiling import tell_never
 from penstock.session import Queries, Query, Session
 from penstock.spark import java
@@ -68,6 +70,8 @@ _QUERIES = (
     "SELECT k FROM r [RANGE 5] WHERE warm_up(a, 3)",
     "SELECT r.k, s.a FROM r [RANGE 5] JOIN s [RANGE 9] ON s.a - r.a BETWEEN -1 AND 1 WHERE r.k = 1",
     "SELECT r.k FROM r [RANGE 5], s [RANGE 9], s [RANGE 3] AS u WHERE r.k = s.k AND s.a = u.a",
+    "SELECT r.k FROM r [RANGE 5], s [RANGE 9], u [RANGE 3] WHERE r.k = u.k"
+    " AND s.a - r.a BETWEEN -1 AND 1",
     "SELECT k FROM r [RANGE 5] WHERE NOT EXISTS (SELECT 1 FROM s [RANGE 3] WHERE s.k = r.k)",
     "SELECT e.k, s.a FROM (SELECT k FROM r [RANGE 5] INTERSECT SELECT k FROM s [RANGE 3]) e"
     " JOIN s [RANGE 3] ON e.k = s.k",
@@ -104,6 +108,15 @@ _PARAMS = pa.table(
         "x": [i / 9 for i in range(_ROWS)], "n": ["abcdef"[i % 6] for i in range(_ROWS)],
     }
 )  # fmt: skip
+_PAIRS = (  # run with every strategy for pairs
+    "SELECT r.k, s.k AS j FROM r [RANGE 5] JOIN s [RANGE 5] ON s.a - r.a BETWEEN $a AND $b",
+    "SELECT r.k, s.k AS j FROM r [RANGE 5] JOIN s [RANGE 5]"
+    " ON r.k = s.k AND s.x - r.x BETWEEN $x AND $b AND r.a > $a AND s.a < $b",
+    "SELECT r.k, s.k AS j FROM r [RANGE $b] JOIN s [RANGE $b]"
+    " ON r.k = s.k AND r.a < s.a + $a AND r.name = s.name AND s.x > $x AND r.a > $k",
+    "SELECT r.k, s.k AS j FROM r [RANGE $b] JOIN s [RANGE $b] ON abs(s.a - r.a) < $a",
+)
+_FOLLOWED = 9_000
 _TEXTS = 9_000
 _JOB = """
 CREATE STREAM r (k INT, ts BIGINT) TIMESTAMP BY ts FROM json OPTIONS (path '{folder}/r');
@@ -134,6 +147,12 @@ def compile_kernels() -> None:
         with penstock.connect(runner="inprocess", shards=shards) as session:
             _run(session, "kernels" if shards is None else "kernels of shards")
             _renew_texts(session)
+    for strategy in PAIR_STRATEGIES:
+        with penstock.connect(runner="inprocess", pairs=strategy) as session:
+            _find_pairs(session)
+    for strategy in ("auto", "hotspot"):
+        with penstock.connect(runner="inprocess", pairs=strategy) as session:
+            _follow_many(session)
     with penstock.connect(runner="inprocess", shards=2) as session:
         traffic = Traffic(rows=24_000)
         shows = demo.Demo(session, traffic, Console(quiet=True))
@@ -195,9 +214,40 @@ def _run(session: Session, what: str) -> None:
         query.drop()
 
 
-def _many(session: Session, params: pa.Table) -> list[Queries]:
+def _find_pairs(session: Session) -> None:
+    """Joins with bounds of each query's own: queries come and go while rows arrive."""
+    session.sql(_SCRIPT)
+    for turn in range(1, 4):
+        several = _many(session, _PARAMS.slice(100 * turn, 90), _PAIRS)
+        session.push("r", _rows(turn, 20, 0))
+        session.push("s", _rows(turn, 20, 1))
+        for queries in several:
+            queries[0].view()
+            queries[1].drop()
+            queries.changes()
+    session.advance(ts=300)
+
+
+def _follow_many(session: Session) -> None:
+    """Few queries come to very many of one template and leave: their groups follow each change."""
+    session.sql(_SCRIPT)
+    scattered = range(0, 20 * _FOLLOWED, 10)
+    lows = [at if i % 3 else i % 7 for i, at in zip(range(_FOLLOWED), scattered, strict=False)]
+    values = {"a": lows, "b": [low + 9 for low in lows], "x": [low / 9 for low in lows]}
+    params, few = pa.table(values), 20
+    several = _many(session, params.slice(few), _PAIRS[:2])
+    for turn in range(1, 4):
+        session.push("r", _rows(turn, 20, 0))
+        session.push("s", _rows(turn, 20, 1))
+        several += _many(session, params.slice(0, few), _PAIRS[:2])
+        for queries in several:
+            queries[turn].drop()
+    session.advance(ts=300)
+
+
+def _many(session: Session, params: pa.Table, texts: Iterable[str] = _MANY) -> list[Queries]:
     found = []
-    for text in _MANY:
+    for text in texts:
         wanted = [name for name in params.column_names if f"${name}" in text]
         found.append(session.query_many(text, params.select(wanted)))
     return found

@@ -32,6 +32,8 @@ LATE = "its rows are late because of the batches that they come in"
 NOTHING = "it has no views"
 UNFIT = {
     "above_negation": BETWEEN,
+    "agarwal_fig4_band_join": MANY,
+    "agarwal_fig5_select_join": MANY,
     "drop": BETWEEN,
     "empty_batches": LATE,
     "errors": NOTHING,
@@ -44,6 +46,7 @@ UNFIT = {
     "own_length": MANY,
     "per_row": MANY,
     "per_row_on_commit": MANY,
+    "query_bands": MANY,
     "relation": BETWEEN,
     "union_expiry": BETWEEN,
     "union_unbounded": BETWEEN,

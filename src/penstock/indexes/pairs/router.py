@@ -140,7 +140,7 @@ class Router:
         }
 
     def _ready(self, costs: dict[str, F64]) -> list[str]:
-        """The strategies to choose from: those whose structure is built, or pays by now."""
+        """The strategies to choose from: the structure of each is built, or pays by now."""
         n, constants = self._queries.low.shape[0], self._policy.constants
         ready = [name for name in costs if name == "vanilla" or name in self._built]
         while missing := [name for name in costs if name not in ready]:

@@ -43,7 +43,7 @@ def calls(kind: Kind) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     if kind.own:
         yield probe_ssi_own, (members, *data)
         yield affected_slots, (members, *first)
-    else:
+    elif not kind.windows:
         yield probe_ssi, (members, *data)
         yield affected_prefixes, (members, *first)
         yield probe_coded, (members, *first)
