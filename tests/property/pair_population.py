@@ -46,6 +46,12 @@ def use_index(monkeypatch: pytest.MonkeyPatch, most_in_groups: int = 0) -> None:
     monkeypatch.setattr("penstock.eddy.index_policy.MOST_IN_GROUPS", most_in_groups)
 
 
+def use_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows probe at once, and few pairs are checked at once."""
+    monkeypatch.setattr("penstock.physical.pair_matches._BATCH", 3)
+    monkeypatch.setattr("penstock.physical.pair_check._MOST_PAIRS", 4)
+
+
 @dataclass(slots=True)
 class _Group:
     """Queries of one template that came together."""

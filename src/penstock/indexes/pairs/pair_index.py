@@ -88,7 +88,7 @@ class PairIndex:
         self._alive[ids] = False
         kept = []
         for part in self._parts:
-            gone = ~self._alive[part.qids]
+            gone = part.gone | ~self._alive[part.qids]  # a number may be used again
             left, n = np.count_nonzero(gone), part.qids.shape[0]
             if left == np.count_nonzero(part.gone):
                 kept.append(part)

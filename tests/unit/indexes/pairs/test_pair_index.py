@@ -203,6 +203,22 @@ def test_queries_come_and_go(
     assert pairs > 20
 
 
+def test_the_number_of_a_gone_query_is_used_again() -> None:
+    rng = Random(7)
+    world = World(rng, SHAPES["band"])
+    world.add(40)
+    world.index.follow()
+    for _ in range(12):
+        before = set(world.live)
+        world.drop(rng.sample(world.live, 2))
+        if rng.random() < 0.7:
+            world.index.follow()
+        assert set(world.add(1).tolist()) < before
+        world.index.follow()
+        for side in (0, 1):
+            assert world.found(side) == world.expected(side)
+
+
 def test_a_change_builds_what_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(Random(1), SHAPE)
     built: list[int] = []
