@@ -32,7 +32,7 @@ def run(scale: float = 1.0) -> Result:
     for n in counts:
         case = band_joins(n, s_rows=s_rows)
         strategies = built(STRATEGIES, case)
-        out[f"{n:,} queries: groups"] = strategies["ssi"].members.points.shape[0]
+        out[f"{n:,} queries: groups"] = strategies["ssi"].members.groups.points.shape[0]
         check(strategies, case)
         by_count.add(n, rates(strategies, case))
         out[f"{n:,} queries: BJ-SSI"] = plain(*by_count.rate("ssi"), "rows/s")
@@ -41,7 +41,7 @@ def run(scale: float = 1.0) -> Result:
         case = band_joins(int(QUERIES * scale), mean=mean, deviation=mean / 20, s_rows=s_rows)
         strategies = built(FEWER, case)
         check(strategies, case)
-        by_groups.add(strategies["ssi"].members.points.shape[0], rates(strategies, case))
+        by_groups.add(strategies["ssi"].members.groups.points.shape[0], rates(strategies, case))
     at = min(AT, len(counts) - 1)
     return out | {
         f"{counts[at]:,} queries: BJ-SSI over BJ-MJ": plain(

@@ -23,7 +23,7 @@ def run(scale: float = 1.0) -> Result:
     for n in counts:
         case = select_joins(n, joined=joined, s_rows=s_rows)
         strategies = built(STRATEGIES, case)
-        out[f"{n:,} queries: groups"] = strategies["ssi"].members.points.shape[0]
+        out[f"{n:,} queries: groups"] = strategies["ssi"].members.groups.points.shape[0]
         out[f"{n:,} queries: affected by a row"] = round(check(strategies, case), 1)
         by_count.add(n, rates(strategies, case))
         out[f"{n:,} queries: SJ-SSI"] = plain(*by_count.rate("ssi"), "rows/s")
@@ -33,7 +33,7 @@ def run(scale: float = 1.0) -> Result:
         )
         strategies = built(STRATEGIES, case)
         check(strategies, case)
-        by_groups.add(strategies["ssi"].members.points.shape[0], rates(strategies, case))
+        by_groups.add(strategies["ssi"].members.groups.points.shape[0], rates(strategies, case))
     at = min(AT, len(counts) - 1)
     times = by_count.times("ssi", "data_outer", at)
     out[f"{counts[at]:,} queries: SJ-SSI over SJ-JoinFirst"] = plain(*times, "×")
