@@ -45,7 +45,7 @@ def affected(strategy: Strategy, probes: Probes, entries: Entries, queries: Quer
 def affected_exactly(strategy: Strategy, probes: Probes, entries: Entries, queries: Queries) -> int:
     """The same, with each query of two prefixes counted once."""
     match strategy:
-        case Ssi(groups=Lists() as lists):
+        case Ssi(members=Lists() as lists):
             return _size(lists, strategy.affected(probes, entries))
         case Hotspot():
             hot, rest = affected_exactly(strategy.ssi, probes, entries, queries), strategy.scattered
