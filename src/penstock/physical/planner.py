@@ -161,11 +161,16 @@ def _filter(draft: Draft, node: Filter) -> Spec:
     plain = conjunction([p for p in parts if p not in lifted])
     if plain is not None:
         source = draft.add(FilterSpec.of(source, plain), node)
-    asked = conjunction(lifted)
+    return _asked(draft, source, tuple(lifted), node)
+
+
+def _asked(draft: Draft, source: Spec, lifted: tuple[Expr, ...], node: Node) -> Spec:
+    """The rows of `source` with the queries that take them by predicates with parameters."""
+    asked = conjunction(list(lifted))
     if asked is None:
         return source
     if source.edge.lineage < Lineage.QUERY:
-        return draft.tag(source, draft.level(node), tuple(lifted), node)
+        return draft.tag(source, draft.level(node), lifted, node)
     return draft.add(FilterSpec.of(draft.one_query(source), asked, by_query=True), node)
 
 
@@ -257,7 +262,7 @@ def _narrow_join(draft: Draft, node: Join, columns: tuple[int, ...] | None) -> S
         tables = (is_table(node.left), is_table(node.right))
         made = JoinSpec.of(left, right, node.equi, node.band, residual, tables, columns)
         join = draft.add(made, node, _join_wish(draft, node, lifted))
-    return draft.tag(join, draft.level(node), lifted) if lifted else join
+    return _asked(draft, join, lifted, node)
 
 
 def _nrr_join(node: Join, left: Spec, right: Spec, residual: Expr | None) -> NrrJoinSpec:
@@ -277,7 +282,7 @@ def _window_join(
     lifted, residual = _residual(node)
     made = WindowJoinSpec.of(node, windows, residual, columns)
     join = draft.add_window(made, node, _join_wish(draft, node, lifted))
-    return draft.tag(join, draft.level(node), lifted) if lifted else join
+    return _asked(draft, join, lifted, node)
 
 
 def _join_wish(draft: Draft, node: Join, lifted: tuple[Expr, ...]) -> Emit:
