@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.delta import Emission
 from penstock.errors import TypeError_
 from penstock.logical.expr import Expr, Literal, Written, transform, walk
-from penstock.logical.nodes import Filter, Node, Range, Scan, Windowed, exprs_of
+from penstock.logical.nodes import Filter, Join, Node, Range, Scan, Windowed, exprs_of
 from penstock.logical.nodes import walk as walk_nodes
 from penstock.logical.on_error import OnError
 from penstock.logical.udf import Udf
@@ -31,7 +31,7 @@ from penstock.sql.catalog import Catalog, Relation
 from penstock.sql.literals import convert, negated, number
 from penstock.sql.statements import Select
 from penstock.sql.units import LONGEST, whole
-from penstock.types import BIGINT, STRING, SqlType
+from penstock.types import BIGINT, DOUBLE, STRING, SqlType
 
 _MOST_TEXTS = 10_000
 Key = tuple[object, ...]
@@ -273,7 +273,25 @@ def _with_values(plan: Node, values: dict[tuple[int, SqlType], Literal]) -> Node
             return known
         return windows.setdefault(id(known), replace(known, length=value.value, at=None))
 
+    def bound(
+        known: int | float | None, at: Written | None
+    ) -> tuple[int | float | None, Written | None]:
+        found = [values[key] for key in ((id(at), BIGINT), (id(at), DOUBLE)) if key in values]
+        value = found[0].value if at is not None and found else None
+        return (value, None) if isinstance(value, int | float) else (known, at)
+
+    def join(node: Join) -> Node:
+        residual = None if node.residual is None else transform(node.residual, constant)
+        band = node.band
+        if band is not None:
+            places = zip((band.low, band.high), band.written, strict=True)
+            (low, low_at), (high, high_at) = (bound(known, at) for known, at in places)
+            band = replace(band, low=low, high=high, written=(low_at, high_at))
+        return replace(node, band=band, residual=residual)
+
     def change(node: Node) -> Node:
+        if isinstance(node, Join) and (node.band is not None or node.residual is not None):
+            return join(node)
         if isinstance(node, Filter):
             predicate = transform(node.predicate, constant)
             return node if predicate is node.predicate else Filter(node.input, predicate)
