@@ -146,52 +146,30 @@ def order_events(
 
 # ---- by key --------------------------------------------------------------------------
 @kernel
-def _hashes(side: Side, leaving: int) -> I32:
-    """31-bit hashes of keys: of the rows that may leave from `first` on, then of fresh rows.
+def _put_hashes(side: Side, leaving: int, hashes: I32, at: int) -> None:
+    """Hash the keys of the rows that may leave from `first` on, then of fresh rows, in 31 bits.
 
-    A key with a NULL has −1. A few more elements follow, for kernels that read ahead.
+    They are put at `at` and after. A key with a NULL has −1.
     """
     rows, key, first, start, end = side.rows, side.columns, side.first, side.start, side.end
-    hashes = np.zeros(leaving + end - start + AHEAD, np.int32)
     for i in range(leaving + end - start):
         hashed = hash_of_row(rows, first + i if i < leaving else start + i - leaving, key)
-        hashes[i] = hashed & _HASH if hashed >= 0 else -1
-    return hashes
+        hashes[at + i] = hashed & _HASH if hashed >= 0 else -1
 
 
-@kernel
-def _buckets(rows: int) -> I32:
-    """Empty chains for this many rows."""
+@inlined
+def _buckets(rows: int) -> int:
+    """The number of chains for this many rows: a power of 2."""
     n = 16
     while n < rows:
         n *= 2
-    return np.full(n, -1, np.int32)
+    return n
 
 
 @inlined
-def _chain(
-    at: int, row: int, fresh: int, hashes: I32, head: I32, links: I32, other: I32
-) -> tuple[int, int]:
-    """The hash of an event's row, and the newest fresh row of its bucket on the `other` side.
-
-    The hash is the one at `at`. An arriving row (`fresh` ≥ 0 is its number among arrivals) is put
-    at the front of its own chain.
-    """
-    hashed, later = int(hashes[at]), hashes[at + AHEAD]
-    prefetch(other, 0, later & (other.shape[0] - 1))
-    prefetch(head, 0, later & (head.shape[0] - 1))
-    newest = int(other[hashed & (other.shape[0] - 1)])
-    if hashed >= 0 and fresh >= 0:
-        bucket = hashed & (head.shape[0] - 1)
-        links[fresh, 0], links[fresh, 1] = hashed, head[bucket]
-        head[bucket] = row
-    return hashed, newest
-
-
-@inlined
-def _put(events: I32, n: int, meeting: tuple[int, int, int], fresh: int, hashed: int) -> None:
-    events[0, n], events[1, n], events[2, n] = meeting
-    events[3, n], events[4, n] = fresh, hashed
+def _select(which: int, left: int, right: int) -> int:
+    """`right` if `which` is 1, `left` if it is 0, without a branch that is hard to predict."""
+    return left ^ ((left ^ right) & -which)
 
 
 @kernel
@@ -200,48 +178,55 @@ def chain_events(
 ) -> Timeline:
     """The events by side of rows with a key, each with the chain of fresh rows that it meets.
 
-    `order` is shortened in place.
+    An arriving row is put at the front of its own chain. `order` is shortened in place. Both sides
+    share arrays, the right side after the left. So the loop needs no branch on the side or the
+    direction of an event, which alternate at random.
     """
-    l_base, l_start, l_come = left.first, left.start, left.end - left.start
-    r_base, r_start, r_come = right.first, right.start, right.end - right.start
-    l_gone = max(0, min(leaving[0], l_start - l_base))
-    r_gone = max(0, min(leaving[1], r_start - r_base))
-    l_hash, l_head, l_links = (
-        _hashes(left, l_gone),
-        _buckets(l_come),
-        np.empty((l_come, 2), np.int32),
-    )
-    r_hash, r_head, r_links = (
-        _hashes(right, r_gone),
-        _buckets(r_come),
-        np.empty((r_come, 2), np.int32),
-    )
-    lefts = np.empty((5, l_come + leaving[0]), np.int32)
-    rights = np.empty((5, r_come + leaving[1]), np.int32)
+    l_start, l_come = left.start, left.end - left.start
+    r_start, r_come = right.start, right.end - right.start
+    l_gone = max(0, min(leaving[0], l_start - left.first))
+    r_gone = max(0, min(leaving[1], r_start - right.first))
+    l_first, r_first, r_hashes = left.first, right.first, l_gone + l_come
+    hashes = np.zeros(r_hashes + r_gone + r_come + AHEAD, np.int32)
+    _put_hashes(left, l_gone, hashes, 0)
+    _put_hashes(right, r_gone, hashes, r_hashes)
+    l_size, r_size, spare = _buckets(l_come), _buckets(r_come), l_come + r_come
+    head, links = np.full(l_size + r_size + 1, -1, np.int32), np.empty((spare + 1, 2), np.int32)
+    room = l_come + leaving[0]
+    found = np.empty((5, room + r_come + leaving[1]), np.int32)
     (of_right, ts, sign), (rows, firsts, untils), nl, nr = order, meeting, 0, 0
     for e in range(ts.shape[0]):
-        n, row, arrives = nl + nr, int(rows[e]), sign[e] > 0
-        span = (row, int(firsts[e]), int(untils[e]))
-        if of_right[e]:
-            at = row - r_base if row < r_start else row - r_start + r_gone
-            fresh = row - r_start if arrives else -1
-            hashed, newest = _chain(at, row, fresh, r_hash, r_head, r_links, l_head)
-            if hashed >= 0:
-                _put(rights, nr, span, newest, hashed)
-                nr += 1
-        else:
-            at = row - l_base if row < l_start else row - l_start + l_gone
-            fresh = row - l_start if arrives else -1
-            hashed, newest = _chain(at, row, fresh, l_hash, l_head, l_links, r_head)
-            if hashed >= 0:
-                _put(lefts, nl, span, newest, hashed)
-                nl += 1
-        if hashed >= 0:
-            of_right[n], ts[n], sign[n] = of_right[e], ts[e], sign[e]
-    kept = Order(of_right[: nl + nr], ts[: nl + nr], sign[: nl + nr])
-    return Timeline(kept, _events(lefts, nl), _events(rights, nr), l_links, r_links)
+        row, side, comes = int(rows[e]), int(of_right[e]), int(sign[e] > 0)
+        before = row - _select(side, l_first, r_first)  # rows of the window that are older
+        fresh = row - _select(side, l_start, r_start)
+        at = _select(int(fresh >= 0), before, fresh + _select(side, l_gone, r_gone))
+        at += r_hashes & -side
+        hashed, later = int(hashes[at]), int(hashes[at + AHEAD])
+        prefetch(head, 0, later & (l_size - 1))
+        prefetch(head, 0, l_size + (later & (r_size - 1)))
+        if hashed < 0:
+            continue
+        in_left, in_right = hashed & (l_size - 1), l_size + (hashed & (r_size - 1))
+        newest = head[_select(side, in_right, in_left)]
+        own = _select(comes, l_size + r_size, _select(side, in_left, in_right))
+        link = _select(comes, spare, fresh + (l_come & -side))
+        links[link, 0], links[link, 1] = hashed, head[own]
+        head[own] = row
+        n, place = nl + nr, _select(side, nl, room + nr)
+        found[0, place], found[1, place], found[2, place] = row, firsts[e], untils[e]
+        found[3, place], found[4, place] = newest, hashed
+        of_right[n], ts[n], sign[n] = of_right[e], ts[e], sign[e]
+        nl, nr = nl + 1 - side, nr + side
+    line = Order(of_right[: nl + nr], ts[: nl + nr], sign[: nl + nr])
+    return Timeline(
+        line, _events(found, 0, nl), _events(found, room, nr), links[:l_come], links[l_come:spare]
+    )
 
 
 @kernel
-def _events(found: I32, n: int) -> Events:
-    return Events(found[0, :n], found[1, :n], found[2, :n], found[3, :n], found[4, :n])
+def _events(found: I32, at: int, n: int) -> Events:
+    """The events at [at, at + n)."""
+    place = slice(at, at + n)
+    return Events(
+        found[0, place], found[1, place], found[2, place], found[3, place], found[4, place]
+    )
