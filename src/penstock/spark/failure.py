@@ -35,6 +35,10 @@ _GONE = re.compile(
 )
 """Messages of py4j when the Java process is gone."""
 _START_AGAIN = "remove the cause and start again: the checkpoint is intact"
+_WORKER = "Error from python worker:"
+"""Spark's introduction to what a Python process printed before it ended."""
+_SHADOWED = re.compile(r"from partially initialized module '(\w+)' .*\((\S+)\)$", re.MULTILINE)
+"""Python's message about a user's file with the name of a library module."""
 _NAMED = re.compile(r"\[([A-Z][A-Z_0-9.]+)\] ")
 """Spark's name of an error; a message for users follows it."""
 
@@ -64,8 +68,14 @@ def essential(text: str) -> PenstockError:
         return _damaged(text, said)
     if _GONE.search(text):
         return _gone()
-    remedy = _START_AGAIN + log_remedy()
+    shadowed = _SHADOWED.search(text) if _WORKER in text else None
+    remedy = _START_AGAIN if shadowed is None else _renamed(shadowed[1], shadowed[2])
+    remedy += log_remedy()
     return SparkError(f"the job failed: {said}", code="PS-SPARK-002", remedy=remedy)
+
+
+def _renamed(module: str, file: str) -> str:
+    return f"{file} hides Python's module {module}: rename the file, or start in another directory"
 
 
 def ours(error: BaseException) -> PenstockError:
@@ -113,8 +123,9 @@ def cause(error: PenstockError) -> str:
 def _said(text: str) -> str:
     """The most useful line: Python's error, a line with Spark's error name, or the last cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    python = [m for line in lines if (m := _PYTHON.match(line))]
-    if python and not python[-1][1].startswith(("org.apache.", "java.")):
+    matched = [m for line in lines if (m := _PYTHON.match(line))]
+    python = [m for m in matched if not m[1].startswith(("org.apache.", "java."))]
+    if python and (python[-1] is matched[-1] or _WORKER in text):
         return f"{python[-1][1]}: {python[-1][2]}"
     plain = [_plain(line) for line in lines if not line.startswith(("at ", "An error occurred"))]
     named = [line for line in plain if _NAMED.match(line)]

@@ -112,3 +112,17 @@ def test_a_java_process_that_is_gone(text: str) -> None:
     assert error.code == "PS-SPARK-002"
     assert "its Java process is gone" in error.message
     assert "the checkpoint is intact" in error.remedy
+
+
+def test_a_file_that_hides_a_module_of_python_is_named() -> None:
+    error = essential(
+        "An error occurred while calling o65.load.\n: org.apache.spark.SparkException: \n"
+        "Error from python worker:\n  Could not import runpy module\n"
+        '  Traceback (most recent call last):\n    File "/app/types.py", line 1, in <module>\n'
+        "  ImportError: cannot import name 'Proxy' from partially initialized module 'types' "
+        "(most likely due to a circular import) (/app/types.py)\nPYTHONPATH was:\n  /x\n"
+        "org.apache.spark.SparkException: EOFException occurred while reading the port number\n"
+        "\tat org.apache.spark.Errors(Errors.scala:1)"
+    )
+    assert error.message.startswith("the job failed: ImportError: cannot import name 'Proxy'")
+    assert error.remedy.startswith("/app/types.py hides Python's module types: rename the file")
