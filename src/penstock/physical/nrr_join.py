@@ -173,8 +173,8 @@ class NrrJoinOp(Operator):
     def contents(self, clock: Clock) -> Delta:
         """The stored results; if none are kept, the live stream rows joined with the current table.
 
-        The second form is an approximation and serves history only: the table may have been
-        different when those rows arrived.
+        The second form serves queries with history. It is exact because they are refused if the
+        table has changed since those rows arrived (`session/table_history.py`).
         """
         if self._joined is None:
             stream = self.inputs[0].contents(clock)

@@ -59,3 +59,5 @@ class SessionCatalog(MemoryCatalog):
         """Remove a relation, and with a stream its meter."""
         gone = self.relations.pop(name.lower())
         self.meters.pop(gone.name, None)
+        for meter in self.meters.values():
+            meter.table_changes.pop(gone.name, None)

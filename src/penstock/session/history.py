@@ -21,6 +21,7 @@ from penstock.session.catalog import SessionCatalog
 from penstock.session.compile import Compiled
 from penstock.session.measure import StreamMeter
 from penstock.session.query_book import QueryBook
+from penstock.session.table_history import check_tables, settle_changes
 from penstock.session.values import shown_time
 from penstock.session.windows import history_needs
 from penstock.sql.alter import SetRetain
@@ -65,11 +66,12 @@ def _kept_since(
 
 
 def settle(books: Books, entry: int) -> None:
-    """Note that entries up to this one have run: RETAINs set by them hold from the watermark on."""
+    """Note that entries up to this one have run: what they changed holds from the watermark on."""
     for name, meter in books.catalog.meters.items():
         if meter.retained_at is not None and meter.retained_at <= entry:
             meter.retained_at = None
             meter.retained_from = books.engine.sources[name].watermark + 1
+    settle_changes(books, entry)
 
 
 def _is_all_there(source: SourceLog, meter: StreamMeter) -> bool:
@@ -84,6 +86,7 @@ def check_history(books: Books, compiled: Compiled, rows: I64) -> None:
     needs = history_needs(compiled.template, rows)
     sources = books.engine.sources
     clock = min((sources[s].watermark for s in needs), default=BEGINNING)
+    check_tables(books, compiled.template, needs, clock)
     for stream, need in needs.items():
         source, meter = sources[stream], books.catalog.meters[stream]
         if source.discarded == 0 or _is_all_there(source, meter):

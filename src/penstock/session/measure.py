@@ -19,6 +19,12 @@ from penstock.physical.set_op import SetOpOp
 from penstock.session.source_state import SourceState
 from penstock.sql.catalog import StreamDef
 
+LastChange = tuple[int, int | None]
+"""The watermark of a stream when a table last changed, and the log entry of the change.
+
+The entry is None once it has run; then the watermark is exact.
+"""
+
 _KEPT_TABLES = 1_000
 _SAMPLE = 2_000
 
@@ -38,6 +44,7 @@ class StreamMeter:
         self.retained_from: int | None = None  # earlier rows were discarded under another RETAIN
         self.altered = False  # whether RETAIN differs from the declaration
         self.retained_at: int | None = None  # the log entry that set RETAIN, until it has run
+        self.table_changes: dict[str, LastChange] = {}  # by non-retroactive table
         self._late: list[pa.Table] = []
         self._quarantine: list[pa.Table] = []
         self._sample: I64 = np.empty((1 + len(stream.schema), 0), np.int64)

@@ -8,12 +8,22 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from penstock.arrays import I64
 from penstock.engine import blocks as b
 from penstock.errors import DataError, NameError_
 from penstock.logical.reads import streams_of, tables_of
 from penstock.queries.registry import TemplateInfo
 from penstock.roomy import roomy
-from penstock.session import definitions, explain, history, once, show, sink_start, tables
+from penstock.session import (
+    definitions,
+    explain,
+    history,
+    once,
+    show,
+    sink_start,
+    table_history,
+    tables,
+)
 from penstock.session.books import Books
 from penstock.session.desk import QueryDesk
 from penstock.session.front_door import FrontDoor
@@ -89,17 +99,21 @@ class Statements:
 
     def _insert(self, statement: st.Insert) -> None:
         table = self._books.catalog.find_table(statement.table)
-        self._runner.steps.apply([tables.insert(statement, table, self._books.engine)])
+        self._change(tables.insert(statement, table, self._books.engine))
 
     def _update(self, statement: st.Update) -> None:
         catalog, engine = self._books.catalog, self._books.engine
         table = catalog.find_table(statement.table)
-        self._runner.steps.apply([tables.update(statement, table, catalog, engine)])
+        self._change(tables.update(statement, table, catalog, engine))
 
     def _delete(self, statement: st.Delete) -> None:
         catalog, engine = self._books.catalog, self._books.engine
         table = catalog.find_table(statement.table)
-        self._runner.steps.apply([tables.delete(statement, table, catalog, engine)])
+        self._change(tables.delete(statement, table, catalog, engine))
+
+    def _change(self, change: b.TableChange[I64]) -> None:
+        table_history.note_change(self._books, self._runner, change.table)
+        self._runner.steps.apply([change])
 
     # ---- queries ---------------------------------------------------------------------
     def _create_view(self, statement: st.CreateView) -> Query:

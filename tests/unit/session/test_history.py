@@ -112,3 +112,61 @@ def test_a_warming_query_says_so_and_until_when(ps):
     assert query.view().schema.metadata is follower.view().schema.metadata is None
     assert ps.sql("SHOW QUERIES").column("note").null_count == 3
     assert "warming" not in query.explain()
+
+
+NAMES = "ALTER STREAM r SET RETAIN 20; CREATE TABLE names (k INT, name STRING) NONRETROACTIVE"
+NAMED = "SELECT name FROM r [RANGE 10] JOIN names ON r.k = names.k"
+
+
+def named(query):
+    return sorted(row["name"] for row in query.view().to_pylist())
+
+
+def test_history_joins_a_nonretroactive_table_that_has_not_changed_since(ps):
+    ps.sql(f"{NAMES}; INSERT INTO names VALUES (1, 'a')")
+    push(ps, 1, 2)
+    assert named(ps.query(NAMED, history=True)) == ["a", "a"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT INTO names VALUES (1, 'b')",
+        "UPDATE names SET name = 'b'",
+        "DELETE FROM names WHERE k = 1",
+    ],
+)
+def test_history_is_refused_while_rows_joined_another_table(ps, change):
+    ps.sql(f"{NAMES}; INSERT INTO names VALUES (1, 'a')")
+    push(ps, 1, 7)
+    ps.sql(change)
+    with pytest.raises(HistoryError, match="table names has changed") as error:
+        ps.query(NAMED, history=True)
+    assert error.value.code == "PS-HIST-002"
+    assert "reaches 17" in error.value.remedy
+    push(ps, 16)
+    with pytest.raises(HistoryError, match="table names has changed"):
+        ps.query(NAMED, history=True)
+    push(ps, 17)  # the window holds rows from 8 on
+    ps.query(NAMED)  # without history it is never refused
+    late = ps.query(NAMED, history=True)
+    kept = {"INSERT": ["a", "a", "b", "b"], "UPDATE": ["b", "b"], "DELETE": []}
+    assert named(late) == kept[change.split()[0]]
+
+
+def test_without_a_window_history_is_refused_after_a_change(ps):
+    ps.sql(f"{NAMES}; INSERT INTO names VALUES (1, 'a')")
+    push(ps, 1)
+    ps.sql("INSERT INTO names VALUES (1, 'b')")
+    with pytest.raises(HistoryError, match="names has changed") as error:
+        ps.query("SELECT name FROM r [UNBOUNDED] JOIN names ON r.k = names.k", history=True)
+    assert "register the query without history" in error.value.remedy
+
+
+def test_a_table_made_again_and_other_kinds_of_tables_are_no_obstacle(ps):
+    ps.sql(f"{NAMES}; CREATE TABLE plain (k INT, name STRING)")
+    push(ps, 1)
+    ps.sql("INSERT INTO names VALUES (1, 'b'); INSERT INTO plain VALUES (1, 'b')")
+    assert named(ps.query(NAMED.replace("names", "plain"), history=True)) == ["b"]
+    ps.sql(f"DROP TABLE names; {NAMES}")
+    assert named(ps.query(NAMED, history=True)) == []
