@@ -37,6 +37,14 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, str(node.value.value)
 
 
+def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Names of functions and classes, in words."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=text) | ast.ClassDef(name=text):
+                yield node.lineno, text.replace("_", " ")
+
+
 def sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """String constants of several words, such as messages and remedies, with their lines."""
     for node in ast.walk(tree):
@@ -56,12 +64,14 @@ def test_lines_of_documents_are_short(page: Path) -> None:
 
 
 def test_objects_are_not_described_as_persons() -> None:
-    """Neither in comments and docstrings nor in messages."""
+    """Neither in comments and docstrings nor in messages and names."""
     places: list[str] = []
     for path in MODULES:
         source = path.read_text()
+        tree = ast.parse(source)
         places += found(path, comments(source), PERSONS)
-        places += found(path, sentences(ast.parse(source)), PERSONS)
+        places += found(path, sentences(tree), PERSONS)
+        places += found(path, names(tree), PERSONS)
     assert not places
 
 

@@ -161,7 +161,7 @@ class Flow:
         positions = self._positions()
         return None if positions[0] == _NOWHERE else positions
 
-    def who_look_back(self, key: int, qids: I64) -> I64:
+    def looking_back(self, key: int, qids: I64) -> I64:
         """The new queries of a template that must see rows of earlier steps.
 
         In the first step these may be any queries, later only queries with history.

@@ -268,7 +268,7 @@ class Engine:
         self.ctx.hidden.drain()
 
     def _fail_readers(self, view: int, qids: I64, reason: str, output: b.Output) -> None:
-        for reader, name in list(self.views.who_read(view, qids)):
+        for reader, name in list(self.views.readers_of(view, qids)):
             why = f"the query reads view {name}, which failed: {reason}"
             live = reader.queries.live(Lineage.QUERY).tolist()
             self._give_up(reader, [b.Failure(reader.key, qid, why) for qid in live], output)

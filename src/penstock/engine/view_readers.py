@@ -78,7 +78,7 @@ class ViewReaders:
                 if leaf.node.template == view.key and row is not None:
                     leaf.put(changes, row)
 
-    def who_read(self, view: int, rows: I64) -> Iterator[tuple[Template, str]]:
+    def readers_of(self, view: int, rows: I64) -> Iterator[tuple[Template, str]]:
         """The templates that read one of some rows of Q, and the view's name."""
         for key in sorted(self._by_view.get(view, ())):
             template = self._templates[key]

@@ -63,7 +63,7 @@ class FlowOp(Operator):
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Emit the results of this step, and for new queries the results that already exist."""
         delta = self._matches.arrived(clock)
-        new = self.flow.who_look_back(self.key, self._newcomers())
+        new = self.flow.looking_back(self.key, self._newcomers())
         if new.shape[0]:
             below = self._held(clock.now, self.flow.before, new)
             delta = merge([below, delta], len(self.edge.schema)) if len(below) else delta

@@ -152,8 +152,8 @@ class Subscribers:
 
     def shown(self, changes: Changes, only: I64 | None = None) -> Changes:
         """Changes of rows of Q as changes of their queries, or of some of them."""
-        whose = changes.qid if changes.sets is None else changes.sets.items
-        offsets, queries = queries_of_rows(whose, *self._by_row())
+        owners = changes.qid if changes.sets is None else changes.sets.items
+        offsets, queries = queries_of_rows(owners, *self._by_row())
         theirs = Sets(offsets, queries)
         if only is not None:
             theirs = theirs.keep(np.isin(queries, only))

@@ -23,7 +23,7 @@ from penstock.session.leaving import LeavingQueries
 from penstock.session.query_book import QueryBook
 from penstock.session.readers import Readers
 from penstock.shards import wire
-from penstock.shards.changes import own_columns, whose
+from penstock.shards.changes import own_columns, owners_of
 from penstock.shards.job import Job
 
 
@@ -61,7 +61,7 @@ class Question:
         """The answer rows, with the query of each row."""
         schema = self.template.plan.schema.arrow()
         tables = [pa.Table.from_arrays(own_columns(p), schema=schema) for p in self.parts]
-        owners = map(whose, self.parts)
+        owners = map(owners_of, self.parts)
         return [
             ChangeBatch(0, who, rows, sets)
             for rows, (who, sets) in zip(tables, owners, strict=True)

@@ -18,7 +18,7 @@ from penstock.session.leaving import LeavingQueries
 from penstock.session.progress import WhyPaused
 from penstock.session.runners.shard_steps import ShardSteps
 from penstock.shards import wire
-from penstock.shards.changes import block_table, numbers, whose
+from penstock.shards.changes import block_table, numbers, owners_of
 from penstock.shards.job import Job, JobBatch
 
 
@@ -129,7 +129,7 @@ def merge_blocks(log: Changelog, number: int, results: list[wire.Result]) -> Cha
     tables = [
         block_table(data, order, number, log.schema.names, log.unit_time) for data, order in blocks
     ]
-    owners = [whose(data) for data, _ in blocks]
+    owners = [owners_of(data) for data, _ in blocks]
     parts = zip(tables, owners, strict=True)
     whole = concat_batches([ChangeBatch(number, who, table, sets) for table, (who, sets) in parts])
     times = np.concatenate([numbers(data, "_time") for data, _ in blocks])

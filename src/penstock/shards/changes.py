@@ -57,7 +57,7 @@ def numbers(data: pa.RecordBatch, name: str) -> I64:
     return np.asarray(data.column(name).to_numpy(zero_copy_only=False))
 
 
-def whose(data: pa.RecordBatch) -> tuple[I64, Sets | None]:
+def owners_of(data: pa.RecordBatch) -> tuple[I64, Sets | None]:
     """The query of each row of a block; with sets of queries, which set it is."""
     column = data.column("_qid")
     if not pa.types.is_dictionary(column.type):

@@ -95,12 +95,12 @@ class Result:
 def pack_changes(changes: Changes, schema: Schema, strings: StringTable) -> bytes:
     """Changes as Arrow: qid (or the set of qids), kind, time, then the query's columns."""
     columns = to_arrow(changes.rows, schema, strings)
-    meta = [_whose(changes), pa.array(changes.kind), pa.array(changes.time)]
+    meta = [_owners(changes), pa.array(changes.kind), pa.array(changes.time)]
     names = ["_qid", "_kind", "_time", *(f"c{j}" for j in range(len(columns)))]
     return pack_batch(pa.RecordBatch.from_arrays([*meta, *columns], names))
 
 
-def _whose(changes: Changes) -> pa.Array:
+def _owners(changes: Changes) -> pa.Array:
     """The query of each change, or its set; each distinct set is stored once."""
     if changes.sets is None:
         return pa.array(changes.qid)

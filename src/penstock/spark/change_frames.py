@@ -19,7 +19,7 @@ from penstock.arrays import I64
 from penstock.delta import Sets
 from penstock.schema import Schema
 from penstock.shards import wire
-from penstock.shards.changes import NAMES, block_table, name_lists, whose
+from penstock.shards.changes import NAMES, block_table, name_lists, owners_of
 from penstock.shards.wire import Result
 from penstock.types import Kind, SqlType, arrow_type
 
@@ -104,7 +104,7 @@ class Decode:
 
     def rows(self, place: int, data: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The selected rows of a block."""
-        rows, names = self._named(*whose(data))
+        rows, names = self._named(*owners_of(data))
         if not len(rows):
             return
         table = block_table(data, place, self.batch, self.schema.names, self.unit_time, rows)
