@@ -8,13 +8,15 @@ Sections are separated by blank lines; `#` starts a comment line. A section is o
     error CODE                                      quarantine STREAM COUNT
     CREATE …                view NAME | changes NAME | explain NAME | history NAME
                             table, (empty), lines or a SELECT
-    many NAME [history]
-    SELECT …                all NAME
-    table of parameters     table of changes with a column `query`, or (empty)
+    many NAME [history]     connect SETTING=VALUE…
+    SELECT …
+    table of parameters     all NAME
+                            table of changes with a column `query`, or (empty)
 
 Changes are `+` insert, `-` delete, `u-` and `u+` the two halves of an update; within one
 instant their order is free. EXPLAIN lines must occur in the given order. The queries of `many` are
 named by its column `qid`; `all` shows their changes, the names of a row's queries as a,b,c.
+`connect` opens the session with settings that change no answer; on Spark it is passed over.
 """
 
 from __future__ import annotations
@@ -89,7 +91,8 @@ class Golden:
     def __init__(self, path: Path, shards: int | None = None) -> None:
         self.path = path
         self.shards = shards
-        self.session: Any = penstock.connect(runner="inprocess", shards=shards)
+        self.settings: dict[str, Any] = {"runner": "inprocess"}
+        self.session: Any = penstock.connect(**self.settings, shards=shards)
         self.queries: dict[str, Any] = {}
         self.groups: dict[str, Any] = {}
 
@@ -105,6 +108,12 @@ class Golden:
                     raise
         finally:
             self.session.close()
+
+    def do_connect(self, _: Section, *settings: str) -> None:
+        """Open the session with settings; before anything else."""
+        self.session.close()
+        self.settings |= dict(setting.split("=") for setting in settings)
+        self.session = penstock.connect(**self.settings, shards=self.shards)
 
     def do_statement(self, section: Section) -> None:
         """Run a statement."""
@@ -152,7 +161,7 @@ class Golden:
             return
         image = self.session.snapshot()
         self.session.close()
-        self.session = penstock.connect(runner="inprocess", snapshot=image)
+        self.session = penstock.connect(**self.settings, snapshot=image)
         for name, group in self.groups.items():
             (one, *_) = (q.name for q in group if q.status != "dropped")
             self.groups[name] = self.session[one].siblings

@@ -32,8 +32,10 @@ LATE = "its rows are late because of the batches that they come in"
 NOTHING = "it has no views"
 UNFIT = {
     "above_negation": BETWEEN,
+    "agarwal_fig1_stabbing": MANY,
     "agarwal_fig4_band_join": MANY,
     "agarwal_fig5_select_join": MANY,
+    "agarwal_fig6_skylines": MANY,
     "drop": BETWEEN,
     "empty_batches": LATE,
     "errors": NOTHING,
