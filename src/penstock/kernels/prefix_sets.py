@@ -12,6 +12,7 @@ import numpy as np
 from penstock.arrays import I32, I64
 from penstock.kernels.jit import inlined, kernel
 
+Words = I32 | I64
 _SPARSE = 16  # a prefix of at most one in so many members is sorted, not looked for in its list
 
 
@@ -44,7 +45,7 @@ def _sort_few(words: I64, n: int) -> None:
 @inlined
 def _write_prefix(
     begin: int, end: int, length: int, members: I64, ranks: I64, places: I64, spare: I64,
-    out: I64, n: int,
+    out: Words, n: int,
 ) -> int:  # fmt: skip
     """Write the members of a prefix from place n of `out` on; the end."""
     if length == end - begin:
@@ -65,7 +66,7 @@ def _write_prefix(
 
 
 @inlined
-def _merge_runs(out: I64, begin: int, middle: int, end: int, spare: I64) -> None:
+def _merge_runs(out: Words, begin: int, middle: int, end: int, spare: I64) -> None:
     """Merge two ascending runs that follow each other."""
     for k in range(middle, end):
         spare[k - middle] = out[k]
@@ -84,7 +85,7 @@ def _merge_runs(out: I64, begin: int, middle: int, end: int, spare: I64) -> None
 @kernel
 def expand_prefixes(
     starts: I64, lists: I64, lengths: I64, offsets: I64, members: I64, ranks: I64, places: I64,
-    out: I64,
+    out: Words,
 ) -> I64:  # fmt: skip
     """Write the members of each set, ascending, to `out`, which has room for one more; the ends."""
     longest = 1
@@ -104,7 +105,7 @@ def expand_prefixes(
 
 
 @kernel
-def copy_lists(who: I64, offsets: I64, items: I64) -> tuple[I32, I32]:
+def copy_lists(who: I64, offsets: I64, items: Words) -> tuple[I32, I32]:
     """The items of each row's set one after another, as Arrow counts them: offsets, items."""
     n = who.shape[0]
     ends = np.zeros(n + 1, np.int32)

@@ -10,16 +10,20 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import BEGINNING, I32, I64
-from penstock.delta import Sets
+from penstock.delta import QuerySets, Sets
+from penstock.kernels.prefix_sets import copy_lists
 from penstock.kernels.sets import list_texts, set_texts
 from penstock.kernels.strings import U8
+from penstock.state.prefixes import small_items
 from penstock.state.strings import utf8_buffers
 
 CHANGE_TYPES = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
 META = ("_change_type", "_time", "_batch", "_seq")
 """Columns before the query's own; a query's name comes before them."""
 NAMES = pa.list_(pa.string())
-"""Type of the names of the queries that a row belongs to (EMIT … PER ROW)."""
+"""Type of the names of the queries that a row belongs to (EMIT … PER ROW), in files."""
+NUMBERED_NAMES = pa.list_(pa.dictionary(pa.int32(), pa.string()))
+"""The same for readers of a session, which pay for a number per name."""
 _MOST_BYTES = 1 << 30  # of names in one chunk of a column: Arrow counts them with 31 bits
 
 
@@ -66,6 +70,26 @@ def owners_of(data: pa.RecordBatch) -> tuple[I64, Sets | None]:
     offsets = lists.offsets.to_numpy().astype(np.int64)
     items = lists.flatten().to_numpy().astype(np.int64)
     return column.indices.to_numpy().astype(np.int64), Sets(offsets - offsets[0], items)
+
+
+def numbered_lists(who: I64, sets: QuerySets, names: pa.Array) -> pa.ChunkedArray:
+    """The names of the members of each row's set; all lists share `names`."""
+    offsets, items = small_items(sets)
+    sizes = np.cumsum(np.diff(offsets)[who])
+    cuts = 1 + np.flatnonzero(np.diff(sizes // _MOST_BYTES))
+    names = names.cast(pa.string())
+    parts = [_numbered(*copy_lists(part, offsets, items), names) for part in np.split(who, cuts)]
+    return pa.chunked_array(parts, NUMBERED_NAMES)
+
+
+def _numbered(lists: I32, items: I32, names: pa.Array) -> pa.Array:
+    listed = pa.DictionaryArray.from_arrays(pa.array(items), names, safe=False)
+    return pa.ListArray.from_arrays(pa.array(lists), listed)
+
+
+def in_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column with the names themselves, if it has numbers of names."""
+    return column.cast(NAMES) if column.type == NUMBERED_NAMES else column
 
 
 def name_lists(who: I64, sets: Sets, names: pa.Array) -> pa.ChunkedArray:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.arrays import I32, I64
+from penstock.arrays import I64
 from penstock.delta import PrefixSets, QuerySets, Sets
-from penstock.kernels.prefix_sets import expand_prefixes, places_by_rank
+from penstock.kernels.prefix_sets import Words, expand_prefixes, places_by_rank
 
 
 def plain(sets: QuerySets) -> Sets:
@@ -20,7 +20,7 @@ def plain(sets: QuerySets) -> Sets:
     return Sets(_expand(sets, out), out[:-1])
 
 
-def small_items(sets: QuerySets) -> tuple[I64, I32 | I64]:
+def small_items(sets: QuerySets) -> tuple[I64, Words]:
     """Offsets and items of the sets; items of 32 bits where the sets have to be listed."""
     if isinstance(sets, Sets):
         return sets.offsets, sets.items
@@ -33,7 +33,7 @@ def cheaper(sets: PrefixSets) -> QuerySets:
     return plain(sets) if sets.lengths.sum() < sets.items.shape[0] else sets
 
 
-def _expand(sets: PrefixSets, out: I32 | I64) -> I64:
+def _expand(sets: PrefixSets, out: Words) -> I64:
     offsets, members = sets.ranked.members.offsets, sets.ranked.members.items
     places = places_by_rank(offsets, sets.ranked.ranks)
     what = (sets.starts, sets.lists, sets.lengths, offsets, members, sets.ranked.ranks, places)
