@@ -149,6 +149,18 @@ class Sets:
         kept = np.bincount(self.owners[keep], minlength=len(self))
         return Sets(start_offsets(kept), self.items[keep])
 
+    def order(self) -> I64 | None:
+        """The order in which items ascend in each set; None if they do."""
+        owners, falls = self.owners, self.items[1:] < self.items[:-1]
+        if not (falls & (owners[1:] == owners[:-1])).any():
+            return None
+        return np.lexsort((self.items, owners))
+
+    def ascending(self) -> Sets:
+        """The sets with their items in order."""
+        order = self.order()
+        return self if order is None else Sets(self.offsets, self.items[order])
+
     def holding(self, one: int) -> Bool:
         """Marks the sets that have this item."""
         has = np.zeros(len(self), np.bool_)
@@ -182,7 +194,7 @@ class Ranked:
         """
         offsets, owners = self.members.offsets, self.members.owners
         if sizes is None:
-            return Ranked(Sets(offsets, items), self.ranks)._ascending(owners), None
+            return Ranked(Sets(offsets, items), self.ranks)._ascending(), None
         places = offsets[owners] + self.ranks
         counts = np.empty_like(places)
         counts[places] = sizes
@@ -190,14 +202,13 @@ class Ranked:
         ends, owners = before[offsets], np.repeat(owners, sizes)
         first = np.repeat(before[places] - begins[:-1], sizes)
         ranks = first + np.arange(items.shape[0]) - ends[owners]
-        return Ranked(Sets(ends, items), ranks)._ascending(owners), before
+        return Ranked(Sets(ends, items), ranks)._ascending(), before
 
-    def _ascending(self, owners: I64) -> Ranked:
-        items = self.members.items
-        if not ((items[1:] < items[:-1]) & (owners[1:] == owners[:-1])).any():
+    def _ascending(self) -> Ranked:
+        order = self.members.order()
+        if order is None:
             return self
-        order = np.lexsort((items, owners))
-        return Ranked(Sets(self.members.offsets, items[order]), self.ranks[order])
+        return Ranked(Sets(self.members.offsets, self.members.items[order]), self.ranks[order])
 
 
 @dataclass(frozen=True, slots=True)

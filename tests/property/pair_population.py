@@ -19,6 +19,7 @@ from penstock.indexes.pairs import router
 from penstock.indexes.pairs.constants import Constant, Constants
 from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS
 from penstock.indexes.pairs.router import PairStrategy, Policy
+from penstock.indexes.pairs.rows import Prefixes
 from property.pair_texts import Params, Template
 
 
@@ -44,6 +45,24 @@ def _constant(value: float) -> Constant:
 def use_index(monkeypatch: pytest.MonkeyPatch, most_in_groups: int = 0) -> None:
     """Templates with more queries use an index over pairs, also without a band."""
     monkeypatch.setattr("penstock.eddy.index_policy.MOST_IN_GROUPS", most_in_groups)
+
+
+def use_codes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Code all sets that can be coded, and list none before the end; gives the codes of batches."""
+    counts: list[int] = []
+
+    def noted(found: Prefixes) -> bool:
+        counts.append(len(found))
+        return True
+
+    monkeypatch.setattr("penstock.indexes.pairs.part.is_worth_it", noted)
+    monkeypatch.setattr("penstock.state.sets.cheaper", lambda sets: sets)
+    return counts
+
+
+def use_no_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """List all sets, as if each had few queries."""
+    monkeypatch.setattr("penstock.indexes.pairs.part.is_worth_it", lambda found: False)
 
 
 def use_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:

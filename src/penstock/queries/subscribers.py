@@ -179,12 +179,11 @@ class Subscribers:
 def _of_sets(changes: Changes, sets: QuerySets, theirs: Sets) -> Changes:
     """Changes with sets of rows replaced by sets of queries, ascending; empty sets are dropped."""
     if isinstance(sets, PrefixSets):
-        found = sets.spread(theirs.items, theirs.sizes)
-        return _not_empty(changes.with_(sets=found), found.sizes)
-    owner = np.repeat(sets.owners, theirs.sizes)
-    order = np.lexsort((theirs.items, owner))
-    sizes = np.bincount(owner, minlength=len(sets))
-    return _not_empty(changes.with_(sets=Sets(start_offsets(sizes), theirs.items[order])), sizes)
+        spread = sets.spread(theirs.items, theirs.sizes)
+        return _not_empty(changes.with_(sets=spread), spread.sizes)
+    sizes = np.bincount(np.repeat(sets.owners, theirs.sizes), minlength=len(sets))
+    found = Sets(start_offsets(sizes), theirs.items).ascending()
+    return _not_empty(changes.with_(sets=found), sizes)
 
 
 def _not_empty(shown: Changes, sizes: I64) -> Changes:

@@ -118,14 +118,14 @@ def _owned(queries: I64, owners: Sets) -> _Owned:
 
 
 def _owned_sets(sets: QuerySets, owners: Sets) -> QuerySets:
-    """The sets with owners in place of queries."""
+    """The sets with owners, ascending, in place of queries."""
     found = _owned(sets.items, owners)
     if isinstance(sets, PrefixSets):
         return sets.spread(found.items, found.sizes)
     if found.sizes is None:
-        return Sets(sets.offsets, found.items)
+        return Sets(sets.offsets, found.items).ascending()
     sizes = np.bincount(np.repeat(sets.owners, found.sizes), minlength=len(sets))
-    return Sets(start_offsets(sizes), found.items)
+    return Sets(start_offsets(sizes), found.items).ascending()
 
 
 def concat_batches(parts: list[ChangeBatch]) -> ChangeBatch:
