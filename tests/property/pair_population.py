@@ -19,7 +19,6 @@ from penstock.indexes.pairs import router
 from penstock.indexes.pairs.constants import Constant, Constants
 from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS
 from penstock.indexes.pairs.router import PairStrategy, Policy
-from penstock.indexes.pairs.rows import Prefixes
 from property.pair_texts import Params, Template
 
 
@@ -51,18 +50,18 @@ def use_codes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Code all sets that can be coded, and list none before the end; gives the codes of batches."""
     counts: list[int] = []
 
-    def noted(found: Prefixes) -> bool:
-        counts.append(len(found))
+    def noted(queries: int, pairs: int) -> bool:
+        counts.append(pairs)
         return True
 
-    monkeypatch.setattr("penstock.indexes.pairs.part.is_worth_it", noted)
+    monkeypatch.setattr("penstock.indexes.pairs.part.pays", noted)
     monkeypatch.setattr("penstock.state.sets.cheaper", lambda sets: sets)
     return counts
 
 
 def use_no_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """List all sets, as if each had few queries."""
-    monkeypatch.setattr("penstock.indexes.pairs.part.is_worth_it", lambda found: False)
+    """List all sets, as if each query had a window of its own."""
+    monkeypatch.setattr("penstock.physical.pair_matches.PairMatches._coding", lambda self: None)
 
 
 def use_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,13 @@ from penstock.arrays import I64, Bool
 from penstock.indexes.pairs.part_lists import (
     all_see,
     is_pure,
-    is_worth_it,
-    listed,
+    pairs_of,
+    pays,
     prefixes_of,
     query_lists,
 )
 from penstock.indexes.pairs.router import Router
-from penstock.indexes.pairs.rows import Prefixes, QueryLists, Takers, merged
+from penstock.indexes.pairs.rows import Prefixes, QueryLists, Takers
 from penstock.kernels.pairs.data import Entries, Partner, Probes, Queries, Triples
 from penstock.kernels.pairs.ssi import Lists
 
@@ -35,6 +35,8 @@ class Part:
     routers: tuple[Router, Router]
     _lists: dict[int, tuple[Lists, QueryLists]] = field(default_factory=dict)
     """By side: what codes are about, made when it is first needed."""
+    _pays: dict[int, bool] = field(default_factory=dict)
+    """By side: whether the pairs of the last rows had so many queries that codes pay."""
 
     def without(self, gone: Bool) -> Part:
         """The same part with these slots marked as gone."""
@@ -65,19 +67,27 @@ class Part:
     def match_coded(
         self, side: int, probes: Probes, entries: Entries, partner: Partner
     ) -> tuple[Takers, Prefixes | None]:
-        """Like `match`, but pairs may be prefixes, where that costs less than their queries."""
+        """Like `match`, but pairs may be prefixes, where that costs less than their queries.
+
+        The choice follows what the rows before have found. It changes no answer.
+        """
+        if not self._can_code(side, probes, entries, partner):
+            return self.match(side, probes, entries, partner), None
+        if not self._pays.get(side, True):
+            takers = self.match(side, probes, entries, partner)
+            self._pays[side] = pays(len(takers), pairs_of(takers))
+            return takers, None
+        coded, found = self.routers[side].probe_coded(probes, entries, partner)
+        if coded is None:
+            return self._takers(found), None
+        prefixes = prefixes_of(coded[1], self._lists_of(side, coded[0]))
+        self._pays[side] = pays(int(prefixes.lengths.sum()), len(prefixes))
+        return self._takers(found), prefixes
+
+    def _can_code(self, side: int, probes: Probes, entries: Entries, partner: Partner) -> bool:
         queries = self.queries[side]
         pure = is_pure(queries) and bool(self.exact.all())
-        if not pure or not all_see(queries, probes, entries, partner):
-            return self.match(side, probes, entries, partner), None
-        coded, found = self.routers[side].probe_coded(probes, entries, partner)
-        takers = self._takers(found)
-        if coded is None:
-            return takers, None
-        prefixes = prefixes_of(coded[1], self._lists_of(side, coded[0]))
-        if is_worth_it(prefixes):
-            return takers, prefixes
-        return merged(takers, listed(prefixes)), None
+        return pure and all_see(queries, probes, entries, partner)
 
     def _lists_of(self, side: int, lists: Lists) -> QueryLists:
         if side not in self._lists or self._lists[side][0] is not lists:

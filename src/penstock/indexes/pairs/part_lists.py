@@ -17,7 +17,7 @@ from penstock.kernels.pairs.data import Entries, Partner, Probes, Queries
 from penstock.kernels.pairs.ssi import Lists
 
 _WORTH = 8
-"""So many queries a code must stand for, on average: fewer are listed sooner."""
+"""Pairs with so many queries, on average, are coded: fewer are listed sooner."""
 
 
 def is_pure(queries: Queries) -> bool:
@@ -69,20 +69,15 @@ def _some(found: Prefixes, at: I64) -> Prefixes:
     return Prefixes(*parts, found.of)
 
 
-def is_worth_it(found: Prefixes) -> bool:
-    """Whether codes cost less than their queries one by one."""
-    return bool(found.lengths.sum() >= _WORTH * len(found))
+# ---- when codes pay ------------------------------------------------------------------
+def pays(queries: int, pairs: int) -> bool:
+    """Whether pairs have so many queries that codes cost less."""
+    return queries >= _WORTH * pairs
 
 
-def listed(found: Prefixes) -> Takers:
-    """The same pairs query by query, in order of (row, position, query)."""
-    ranked, sizes = found.of.ranked, found.lengths
-    offsets, owners = ranked.members.offsets, ranked.members.owners
-    by_rank = np.empty_like(ranked.ranks)
-    by_rank[offsets[owners] + ranked.ranks] = ranked.members.items
-    begins = start_offsets(sizes)
-    shift = np.repeat(offsets[found.lists] - begins[:-1], sizes)
-    qids = by_rank[shift + np.arange(begins[-1])]
-    rows, positions = np.repeat(found.rows, sizes), np.repeat(found.positions, sizes)
-    order = np.lexsort((qids, positions, rows))
-    return Takers(rows[order], positions[order], qids[order])
+def pairs_of(found: Takers) -> int:
+    """How many pairs there are; they are in order."""
+    if not len(found):
+        return 0
+    other = (found.rows[1:] != found.rows[:-1]) | (found.positions[1:] != found.positions[:-1])
+    return 1 + int(np.count_nonzero(other))
