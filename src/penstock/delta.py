@@ -290,12 +290,15 @@ def _concat_prefixes(parts: list[PrefixSets]) -> PrefixSets:
     before = start_offsets(np.array([len(part.ranked.members) for part in parts]))
     counts = np.concatenate([np.diff(part.starts) for part in parts])
     lists = [part.lists + first for part, first in zip(parts, before[:-1], strict=True)]
-    ranked = Ranked(
-        _concat_plain([part.ranked.members for part in parts]),
-        np.concatenate([part.ranked.ranks for part in parts]),
-    )
     lengths = np.concatenate([part.lengths for part in parts])
+    ranked = concat_ranked([part.ranked for part in parts])
     return PrefixSets(start_offsets(counts), np.concatenate(lists), lengths, ranked)
+
+
+def concat_ranked(parts: list[Ranked]) -> Ranked:
+    """The lists of all parts."""
+    members = _concat_plain([part.members for part in parts])
+    return Ranked(members, np.concatenate([part.ranks for part in parts]))
 
 
 def _as_prefixes(sets: QuerySets) -> PrefixSets:

@@ -5,7 +5,7 @@ content, in the arena; code 0 is the empty set. A *prefix* of a ranked list has 
 number of the list in the code itself, so that a set of any size costs a word; only the list is in
 the arena, once. A *union* of such codes, which have no query in common, is kept once too. Codes and
 lists are recycled: state that holds codes across steps must report them to `collect`, which frees
-the rest. One who keeps numbers of lists must ask for them again when `version` has changed.
+the rest. Numbers of lists are valid until `version` changes; then they have to be asked for again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import I64, Bool
-from penstock.delta import PrefixSets, QuerySets, Ranked, Sets, start_offsets
+from penstock.delta import PrefixSets, QuerySets, Ranked, Sets, concat_ranked, start_offsets
 from penstock.kernels.strings import U8
 from penstock.state.arena import Scope
 from penstock.state.prefixes import cheaper, plain
@@ -54,6 +54,7 @@ class SetTable:
         self._lists = StringTable(scope.scope("lists"))
         self._unions = StringTable(scope.scope("unions"))
         self._collections = 0
+        self._known: tuple[tuple[I64, int], I64, Ranked] | None = None  # the lists read last
 
     def __len__(self) -> int:
         return len(self._bytes) + len(self._unions) - 2  # without the empty sets
@@ -145,7 +146,18 @@ class SetTable:
         return Sets(start_offsets(sizes), items)
 
     def _ranked(self, lists: I64) -> Ranked:
-        """The ranked lists with these numbers."""
+        """The ranked lists with these numbers; the same object while nothing else is asked for."""
+        if self._known is None or not self._is_known(lists):
+            self._known = self.version, lists, self._read_lists(lists)
+        return self._known[2]
+
+    def _is_known(self, lists: I64) -> bool:
+        assert self._known is not None
+        (identity, count), known, _ = self._known
+        now = self.version
+        return identity is now[0] and count == now[1] and np.array_equal(known, lists)
+
+    def _read_lists(self, lists: I64) -> Ranked:
         offsets, data = self._lists.gather_bytes(lists)
         words = data.view(_WORD).reshape(-1, 2).astype(np.int64)
         members = Sets(offsets // _RANKED.itemsize, np.ascontiguousarray(words[:, 0]))
@@ -157,17 +169,14 @@ class SetTable:
         kinds = _kinds(segments.items)
         listed = Sets(*self._listed(segments.items[kinds.listed]))
         known, places, lengths = _taken_apart(segments.items[kinds.prefix])
-        prefixes, whole = self._ranked(known), Ranked.as_they_are(listed)
-        both = Sets(
-            np.append(prefixes.members.offsets, prefixes.ranks.shape[0] + listed.offsets[1:]),
-            np.concatenate([prefixes.members.items, listed.items]),
-        )
+        ranked = self._ranked(known)
         lists, sizes = np.empty_like(segments.items), np.empty_like(segments.items)
         lists[kinds.prefix], sizes[kinds.prefix] = places, lengths
         lists[kinds.listed] = known.shape[0] + np.arange(len(listed))
         sizes[kinds.listed] = listed.sizes
-        ranks = np.concatenate([prefixes.ranks, whole.ranks])
-        return PrefixSets(segments.offsets, lists, sizes, Ranked(both, ranks))
+        if len(listed):
+            ranked = concat_ranked([ranked, Ranked.as_they_are(listed)])
+        return PrefixSets(segments.offsets, lists, sizes, ranked)
 
     def _prefixes_without(self, codes: I64, qids: I64) -> I64:
         """The codes of prefixes without these queries; 0 where none is left."""

@@ -199,7 +199,7 @@ def own_holds(own: I64, lows: I64, highs: I64, row: int, slot: int) -> bool:
 def _keep_young(
     words: I64, begin: int, end: int, bits: int, base: int, instant: int, ts: I64, lengths: I64
 ) -> int:
-    """Keep the pairs whose partner is in the window of the query; the new end."""
+    """Keep the pairs with a partner in the window of the query; the new end."""
     n = begin
     for i in range(begin, end):
         words[n] = words[i]
@@ -211,7 +211,7 @@ def _keep_young(
 def _keep_seen(
     words: I64, begin: int, end: int, bits: int, base: int, own: int, epochs: I64, since: I64
 ) -> int:
-    """Keep the pairs whose rows the query sees; the new end."""
+    """Keep the pairs of rows that the query sees; the new end."""
     n = begin
     for i in range(begin, end):
         epoch = min(own, epochs[base + (words[i] >> bits)])
@@ -225,7 +225,7 @@ def _keep_between(
     words: I64, begin: int, end: int, bits: int, base: int, rows: I64, column: int,
     is_float: bool, lows: I64, highs: I64,
 ) -> int:  # fmt: skip
-    """Keep the pairs whose partner meets one rest condition of the query; the new end."""
+    """Keep the pairs with a partner that meets a rest condition of the query; the new end."""
     n = begin
     for i in range(begin, end):
         at, slot = base + (words[i] >> bits), words[i] & ((1 << bits) - 1)
