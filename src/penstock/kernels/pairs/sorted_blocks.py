@@ -160,12 +160,21 @@ def _measure(blocks: Blocks, rank: int) -> None:
 
 
 @inlined
-def _climb(blocks: Blocks, rank: int) -> None:
-    """Renew the nodes above the leaf of a block."""
-    node = ((blocks.least.shape[0] >> 1) + rank) >> 1
+def _count(blocks: Blocks, rank: int, by: int) -> None:
+    """Add to the count of a block, and to the counts above it."""
+    node = (blocks.counts.shape[0] >> 1) + rank
     while node:
-        blocks.least[node] = min(blocks.least[2 * node], blocks.least[2 * node + 1])
-        blocks.counts[node] = blocks.counts[2 * node] + blocks.counts[2 * node + 1]
+        blocks.counts[node] += by
+        node >>= 1
+
+
+@inlined
+def _set_least(blocks: Blocks, rank: int, least: int) -> None:
+    """Renew the least value of a block, and those above it as far as they change."""
+    node = (blocks.least.shape[0] >> 1) + rank
+    while node and blocks.least[node] != least:
+        blocks.least[node] = least
+        least = min(least, blocks.least[node ^ 1])
         node >>= 1
 
 
@@ -234,10 +243,9 @@ def insert(blocks: Blocks, key: int, value: int, item: int) -> None:
     blocks.items[slab, at] = item
     blocks.sizes[slab] += 1
     blocks.firsts[rank] = blocks.keys[slab, 0]
-    leaf = (blocks.least.shape[0] >> 1) + rank
-    blocks.least[leaf] = min(blocks.least[leaf], value)
-    blocks.counts[leaf] += 1
-    _climb(blocks, rank)
+    _count(blocks, rank, 1)
+    if value < blocks.least[(blocks.least.shape[0] >> 1) + rank]:
+        _set_least(blocks, rank, value)
 
 
 @inlined
@@ -254,10 +262,9 @@ def remove(blocks: Blocks, rank: int, at: int) -> None:
         _drop_block(blocks, rank)
         return
     blocks.firsts[rank] = blocks.keys[slab, 0]
-    blocks.counts[leaf] -= 1
+    _count(blocks, rank, -1)
     if value == blocks.least[leaf]:
-        blocks.least[leaf] = _least_of(blocks, slab)
-    _climb(blocks, rank)
+        _set_least(blocks, rank, _least_of(blocks, slab))
 
 
 @inlined
@@ -270,10 +277,9 @@ def replace(blocks: Blocks, rank: int, at: int, key: int, value: int, item: int)
     blocks.items[slab, at] = item
     blocks.firsts[rank] = blocks.keys[slab, 0]
     if value <= blocks.least[leaf]:
-        blocks.least[leaf] = value
+        _set_least(blocks, rank, value)
     elif before == blocks.least[leaf]:
-        blocks.least[leaf] = _least_of(blocks, slab)
-    _climb(blocks, rank)
+        _set_least(blocks, rank, _least_of(blocks, slab))
 
 
 @kernel

@@ -12,6 +12,10 @@ and lowers tau by at most one. The points are computed again only when there mig
 (1 + epsilon) tau, and replaced if there are more than (1 + epsilon / 2) tau; so at least
 epsilon tau / (2 + 2 epsilon) updates lie between two computations: O(log n / epsilon) amortised
 per update (Lemma 2).
+
+The intervals that end at the greedy points, and begin after the point before, are disjoint: tau is
+not below their number. Only the removal of such a *witness* can lower tau. So `Partition` keeps the
+greedy points, and far fewer computations are needed than if each removal counted.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import I64
+from penstock.arrays import I64, Bool
 from penstock.kernels.jit import inlined, kernel
 from penstock.kernels.pairs.sorted_blocks import (
     FIRST,
@@ -41,8 +45,9 @@ from penstock.kernels.pairs.sorted_blocks import (
 )
 
 _LEAST = np.iinfo(np.int64).min
-VERSION, TAU = 0, 1
-"""In `Partition.books`: the number of the last change, and a number that tau is not below."""
+VERSION, TAU, FOUND = 0, 1, 2
+"""In `Partition.books`: the number of the last change, a number that tau is not below, and the
+number of greedy points."""
 
 
 class Partition(NamedTuple):
@@ -51,6 +56,8 @@ class Partition(NamedTuple):
     intervals: Blocks  # key: low end, value: high end, item: id
     groups: Blocks  # key: point, value: −size, item: version, of its own, of the last change
     books: I64
+    greedy: I64  # the points of the last greedy computation; room for as many as there are groups
+    lost: Bool  # which of them have lost a witness
 
 
 @kernel
@@ -164,12 +171,38 @@ def _kept_versions(sizes: I64, versions: I64, ends: I64, books: I64) -> I64:
 
 
 @kernel
+def note_greedy(partition: Partition, points: I64) -> None:
+    """Keep the points of a greedy computation; each has a witness."""
+    for i in range(points.shape[0]):
+        partition.greedy[i], partition.lost[i] = points[i], False
+    partition.books[TAU] = partition.books[FOUND] = points.shape[0]
+
+
+@inlined
+def _lose_witness(partition: Partition, low: int, high: int) -> None:
+    """Lower the bound on tau if a removed interval may have been the witness of a point."""
+    greedy, end = partition.greedy, partition.books[FOUND]
+    first, until = 0, end
+    while first < until:
+        middle = (first + until) >> 1
+        if greedy[middle] < high:
+            first = middle + 1
+        else:
+            until = middle
+    if first == end or greedy[first] != high or partition.lost[first]:
+        return
+    if first == 0 or greedy[first - 1] < low:
+        partition.lost[first] = True
+        partition.books[TAU] -= 1
+
+
+@kernel
 def _renew_groups(partition: Partition, epsilon: float) -> None:
     """Compute tau, and replace the points if there are more than (1 + epsilon / 2) tau."""
     groups, books = partition.groups, partition.books
     size = length(groups)
     points, ends = _fewest_points(partition.intervals, size)
-    books[TAU] = points.shape[0]
+    note_greedy(partition, points)
     if size > (1 + epsilon / 2) * points.shape[0]:
         _, values, versions = flatten(groups)
         kept = _kept_versions(-values, versions, ends, books)
@@ -239,6 +272,7 @@ def remove_intervals(partition: Partition, lows: I64, ids: I64, epsilon: float) 
     intervals, groups = partition.intervals, partition.groups
     for i in range(ids.shape[0]):
         rank, at = seek_entry(intervals, lows[i], ids[i])
+        high = intervals.values[intervals.order[rank], at]
         remove(intervals, rank, at)
         rank, at = seek_entry(groups, lows[i], FIRST)
         slab = groups.order[rank]
@@ -247,7 +281,7 @@ def remove_intervals(partition: Partition, lows: I64, ids: I64, epsilon: float) 
             remove(groups, rank, at)
         else:
             replace(groups, rank, at, point, 1 - size, _next_version(partition))
-        partition.books[TAU] -= 1
+        _lose_witness(partition, lows[i], high)
         _keep_bound(partition, epsilon)
 
 
