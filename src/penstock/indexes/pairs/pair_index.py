@@ -33,6 +33,8 @@ from penstock.logical.lifetime import Lifetime
 from penstock.queries.query_table import QueryTable
 
 _GROWTH = 8  # a part is at least so many times as large as the next
+_LARGE = 1 << 18
+"""A part with so many queries takes no others in: rows would wait too long for it."""
 _MOST_DEAD = 0.5  # share of queries that are gone, in a part that is kept
 
 
@@ -118,9 +120,9 @@ class PairIndex:
             self._alive = np.append(self._alive, np.zeros(more, np.bool_))
         self._alive[new] = True
         self._count(new.shape[0])
-        while self._parts and self._parts[-1].qids.shape[0] < _GROWTH * qids.shape[0]:
+        while self._parts and self._parts[-1].qids.shape[0] < min(_GROWTH * qids.shape[0], _LARGE):
             last = self._parts.pop()
-            qids = np.union1d(qids, last.live())
+            qids = np.sort(np.concatenate((last.live(), qids)), kind="stable")  # two runs: a merge
         made = self._made(qids)
         self._parts.append(made)
         slots = np.searchsorted(qids, new)

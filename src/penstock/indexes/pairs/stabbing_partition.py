@@ -177,7 +177,7 @@ class StabbingPartition:
         lows = self._ends.lows[ids]
         self._ends.drop(ids)
         if ids.shape[0] * _FEW < len(self):
-            stabbing.remove_intervals(self._state, lows, ids, self.epsilon)
+            self._remove(lows, ids)
         elif ids.shape[0]:
             keys, values, items = sorted_blocks.flatten(self._state.intervals)
             kept = self._ends.present(items)
@@ -188,12 +188,20 @@ class StabbingPartition:
         done = 0
         while done < ids.shape[0]:
             done = stabbing.insert_intervals(self._state, lows, highs, ids, done, self.epsilon)
-            if done < ids.shape[0]:
+            stabbing.renew_groups(self._state, self.epsilon)
+            if done < ids.shape[0] and _is_full(self._state):
                 old = self._state
                 self._state = _state(_roomy(old.intervals), _roomy(old.groups), old.books)
                 found = int(old.books[stabbing.FOUND])
                 self._state.greedy[:found] = old.greedy[:found]
                 self._state.lost[:found] = old.lost[:found]
+
+    def _remove(self, lows: I64, ids: I64) -> None:
+        """Remove intervals one by one."""
+        done = 0
+        while done < ids.shape[0]:
+            done = stabbing.remove_intervals(self._state, lows, ids, done, self.epsilon)
+            stabbing.renew_groups(self._state, self.epsilon)
 
     def _replace(self, lows: I64, highs: I64, ids: I64) -> None:
         """Start again with these intervals, in order of their low ends, and the fewest groups."""
@@ -218,6 +226,13 @@ def _state(intervals: Blocks, groups: Blocks, books: I64) -> stabbing.Partition:
 
 def _offsets(sizes: I64) -> I64:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+
+
+def _is_full(state: stabbing.Partition) -> bool:
+    """Whether no block is free for intervals or for groups."""
+    return any(
+        blocks.used[0] == blocks.order.shape[0] for blocks in (state.intervals, state.groups)
+    )
 
 
 def _roomy(blocks: Blocks) -> Blocks:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import I64, Bool
-from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.jit import kernel, lean, lean_inlined
 from penstock.kernels.pairs.sorted_blocks import (
     FIRST,
     LAST,
@@ -170,7 +170,7 @@ def _kept_versions(sizes: I64, versions: I64, ends: I64, books: I64) -> I64:
     return found
 
 
-@kernel
+@lean
 def note_greedy(partition: Partition, points: I64) -> None:
     """Keep the points of a greedy computation; each has a witness."""
     for i in range(points.shape[0]):
@@ -178,7 +178,7 @@ def note_greedy(partition: Partition, points: I64) -> None:
     partition.books[TAU] = partition.books[FOUND] = points.shape[0]
 
 
-@inlined
+@lean_inlined
 def _lose_witness(partition: Partition, low: int, high: int) -> None:
     """Lower the bound on tau if a removed interval may have been the witness of a point."""
     greedy, end = partition.greedy, partition.books[FOUND]
@@ -197,10 +197,12 @@ def _lose_witness(partition: Partition, low: int, high: int) -> None:
 
 
 @kernel
-def _renew_groups(partition: Partition, epsilon: float) -> None:
-    """Compute tau, and replace the points if there are more than (1 + epsilon / 2) tau."""
+def renew_groups(partition: Partition, epsilon: float) -> None:
+    """If due, compute tau; replace the points if there are more than (1 + epsilon / 2) tau."""
     groups, books = partition.groups, partition.books
     size = length(groups)
+    if not _is_due(partition, epsilon):
+        return
     points, ends = _fewest_points(partition.intervals, size)
     note_greedy(partition, points)
     if size > (1 + epsilon / 2) * points.shape[0]:
@@ -211,20 +213,19 @@ def _renew_groups(partition: Partition, epsilon: float) -> None:
         fill(groups, points, -sizes, kept)
 
 
-@inlined
-def _keep_bound(partition: Partition, epsilon: float) -> None:
-    """Look at the groups again if there might be more than (1 + epsilon) tau."""
-    if length(partition.groups) > (1 + epsilon) * partition.books[TAU]:
-        _renew_groups(partition, epsilon)
+@lean_inlined
+def _is_due(partition: Partition, epsilon: float) -> bool:
+    """Whether there might be more than (1 + epsilon) tau groups."""
+    return length(partition.groups) > (1 + epsilon) * partition.books[TAU]
 
 
-@inlined
+@lean_inlined
 def _next_version(partition: Partition) -> int:
     partition.books[VERSION] += 1
     return partition.books[VERSION]
 
 
-@inlined
+@lean_inlined
 def _place_interval(partition: Partition, low: int, high: int) -> None:
     """Count an interval, which is not among the others yet, in its group.
 
@@ -252,25 +253,33 @@ def _place_interval(partition: Partition, low: int, high: int) -> None:
     insert(groups, high, later - size - 1, _next_version(partition))
 
 
-@kernel
+@lean
 def insert_intervals(
     partition: Partition, lows: I64, highs: I64, ids: I64, start: int, epsilon: float
 ) -> int:
-    """Add intervals from number `start` on; the number of the first that found no free block."""
+    """Add intervals from number `start` on, until the groups are due or no block is free.
+
+    Returns the number of the first interval that is not added.
+    """
     for i in range(start, ids.shape[0]):
-        if is_full(partition.intervals) or is_full(partition.groups):
+        due = _is_due(partition, epsilon)
+        if due or is_full(partition.intervals) or is_full(partition.groups):
             return i
         _place_interval(partition, lows[i], highs[i])
         insert(partition.intervals, lows[i], highs[i], ids[i])
-        _keep_bound(partition, epsilon)
     return ids.shape[0]
 
 
-@kernel
-def remove_intervals(partition: Partition, lows: I64, ids: I64, epsilon: float) -> None:
-    """Remove intervals that are there, by their low ends and ids."""
+@lean
+def remove_intervals(partition: Partition, lows: I64, ids: I64, start: int, epsilon: float) -> int:
+    """Remove intervals that are there from number `start` on, by their low ends and ids.
+
+    Stops when the groups are due; returns the number of the first interval that is not removed.
+    """
     intervals, groups = partition.intervals, partition.groups
-    for i in range(ids.shape[0]):
+    for i in range(start, ids.shape[0]):
+        if _is_due(partition, epsilon):
+            return i
         rank, at = seek_entry(intervals, lows[i], ids[i])
         high = intervals.values[intervals.order[rank], at]
         remove(intervals, rank, at)
@@ -282,7 +291,7 @@ def remove_intervals(partition: Partition, lows: I64, ids: I64, epsilon: float) 
         else:
             replace(groups, rank, at, point, 1 - size, _next_version(partition))
         _lose_witness(partition, lows[i], high)
-        _keep_bound(partition, epsilon)
+    return ids.shape[0]
 
 
 @kernel

@@ -293,6 +293,17 @@ def test_every_axis_gives_the_same(shape: str, monkeypatch: pytest.MonkeyPatch) 
     assert pairs > 100
 
 
+def test_a_large_part_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_index, "_LARGE", 50)
+    world = World(Random(5), SHAPE)
+    for n in (60, 30, 30, 30, 30):
+        world.add(n)
+        world.index.follow()
+    assert [part.qids.shape[0] for part in world.index._parts] == [60, 60, 60]
+    for side in (0, 1):
+        assert world.found(side) == world.expected(side)
+
+
 def test_an_index_of_some_queries() -> None:
     pairs = 0
     for seed in range(4):
