@@ -74,7 +74,19 @@ class PairIndex:
             self._clear()
         if self._version == table.version:
             return
-        live, since = table.live(Lineage.QUERY), self._version
+        touched = table.touched_since(self._version)
+        if touched is None:
+            self._compare_all()
+        else:
+            known = touched[touched < self._alive.shape[0]]
+            self.remove(known[self._alive[known]])
+            self._add(table.alive(Lineage.QUERY, touched))
+        self._version = table.version
+
+    def _compare_all(self) -> None:
+        """Look at every row of Q for what has changed."""
+        table, since = self._wanted.queries, self._version
+        live = table.live(Lineage.QUERY)
         new = live[table.born()[live] > since]  # or a number that is used once more
         kept = np.zeros(table.born().shape[0], np.bool_)
         kept[live] = True
@@ -83,7 +95,6 @@ class PairIndex:
         self.remove(known[~kept[known]])
         self._alive = kept
         self._add(new)
-        self._version = table.version
 
     def remove(self, ids: I64) -> None:
         """Remove queries."""
@@ -93,13 +104,15 @@ class PairIndex:
         self._count(ids.shape[0])
         kept = []
         for part in self._parts:
-            gone = part.gone | ~self._alive[part.qids]  # a number may be used again
-            left, n = np.count_nonzero(gone), part.qids.shape[0]
-            if left == np.count_nonzero(part.gone):
+            slots = part.slots_of(ids)
+            if not slots.shape[0]:
                 kept.append(part)
                 continue
+            gone = part.gone.copy()
+            gone[slots] = True
+            left, n = np.count_nonzero(gone), part.qids.shape[0]
             for groups in self._groups:
-                groups.remove(part.qids[gone & ~part.gone])
+                groups.remove(part.qids[slots])
             if n - left > _MOST_DEAD * n:
                 kept.append(part.without(gone))
             elif left < n:
@@ -115,8 +128,9 @@ class PairIndex:
         qids = new
         if not new.shape[0]:
             return
-        more = int(new[-1]) + 1 - self._alive.shape[0]
-        if more > 0:
+        room = self._alive.shape[0]
+        if room <= new[-1]:
+            more = max(int(new[-1]) + 1, room + room // 4) - room
             self._alive = np.append(self._alive, np.zeros(more, np.bool_))
         self._alive[new] = True
         self._count(new.shape[0])

@@ -44,6 +44,13 @@ class Part:
         asked[side], routers[side] = queries, router
         return replace(self, queries=(asked[0], asked[1]), routers=(routers[0], routers[1]))
 
+    def slots_of(self, qids: I64) -> I64:
+        """The slots of those queries that are here and not gone; a number may be used again."""
+        slots = np.searchsorted(self.qids, qids)
+        slots[slots == self.qids.shape[0]] = 0
+        here: I64 = slots[(self.qids[slots] == qids) & ~self.gone[slots]]
+        return here
+
     def live(self) -> I64:
         """The queries that are not gone."""
         return self.qids[~self.gone]
