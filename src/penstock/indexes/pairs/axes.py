@@ -72,7 +72,7 @@ class AxisChoice:
 
     def __init__(self, shape: PairShape, side: int) -> None:
         self._side, self.ways = side, PairSide.ways(shape, side)
-        self.chosen = self.ways[0]
+        self.chosen = PairSide.of(shape, side)
         self.changes = 0  # of the axis
         self._has_looked = False
         self._turned, self._queries = 0, 0  # queries that came or went, and those at the last look

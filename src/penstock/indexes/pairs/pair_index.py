@@ -53,10 +53,12 @@ class PairIndex:
 
     inputs = (0, 1)
 
-    def __init__(self, wanted: PairQueries, ctx: Context) -> None:
+    def __init__(
+        self, wanted: PairQueries, ctx: Context, axes: tuple[AxisChoice, AxisChoice] | None = None
+    ) -> None:
         self._wanted, self._ctx = wanted, ctx
         self._tallies = Tally(), Tally()
-        self._axes = AxisChoice(wanted.shape, 0), AxisChoice(wanted.shape, 1)
+        self._axes = axes or (AxisChoice(wanted.shape, 0), AxisChoice(wanted.shape, 1))
         self._version, self._identity = 0, wanted.queries.identity
         self._clear()
 
@@ -173,9 +175,10 @@ class PairIndex:
 
     def among(self, qids: I64) -> PairIndex:
         """An index of some of the queries alone."""
-        few, chosen = PairIndex(self._wanted, self._ctx), np.sort(qids)
-        few._axes = self._axes[0].fixed(), self._axes[1].fixed()
-        few._add(chosen)
+        left, right = self._axes
+        few = PairIndex(self._wanted, self._ctx, (left.fixed(), right.fixed()))
+        chosen = np.sort(qids)
+        few.add(QueryRows(chosen, self._wanted.queries.matrix()[chosen]))
         return few
 
     # ---- axes ------------------------------------------------------------------------

@@ -35,6 +35,11 @@ class PairSide:
     rest: tuple[int, ...]
 
     @staticmethod
+    def of(shape: PairShape, side: int) -> PairSide:
+        """A side along its first axis: the band, or else the first range of the other side."""
+        return PairSide.ways(shape, side)[0]
+
+    @staticmethod
     def ways(shape: PairShape, side: int) -> tuple[PairSide, ...]:
         """A side along each axis that it can have: the band, and the ranges of the other side."""
         own = tuple(at for at, r in enumerate(shape.ranges) if r.side == side)
