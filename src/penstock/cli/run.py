@@ -114,10 +114,7 @@ def run(
         if ended and not checkpoint:
             _finish(app, runner)
         try:
-            if output == "view":
-                _write_views(app, writer)
-            else:
-                _check_failed(app)
+            _check_failed(app) if output == "changes" else _write_views(app, writer)
         finally:
             if not quiet:
                 tell_if_possible(summary, app, Console(stderr=True), stopped=not ended)
