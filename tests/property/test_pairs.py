@@ -118,8 +118,10 @@ def test_batches_do_not_matter(chunk: int, monkeypatch: pytest.MonkeyPatch) -> N
 # ---- timelines -----------------------------------------------------------------------
 GOLDEN = Path(__file__).parent.parent / "golden"
 TIMELINES = [
+    "papers/agarwal_fig1_stabbing.slt",
     "papers/agarwal_fig4_band_join.slt",
     "papers/agarwal_fig5_select_join.slt",
+    "papers/agarwal_fig6_skylines.slt",
     "joins/query_bands.slt",
     "windows/own_length.slt",
 ]
