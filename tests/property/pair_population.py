@@ -16,6 +16,7 @@ from oracle.fold import Change, changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
 from penstock.errors import HistoryError, PenstockError
 from penstock.indexes.pairs import router
+from penstock.indexes.pairs.axes import AxisChoice
 from penstock.indexes.pairs.constants import Constant, Constants
 from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS
 from penstock.indexes.pairs.router import PairStrategy, Policy
@@ -62,6 +63,18 @@ def use_codes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def use_no_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     """List all sets, as if each query had a window of its own."""
     monkeypatch.setattr("penstock.physical.pair_matches.PairMatches._coding", lambda self: None)
+
+
+def use_any_axis(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """At every step, either side may look along another axis."""
+    rng = Random(seed)
+
+    def look(choice: AxisChoice, *_: object) -> bool:
+        before, choice.chosen = choice.chosen, rng.choice(choice.ways)
+        return choice.chosen != before
+
+    monkeypatch.setattr(AxisChoice, "is_due", lambda choice, rows: len(choice.ways) > 1)
+    monkeypatch.setattr(AxisChoice, "look", look)
 
 
 def use_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,16 @@ import numpy as np
 
 from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
-from penstock.kernels.pairs.data import LEAST, MOST, Entries, Partner, Probes, Queries
+from penstock.kernels.pairs.data import (
+    FLOAT,
+    GAP,
+    LEAST,
+    MOST,
+    Entries,
+    Partner,
+    Probes,
+    Queries,
+)
 
 INFINITE = int(np.float64(np.inf).view(np.int64))
 _MINUS_INFINITE = int(np.float64(-np.inf).view(np.int64)) ^ MOST
@@ -71,14 +80,20 @@ def sees(view: View, position: int) -> bool:
 
 
 @inlined
-def gap_of(value: int, view: View) -> int:
+def gap_between(value: int, shift: int, is_float: bool, undefined: int) -> int:
     """The word of value − shift, rounded for floats, and limited to int64 for integers."""
-    if view.is_float:
-        return ordered_word(as_float(value) - as_float(view.shift), view.undefined)
-    gap = value - view.shift
-    if (value ^ view.shift) & (value ^ gap) < 0:
+    if is_float:
+        return ordered_word(as_float(value) - as_float(shift), undefined)
+    gap = value - shift
+    if (value ^ shift) & (value ^ gap) < 0:
         return MOST if value >= 0 else LEAST
     return gap
+
+
+@inlined
+def gap_of(value: int, view: View) -> int:
+    """The gap of a value on the axis."""
+    return gap_between(value, view.shift, view.is_float, view.undefined)
 
 
 @inlined
@@ -116,6 +131,17 @@ def first_gap_above(values: I64, begin: int, end: int, bound: int, view: View) -
 def first_gap_from(values: I64, begin: int, end: int, bound: int, view: View) -> int:
     """The first place of a stretch at [begin, end) that has a gap of `bound` or greater."""
     return begin if bound == LEAST else first_gap_above(values, begin, end, bound - 1, view)
+
+
+@kernel
+def gaps_between(values: I64, shifts: I64, is_float: bool, undefined: int) -> I64:
+    """The gaps between each value and each shift."""
+    gaps = np.empty(values.shape[0] * shifts.shape[0], np.int64)
+    for i in range(values.shape[0]):
+        for j in range(shifts.shape[0]):
+            gap = gap_between(values[i], shifts[j], is_float, undefined)
+            gaps[i * shifts.shape[0] + j] = gap
+    return gaps
 
 
 # ---- stretches -----------------------------------------------------------------------
@@ -223,7 +249,7 @@ def _keep_seen(
 @inlined
 def _keep_between(
     words: I64, begin: int, end: int, bits: int, base: int, rows: I64, column: int,
-    is_float: bool, lows: I64, highs: I64,
+    is_float: bool, is_gap: bool, shift: int, undefined: int, lows: I64, highs: I64,
 ) -> int:  # fmt: skip
     """Keep the pairs with a partner that meets a rest condition of the query; the new end."""
     n = begin
@@ -232,6 +258,8 @@ def _keep_between(
         value = rows[at, 1 + column]
         if is_float and value < 0:
             value ^= MOST
+        if is_gap:
+            value = gap_between(value, shift, is_float, undefined)
         there = rows[at, 0] >> column & 1 == 0
         words[n] = words[i]
         n += there and lows[slot] <= value <= highs[slot]
@@ -257,9 +285,13 @@ def keep_partners(
         own = probes.epochs[row]
         end = _keep_seen(words, begin, end, bits, base, own, partner.epoch, queries.since)
     for c in range(queries.rest_columns.shape[0]):
+        kind = queries.rest_kinds[c]
+        is_gap = kind == GAP
+        shift = probes.rest_shifts[row] if is_gap else 0
         end = _keep_between(
             words, begin, end, bits, base, partner.rows, queries.rest_columns[c],
-            queries.rest_float[c] != 0, queries.rest_low[c], queries.rest_high[c],
+            kind == FLOAT or (is_gap and probes.is_float), is_gap, shift, probes.undefined,
+            queries.rest_low[c], queries.rest_high[c],
         )  # fmt: skip
     return end
 
