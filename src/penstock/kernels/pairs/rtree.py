@@ -84,6 +84,19 @@ def slices_of(leaves: int, selectivities: F64) -> float:
 
 
 @kernel
+def slabs_of(lows: I64, highs: I64, slots: I64) -> F64:
+    """By dimension, into how many slabs a tree over these slots is cut."""
+    dimensions, n = lows.shape[0], slots.shape[0]
+    slabs, given = np.ones(dimensions), np.zeros(dimensions)
+    if n > FANOUT:
+        _selectivities(lows, highs, slots, 0, n, given)
+        for d in range(dimensions):
+            turned = np.concatenate((given[d:], given[:d]))
+            slabs[d] = slices_of((n + FANOUT - 1) // FANOUT, turned)
+    return slabs
+
+
+@kernel
 def _sort_slab(centers: I64, order: I64, begin: int, end: int) -> None:
     part = order[begin:end].copy()
     by_center = np.argsort(centers[part])
