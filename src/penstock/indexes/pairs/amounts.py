@@ -37,11 +37,12 @@ class Amounts:
         slots = possible_slots(queries)
         groups = hot.groups[slots]
         scattered, grouped = slots[groups < 0], slots[groups >= 0]
+        length = float(_lengths(queries, grouped).mean()) if grouped.shape[0] else 0.0
         return Amounts(
             slots.shape[0],
             _slabs(queries, slots),
             np.sort(_lengths(queries, _some(slots))),
-            _clusters(queries, grouped, groups[groups >= 0], scattered.shape[0]),
+            Clusters(np.unique(groups[groups >= 0]).shape[0], length, scattered.shape[0]),
             Accepting(queries.own_low[:, slots], queries.own_high[:, slots]),
             Accepting(queries.own_low[:, scattered], queries.own_high[:, scattered]),
         )
@@ -51,12 +52,13 @@ class Amounts:
         sizes, spread = np.diff(entries.offsets), spread_of(entries)
         runs = np.clip(partners, 1, max(sizes.shape[0], 1))  # in which there are partners
         accepting, scattered = self.accepting.count(own), self.scattered.count(own)
-        reach = 1 - np.exp(-partners * self.hot.width / spread)
+        hot = np.maximum(accepting - scattered, 0)
+        reach = 1 - np.exp(-partners * self.hot.length / spread)
         share = float(np.minimum(self.lengths / spread, 1).mean()) if self.queries else 0.0
         return Work(
             float(np.log2(1 + sizes).sum()), runs, partners, runs * np.log2(1 + partners / runs),
             self.queries, accepting, Slabs(self.slabs[0], self.slabs[1] * share), self.hot,
-            scattered, reach, np.maximum(accepting - scattered, 0) * reach,
+            scattered, hot * reach,
             partners * accepting * share,
         )  # fmt: skip
 
@@ -66,20 +68,6 @@ def _slabs(queries: Queries, slots: I64) -> tuple[float, float]:
     slabs = slabs_of(*boxes_of(queries), slots)
     axis = queries.own_low.shape[0]
     return float(slabs[:axis].prod()), float(slabs[axis])
-
-
-def _clusters(queries: Queries, slots: I64, groups: I64, scattered: int) -> Clusters:
-    """Describe hot groups: slots of their queries, and the group of each of these."""
-    sizes = np.bincount(groups)
-    sizes = sizes[sizes > 0]
-    if not slots.shape[0]:
-        return Clusters(0, 0.0, 0.0, scattered)
-    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    slots = slots[np.argsort(groups, kind="stable")]
-    lows = np.minimum.reduceat(queries.low[slots], first).astype(np.float64)
-    highs = np.maximum.reduceat(queries.high[slots], first).astype(np.float64)
-    logs = float(np.log2(1 + sizes).sum())
-    return Clusters(sizes.shape[0], logs, float((highs - lows).mean()) + 1, scattered)
 
 
 def _some(values: I64) -> I64:

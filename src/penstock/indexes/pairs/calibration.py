@@ -116,7 +116,10 @@ def _populations(quick: bool) -> Iterator[Population]:
     patterns = ((10, 0.0), (5, 0.9), (300, 1.0)) if quick else (
         (10, 0.0), (5, 0.9), (60, 0.95), (300, 1.0)
     )  # fmt: skip
-    numbers = (300, 3_000, 30_000) if quick else (300, 3_000, 30_000, 300_000)
+    numbers = (300, 3_000, 30_000) if quick else (
+        300, 3_000, 30_000, 100_000, 300_000
+    )  # fmt: skip
+
     for at, (has_own, n, pattern) in enumerate(product((True, False), numbers, patterns)):
         runs, reach, width = 4 if at % 3 == 2 else 1, _REACHES[at % 4], _WIDTHS[at % 5 % 2]
         yield Population(n, *pattern, runs, has_own, reach, width)

@@ -8,7 +8,7 @@ without (band joins, BJ). `penstock calibrate` fits the constants.
 They differ from the paper's where these kernels do. A SteM is several sorted runs, so log |S| and
 log m′ are sums over runs. Vanilla tests a query's own conditions before it searches. In an R-tree
 over own conditions and intervals, a partner meets the more nodes the longer intervals are beside
-the slabs into which the tree is cut. Each group costs a search, and if a partner is in reach, a
+the slabs into which the tree is cut. Each group costs a search, and each of its affected queries a
 descent in its R-tree. Strategies list results at different costs, so these are counted too.
 """
 
@@ -33,14 +33,13 @@ BUILD, CALL = "κ", "ι"
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Hot groups: their number, the sum of the logarithms of their sizes, their mean width.
+    """Hot groups: their number, and the mean length of their intervals.
 
-    A group is as wide as the union of its intervals. `scattered` queries are in no hot group.
+    `scattered` queries are in no hot group.
     """
 
     groups: int
-    logs: float
-    width: float
+    length: float
     scattered: int
 
 
@@ -59,8 +58,8 @@ class Slabs:
 class Work:
     """Amounts by row: partners m′ in so many runs, log m′, accepting queries n′, scattered ones n″.
 
-    `lookup` is log |S|, `reach` the share of hot groups that have a partner within their width,
-    `affected` the accepting queries of these, `results` the pairs k.
+    `lookup` is log |S|. Of the accepting queries in hot groups, `affected` ones have a partner.
+    `results` are the pairs k.
     """
 
     lookup: float
@@ -72,7 +71,6 @@ class Work:
     slabs: Slabs
     hot: Clusters
     scattered_accepting: F64
-    reach: F64
     affected: F64
     results: F64
 
@@ -148,7 +146,6 @@ _SELECT_HOTSPOT = (
     Term("β", "log|Qˢ|", lambda w: log2(1 + w.hot.scattered)),
     _SCATTERED_SEARCHED,
     Term("ε", "n″·log|Qˢ|", lambda w: w.scattered_accepting * log2(1 + w.hot.scattered)),
-    Term("δ", "reached·log|Qᵢ|", lambda w: w.reach * w.hot.logs),
     _GROUPS,
     Term("η", "affected", lambda w: w.affected),
     _RESULTS,
