@@ -64,12 +64,11 @@ def run(scale: float = 1.0) -> Result:
     arena = found["bytes"] - empty["bytes"]
     indexes = sum(flow["bytes"] for flow in found["flows"])
     out: Result = {"queries": made}
-    parts = {"parameter rows and books (arena)": arena, "indexes of filters": indexes}
-    for name, taken in parts.items():
-        out[name] = plain(taken / made, None, "bytes/query")
+    out["parameter rows and books (arena)"] = plain(arena / made, None, "bytes/query")
+    out["filters of lineage groups"] = f"{indexes / made:.1f} bytes/query"
     bits = sum(flow["lineage_bits"] for flow in found["flows"]) / len(SOURCES)
-    out["lineage of a row on its way"] = plain(bits / 8, None, "bytes")
+    out["lineage of a row on its way"] = f"{bits / 8:,.0f} bytes"
     out["the paper: per query"] = plain(sum(PAPER.values()) / QUERIES, None, "bytes/query")
     out["the paper: lineage of a row"] = plain(QUERIES / len(SOURCES) / 8, None, "bytes")
-    out["the process"] = plain((after - before) * 2**20 / made, None, "bytes/query")
+    out["the process"] = f"{(after - before) * 2**20 / made:,.0f} bytes/query"
     return out

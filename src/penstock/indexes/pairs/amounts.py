@@ -6,8 +6,10 @@ Those that are the same for all rows follow from the queries of a part, which do
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.arrays import I64
 from penstock.indexes.pairs.costs import Clusters, Slabs, Work
@@ -22,7 +24,10 @@ _LOOK = 64  # values that are looked at
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Amounts that are the same for all rows, and counts that give the others."""
+    """Amounts that are the same for all rows, and counts that give the others.
+
+    `slabs` are those of own conditions, and of intervals; `lengths` are quantiles of intervals'.
+    """
 
     queries: int
     slabs: tuple[float, float]
@@ -41,7 +46,7 @@ class Amounts:
         return Amounts(
             slots.shape[0],
             _slabs(queries, slots),
-            np.sort(_lengths(queries, _some(slots))),
+            _some(np.sort(_lengths(queries, slots))),
             Clusters(np.unique(groups[groups >= 0]).shape[0], length, scattered.shape[0]),
             Accepting(queries.own_low[:, slots], queries.own_high[:, slots]),
             Accepting(queries.own_low[:, scattered], queries.own_high[:, scattered]),
@@ -70,7 +75,7 @@ def _slabs(queries: Queries, slots: I64) -> tuple[float, float]:
     return float(slabs[:axis].prod()), float(slabs[axis])
 
 
-def _some(values: I64) -> I64:
+def _some(values: NDArray[Any]) -> NDArray[Any]:
     """Up to about twice `_LOOK` values, taken evenly from all."""
     return values[:: max(values.shape[0] // _LOOK, 1)]
 
