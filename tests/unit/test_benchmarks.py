@@ -26,7 +26,7 @@ TARGETS = {  # how many of the measures have a target
     "agarwal_fig8": 0,
     "agarwal_fig9": 0,
     "agarwal_table2": 0,
-    "band_join_many": 3,
+    "band_join_many": 5,
     "cacq_fig10": 5,
     "cacq_fig12": 3,
     "cacq_fig13": 1,

@@ -22,10 +22,13 @@ from penstock.indexes.pairs.amounts import Amounts, partners_of
 from penstock.indexes.pairs.constants import Constants, of_this_machine
 from penstock.indexes.pairs.costs import Work, formulas_of
 from penstock.indexes.pairs.estimates import F64
+from penstock.indexes.pairs.ssi import lists_in
 from penstock.indexes.pairs.strategies import STRATEGIES
 from penstock.indexes.pairs.strategy import Strategy, probing_order, slot_bits
+from penstock.kernels.pairs.coded import Coded, probe_coded
 from penstock.kernels.pairs.data import Entries, Found, Grouping, Partner, Probes, Queries, Triples
 from penstock.kernels.pairs.order import order_triples
+from penstock.kernels.pairs.ssi import Lists
 
 PairStrategy = Literal["auto", "vanilla", "data_outer", "merge", "select_first", "ssi", "hotspot"]
 PAIR_STRATEGIES: tuple[PairStrategy, ...] = get_args(PairStrategy)
@@ -93,6 +96,26 @@ class Router:
             found.append(self._strategy(name).find(rows, self._bits, *data))
         routed = [rows for _, rows in pieces]
         return order_triples(*_joined(found, routed, order), probes.floor, self._bits)
+
+    def probe_coded(
+        self, probes: Probes, entries: Entries, partner: Partner
+    ) -> tuple[tuple[Lists, Coded] | None, Triples]:
+        """Like `probe`, for a pure template; pairs from lists of groups are coded.
+
+        The lists are those that the codes speak of.
+        """
+        order, data = probing_order(probes), (probes, entries, partner, self._queries)
+        coded, found, routed = None, list[Found](), list[I64]()
+        for name, rows in self.pieces(order, probes, entries):
+            self._tally.count(name, rows.shape[0])
+            strategy = self._strategy(name)
+            lists, rest = lists_in(strategy)
+            if lists is not None:
+                coded = lists, probe_coded(lists, rows, probes, entries)
+            if rest is not None:
+                found.append(rest.find(rows, self._bits, *data))
+                routed.append(rows)
+        return coded, order_triples(*_joined(found, routed, order), probes.floor, self._bits)
 
     def _strategy(self, name: str) -> Strategy:
         if name not in self._built:
