@@ -17,7 +17,7 @@ from penstock.cli.app import App, read_plan
 from penstock.cli.feed import Input, Interrupt, feed, finish
 from penstock.cli.follow import follow, views
 from penstock.cli.output import Writer, open_text, open_writer
-from penstock.cli.runner import open_session, runner_options
+from penstock.cli.runner import open_session, runner_options, strategy_option
 from penstock.cli.script import read_script
 from penstock.cli.summary import Summary, tell_if_possible
 from penstock.errors import PenstockError, UnsupportedError
@@ -54,6 +54,7 @@ from penstock.session import Query
     help="On Spark: stop when all input is processed. In process, run always stops then.",
 )  # fmt: skip
 @runner_options("spark")
+@strategy_option
 @click.option(
     "--progress", metavar="PATH",
     help="Append a JSON line per batch: rows, rows kept out, clocks, lag, state, seconds.",
@@ -71,6 +72,7 @@ def run(
     runner: str,
     master: str | None,
     shards: int | None,
+    strategy: str,
     progress: str | None,
     quiet: bool,
 ) -> None:
@@ -96,7 +98,7 @@ def run(
         writer = open_writer(format_, out, append=output == "changes" and checkpoint is not None)
         stack.callback(writer.close)
         log = stack.enter_context(open_text(progress, True, "--progress")) if progress else None
-        session = open_session(runner, master, shards, checkpoint, quiet)
+        session = open_session(runner, master, shards, checkpoint, quiet, strategy)
         if log is not None:
             session.on_progress(lambda record: print(json.dumps(record), file=log, flush=True))
         app, summary = App(stack.enter_context(session), plan), Summary()

@@ -11,6 +11,7 @@ from penstock.logical.reads import streams_of, tables_of, views_of
 from penstock.physical.draft import PlanSpec, Setting
 from penstock.physical.instantiate import Plan, Site, instantiate
 from penstock.physical.planner import plan, plan_sends
+from penstock.physical.strategies import policy_of
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
@@ -28,6 +29,7 @@ def spec_of(block: b.AddTemplate, level: int = 1) -> PlanSpec:
         bool(tables or views_of(*_roots(block, level))),
         dict(block.emits),
         dict(block.received),
+        policy_of(block.strategy),
     )
     view = block.plan.view_at(level)
     return plan_sends(block.plan.sends_at(level), setting) if view is None else plan(view, setting)

@@ -242,10 +242,21 @@ def _is_simple(left: Events, ls: Chains, rs: Chains, test: Test) -> bool:
 
 
 @kernel
+def left_goes_first(left_sign: int, right_sign: int, right_first: bool) -> bool:
+    """The order of two events of one instant: a −1 row before an arrival, else by side.
+
+    So a row that leaves meets no partner that arrives at that instant.
+    """
+    if (left_sign < 0) != (right_sign < 0):
+        return left_sign < 0
+    return not right_first
+
+
+@kernel
 def join_events(
     left: Events, right: Events, ls: Chains, rs: Chains, test: Test, right_first: bool, guess: int
 ) -> Found:
-    """Apply both sides' events in order of (ts, side) and find the pairs of each."""
+    """Apply both sides' events in order of (ts, −1 rows first, side); find the pairs of each."""
     # Arrays are taken out of their tuples once: in the loop that would count references.
     l_ts, l_exp, l_sign, l_ids, l_slots = left.ts, left.exp, left.sign, left.ids, left.slots
     r_ts, r_exp, r_sign, r_ids, r_slots = right.ts, right.exp, right.sign, right.ids, right.slots
@@ -258,7 +269,11 @@ def join_events(
     used, n, i, j = 0, 0, 0, 0
     while i < nl or j < nr:
         is_left = j == nr or (
-            i < nl and (l_ts[i] < r_ts[j] or (not right_first and l_ts[i] == r_ts[j]))
+            i < nl
+            and (
+                l_ts[i] < r_ts[j]
+                or (l_ts[i] == r_ts[j] and left_goes_first(l_sign[i], r_sign[j], right_first))
+            )
         )
         start = n
         if is_left:

@@ -46,6 +46,13 @@ class ExpiryPolicy(Protocol):
     def windows_tell(self) -> bool:
         """Whether every row that leaves a window is a −1 row: EXPIRE then stands above it."""
 
+    @property
+    def joins_logs(self) -> bool:
+        """Whether a join of two windows finds partners in the streams' logs, by SteMs.
+
+        If not, it keeps the rows of its inputs, as every other join does.
+        """
+
     def tells(self, wish: Emit) -> bool:
         """Whether an operator that can say so by −1 rows says which results leave."""
 
@@ -58,6 +65,7 @@ class PatternAware:
     """State follows the pattern, and the optimiser's wish is done (Golab & Özsu 2005, §5.4)."""
 
     windows_tell: bool = False
+    joins_logs: bool = True
 
     def tells(self, wish: Emit) -> bool:
         """As the optimiser wishes."""

@@ -245,7 +245,7 @@ def _join(draft: Draft, node: Join) -> Spec:
 
 def _narrow_join(draft: Draft, node: Join, columns: tuple[int, ...] | None) -> Spec:
     """A join that yields some columns, or all."""
-    windows = joined_windows(node)
+    windows = joined_windows(node) if draft.setting.policy.joins_logs else None
     if windows is not None:
         return _window_join(draft, node, windows, columns)
     left, right = (draft.one_query(draft.build(side)) for side in node.inputs)

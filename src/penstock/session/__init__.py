@@ -11,6 +11,7 @@ from penstock.eddy.settings import Settings
 from penstock.errors import StateError, UnsupportedError
 from penstock.indexes.pairs.router import PAIR_STRATEGIES
 from penstock.kernels.compiling import tell_once
+from penstock.logical.strategy import strategy_named
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
 from penstock.session.opening import Options, open_in_process, open_on_shards
@@ -103,6 +104,7 @@ def connect(
     keep_changes: int = DEFAULT_KEPT_ROWS,
     routing: str = "tickets",
     pairs: str = "auto",
+    strategy: str = "upa",
 ) -> Session:
     """Open a session.
 
@@ -116,7 +118,8 @@ def connect(
     filters and SteMs: "tickets" learns a good order; "fixed", "random" and "optimal" exist for
     comparison. `pairs` selects how joins with constants of their own find pairs: "auto" chooses per
     row by cost; "vanilla", "data_outer", "merge", "select_first", "ssi" and "hotspot" always do the
-    same, for comparison.
+    same, for comparison. `strategy` decides how expirations reach the operators of queries that
+    name no strategy (docs/strategies.md); answers are equal.
     """
     tell_once()
     off = _rules(optimizer_off)
@@ -131,7 +134,7 @@ def connect(
             code="PS-STATE-001",
             remedy="name a directory, or leave checkpoint= out",
         )
-    options = Options(off, keep_changes, _settings(routing, pairs))
+    options = Options(off, keep_changes, _settings(routing, pairs), strategy_named(strategy))
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
         from penstock.session.opening_spark import open_on_spark  # slow to import

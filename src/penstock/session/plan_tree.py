@@ -27,13 +27,17 @@ _UNITS = {Lineage.COHORT: "cohort", Lineage.QUERY: "query", Lineage.SET: "set of
 
 @dataclass(frozen=True, slots=True)
 class PlanTree:
-    """A plan as EXPLAIN shows it; without `queries`, the plan of a query that is not registered."""
+    """A plan as EXPLAIN shows it; without `queries`, the plan of a query that is not registered.
+
+    With `signals`, it also says of each edge whether rows leave silently, at their expiry.
+    """
 
     plan: PlanSpec
     sharing: Sharing
     stats: Stats
     queries: QueryTable | None = None
     operators: tuple[Operator, ...] = ()
+    signals: bool = False
 
     def lines(self, ctx: Context) -> list[str]:
         """The lines of the tree; `ctx` has the functions that predicates call."""
@@ -65,6 +69,8 @@ class PlanTree:
             return " ".join([*parts, "(shared, shown above)"])
         if spec.structure() != "–":
             parts.append(f"state={spec.structure()}")
+        if self.signals and edge.expiring:
+            parts.append("expiring rows")
         if edge.negatives:
             parts.append("−1 rows")
         if spec.node is not None:

@@ -1,0 +1,40 @@
+"""The policy of each strategy: what `physical/expiry_policy.py` asks when it decides.
+
+This is the only module of the planner that knows strategies by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.logical.strategy import STRATEGIES, Strategy
+from penstock.patterns.edge import Emit
+from penstock.physical.expiry_policy import ExpiryPolicy, PatternAware
+
+
+@dataclass(frozen=True, slots=True)
+class Negative(PatternAware):
+    """Negative tuples: a −1 row for every row that leaves a window (Ghanem et al. 2005, §4.2).
+
+    EXPIRE above each window is the only operator that keeps rows by their expiry. It emits them in
+    order of arrival, so its own store is the one for the window's pattern.
+    """
+
+    windows_tell: bool = True
+    joins_logs: bool = False
+
+    def tells(self, wish: Emit) -> bool:
+        """Every operator does that can."""
+        return True
+
+
+_POLICIES: dict[str, ExpiryPolicy] = {"upa": PatternAware(), "negative": Negative()}
+
+
+def policy_of(strategy: Strategy) -> ExpiryPolicy:
+    """The decisions of a strategy."""
+    return _POLICIES[strategy.name]
+
+
+_MISSING = {s.name for s in STRATEGIES} ^ _POLICIES.keys()
+assert not _MISSING, f"strategies without a policy, or policies without a strategy: {_MISSING}"
