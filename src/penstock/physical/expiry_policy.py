@@ -53,6 +53,10 @@ class ExpiryPolicy(Protocol):
         If not, it keeps the rows of its inputs, as every other join does.
         """
 
+    @property
+    def renews(self) -> bool:
+        """Whether DISTINCT keeps the last expiry of each value (δ*), not every row."""
+
     def tells(self, wish: Emit) -> bool:
         """Whether an operator that can say so by −1 rows says which results leave."""
 
@@ -66,6 +70,7 @@ class PatternAware:
 
     windows_tell: bool = False
     joins_logs: bool = True
+    renews: bool = True
 
     def tells(self, wish: Emit) -> bool:
         """As the optimiser wishes."""
@@ -170,11 +175,12 @@ def _view(spec: ViewSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
 
 @case(_EXPIRIES, DistinctSpec)
 def _distinct(spec: DistinctSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
-    """δ counts rows that may be retracted; δ* has one entry of the calendar per value."""
+    """δ counts the rows of each value; δ* has one entry of the calendar per value."""
     edge = spec.inputs[0].edge
-    told = policy.tells(wish) or edge.negatives or not edge.expiring
+    counts = edge.negatives or (edge.expiring and not policy.renews)
+    told = policy.tells(wish) or counts or not edge.expiring
     star = Kept(signal_of(edge), Store.CALENDAR)
-    kept = _kept(policy, edge, Store.COUNTS) if edge.negatives else star
+    kept = _kept(policy, edge, Store.COUNTS) if counts else star
     return Expiry(_emits(spec, told), (kept,), Store.HASH)
 
 
@@ -206,10 +212,10 @@ def _counting(spec: Spec, told: bool, policy: ExpiryPolicy) -> Expiry:
 def _join(spec: JoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     """Tell which results leave if the rows of both logs leave in order (0005)."""
     sides = [source.edge for source in spec.inputs]
-    in_order = all(edge.fifo or not edge.expiring for edge in sides)
+    stores = {policy.store(edge) for edge in sides}
+    in_order = all(edge.fifo or not edge.expiring for edge in sides) and Store.LIST not in stores
     can_tell = in_order and spec.residual is None and spec.edge.expiring
-    plain = all(policy.store(edge) is Store.FIFO for edge in sides)
-    store = Store.FIFO if plain else Store.HASH
+    store = stores.pop() if stores in ({Store.FIFO}, {Store.LIST}) else Store.HASH
     kept = tuple(Kept(signal_of(edge), store) for edge in sides)
     return Expiry(_emits(spec, can_tell and policy.tells(wish)), kept)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.logical.strategy import STRATEGIES, Strategy
-from penstock.patterns.edge import Emit
+from penstock.patterns.edge import Edge, Emit
+from penstock.physical.expiry import Store
 from penstock.physical.expiry_policy import ExpiryPolicy, PatternAware
 
 
@@ -28,7 +29,26 @@ class Negative(PatternAware):
         return True
 
 
-_POLICIES: dict[str, ExpiryPolicy] = {"upa": PatternAware(), "negative": Negative()}
+@dataclass(frozen=True, slots=True)
+class Direct(PatternAware):
+    """Direct expiry: rows carry `exp`, and operators scan their state (Golab & Özsu 2005, §2.3.2).
+
+    State is in order of insertion, whatever the pattern. Results leave silently where they can.
+    """
+
+    joins_logs: bool = False
+    renews: bool = False
+
+    def store(self, edge: Edge) -> Store:
+        """A list, for rows that leave in any order."""
+        return Store.LIST
+
+
+_POLICIES: dict[str, ExpiryPolicy] = {
+    "upa": PatternAware(),
+    "direct": Direct(),
+    "negative": Negative(),
+}
 
 
 def policy_of(strategy: Strategy) -> ExpiryPolicy:
