@@ -19,7 +19,7 @@ class Strategy:
 
 UPA = Strategy("upa")
 """The default: state and signals follow the update pattern of each edge (Golab & Özsu 2005)."""
-STRATEGIES = (UPA, Strategy("direct"), Strategy("negative"))
+STRATEGIES = (UPA, Strategy("reevaluate"), Strategy("direct"), Strategy("negative"))
 
 
 def strategy_named(name: str, place: Place | None = None) -> Strategy:

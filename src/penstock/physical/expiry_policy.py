@@ -14,10 +14,11 @@ from penstock.dispatch import case, complete, subclasses
 from penstock.logical.nodes import SetKind
 from penstock.patterns.edge import Edge, Emit, Pattern
 from penstock.patterns.edges import told_edge
-from penstock.physical import join_specs, keyed_specs, specs
+from penstock.physical import join_specs, keyed_specs, reevaluate_specs, specs
 from penstock.physical.expiry import Expiry, Kept, Signal, Store, signal_of
 from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, WindowJoinSpec
 from penstock.physical.keyed_specs import DistinctSpec, GroupBySpec, SetOpSpec
+from penstock.physical.reevaluate_specs import HeldSpec, HoldSpec, ReevaluateSpec
 from penstock.physical.specs import (
     ExplodeSpec,
     FilterSpec,
@@ -54,6 +55,10 @@ class ExpiryPolicy(Protocol):
         """
 
     @property
+    def reevaluates(self) -> bool:
+        """Whether what is above the windows runs from scratch at every instant of change."""
+
+    @property
     def renews(self) -> bool:
         """Whether DISTINCT keeps the last expiry of each value (δ*), not every row."""
 
@@ -71,6 +76,7 @@ class PatternAware:
     windows_tell: bool = False
     joins_logs: bool = True
     renews: bool = True
+    reevaluates: bool = False
 
     def tells(self, wish: Emit) -> bool:
         """As the optimiser wishes."""
@@ -164,6 +170,23 @@ def _keep(spec: KeepSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     return Expiry(_emits(spec, policy.tells(wish)), (kept,))
 
 
+@case(_EXPIRIES, HoldSpec)
+def _hold(spec: HoldSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
+    """Keep all rows in order of arrival: the whole window is read each time."""
+    return Expiry(signal_of(spec.edge), (Kept(signal_of(spec.edge), Store.LIST),))
+
+
+@case(_EXPIRIES, HeldSpec)
+def _held(spec: HeldSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
+    return Expiry(signal_of(spec.edge))
+
+
+@case(_EXPIRIES, ReevaluateSpec)
+def _reevaluate(spec: ReevaluateSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
+    kept = tuple(Kept(signal_of(source.edge)) for source in spec.inputs)
+    return Expiry(Signal.MINUS, kept, Store.ARRAY)
+
+
 @case(_EXPIRIES, ViewSpec)
 def _view(spec: ViewSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     """Keep rows that leave silently, and rows that operators below do not keep."""
@@ -229,5 +252,5 @@ def _nrr_join(spec: NrrJoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     return Expiry(signal_of(spec.edge), kept, recalls=_all_recall(spec))
 
 
-for module in (specs, keyed_specs, join_specs):
+for module in (specs, keyed_specs, join_specs, reevaluate_specs):
     complete(_EXPIRIES, subclasses(module, Spec), "expiry")

@@ -44,8 +44,17 @@ class Direct(PatternAware):
         return Store.LIST
 
 
+@dataclass(frozen=True, slots=True)
+class Reevaluate(PatternAware):
+    """Every window from scratch at each instant at which it changes (Sah & Prasad, §3)."""
+
+    joins_logs: bool = False
+    reevaluates: bool = True
+
+
 _POLICIES: dict[str, ExpiryPolicy] = {
     "upa": PatternAware(),
+    "reevaluate": Reevaluate(),
     "direct": Direct(),
     "negative": Negative(),
 }
