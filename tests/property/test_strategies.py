@@ -11,6 +11,7 @@ from oracle.check import check
 from oracle.scenario import Action, Restore, Scenario
 from penstock.logical.strategy import STRATEGIES, UPA
 from property.cases import Case, case, seeds, verify
+from property.test_lifecycle import come_and_go, retained
 
 OTHERS = tuple(s.name for s in STRATEGIES if s != UPA)
 CHUNKS = range(20)
@@ -19,14 +20,14 @@ CHUNKS = range(20)
 @pytest.mark.parametrize("strategy", OTHERS)
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_every_instant_equals_the_oracle(chunk: int, strategy: str) -> None:
-    for seed in seeds(81, chunk, 120):
+    for seed in seeds(81, chunk, 40):
         subject = case(seed, queries=3)
         verify(strategy, subject, lambda c: check(list(c.sqls), c.scenario, strategy=strategy))
 
 
 @pytest.mark.parametrize("strategy", OTHERS)
 def test_on_commit_is_exact_at_batch_ends(strategy: str) -> None:
-    for seed in seeds(82, 0, 300):
+    for seed in seeds(82, 0, 160):
         verify(f"{strategy} on commit", case(seed), lambda c: _on_commit(c, strategy))
 
 
@@ -37,7 +38,7 @@ def _on_commit(subject: Case, strategy: str) -> None:
 
 @pytest.mark.parametrize("strategy", OTHERS)
 def test_shards_do_not_matter(strategy: str) -> None:
-    for seed in seeds(83, 0, 400):
+    for seed in seeds(83, 0, 200):
         shards = (1, 2, 4)[seed % 3]
         verify(
             f"{strategy} on shards",
@@ -47,8 +48,21 @@ def test_shards_do_not_matter(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", OTHERS)
+def test_queries_come_and_go(strategy: str) -> None:
+    for seed in seeds(85, 0, 160):
+        plain = case(seed, queries=3)
+        later = come_and_go(Random(seed), plain.scenario, 3, history=False)
+        for subject in (Case(plain.sqls, later), retained(seed)):
+            verify(
+                f"{strategy} with queries that come and go",
+                subject,
+                lambda c: check(list(c.sqls), c.scenario, strategy=strategy),
+            )
+
+
+@pytest.mark.parametrize("strategy", OTHERS)
 def test_restore_at_any_step(strategy: str) -> None:
-    for seed in seeds(84, 0, 300):
+    for seed in seeds(84, 0, 160):
         rng = Random(seed)
         verify(
             f"{strategy} restored",
