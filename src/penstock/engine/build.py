@@ -56,7 +56,10 @@ def build(
         scope.free()
         raise
     read = _read(block, level)
-    return Template(block.key, made, queries, *read, scope, block.emission.at_commit, sets)
+    triggered = not block.strategy.heartbeats
+    return Template(
+        block.key, made, queries, *read, scope, block.emission.at_commit, sets, triggered
+    )
 
 
 def _roots(block: b.AddTemplate, level: int) -> list[Node]:

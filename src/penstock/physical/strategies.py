@@ -33,7 +33,8 @@ class Negative(PatternAware):
 class Direct(PatternAware):
     """Direct expiry: rows carry `exp`, and operators scan their state (Golab & Özsu 2005, §2.3.2).
 
-    State is in order of insertion, whatever the pattern. Results leave silently where they can.
+    State is in order of insertion, whatever the pattern. Results leave silently where they can. The
+    input-triggered approach has the same plans; `engine/triggered.py` runs them at other times.
     """
 
     joins_logs: bool = False
@@ -56,6 +57,7 @@ _POLICIES: dict[str, ExpiryPolicy] = {
     "upa": PatternAware(),
     "reevaluate": Reevaluate(),
     "direct": Direct(),
+    "input-triggered": Direct(),
     "negative": Negative(),
 }
 

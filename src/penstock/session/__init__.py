@@ -11,7 +11,7 @@ from penstock.eddy.settings import Settings
 from penstock.errors import StateError, UnsupportedError
 from penstock.indexes.pairs.router import PAIR_STRATEGIES
 from penstock.kernels.compiling import tell_once
-from penstock.logical.strategy import strategy_named
+from penstock.logical.strategy import UPA, strategy_of
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
 from penstock.session.opening import Options, open_in_process, open_on_shards
@@ -104,7 +104,7 @@ def connect(
     keep_changes: int = DEFAULT_KEPT_ROWS,
     routing: str = "tickets",
     pairs: str = "auto",
-    strategy: str = "upa",
+    strategy: str | Mapping[str, Any] = "upa",
 ) -> Session:
     """Open a session.
 
@@ -134,7 +134,8 @@ def connect(
             code="PS-STATE-001",
             remedy="name a directory, or leave checkpoint= out",
         )
-    options = Options(off, keep_changes, _settings(routing, pairs), strategy_named(strategy))
+    runs_by = strategy_of(strategy, UPA)
+    options = Options(off, keep_changes, _settings(routing, pairs), runs_by)
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
         from penstock.session.opening_spark import open_on_spark  # slow to import

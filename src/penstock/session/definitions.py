@@ -74,8 +74,7 @@ def _check_strategy(statement: st.CreateView, there: Strategy) -> None:
     """Raise an error if the statement names a strategy that is not the existing view's."""
     named = statement.select.strategy
     if named not in (None, there):
-        assert named is not None
-        how = f"its strategy is {there.name}, the statement's {named.name}"
+        how = f"its strategy is {there}, the statement's {named}"
         raise _differs("view", statement, how)
 
 

@@ -76,7 +76,7 @@ def explain_query(plans: Plans, info: QueryInfo) -> str:
 
 def _strategy(strategy: Strategy) -> list[str]:
     """A line about how expirations reach operators, unless they do as usual."""
-    return [] if strategy == UPA else [f"strategy: {strategy.name}"]
+    return [] if strategy == UPA else [f"strategy: {strategy}"]
 
 
 def _hidden(template: Template) -> list[str]:

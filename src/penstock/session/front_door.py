@@ -13,7 +13,7 @@ from functools import partial
 from penstock.errors import SqlSyntaxError
 from penstock.logical.nodes import Node
 from penstock.logical.on_error import OnError
-from penstock.logical.strategy import UPA, Strategy, chosen
+from penstock.logical.strategy import UPA, Given, Strategy, strategy_of
 from penstock.session.books import Books
 from penstock.session.compile import compile_select
 from penstock.session.known_texts import Prepared
@@ -50,9 +50,9 @@ class FrontDoor:
         """The statements of a text; an error in one of them is found before any of them runs."""
         return parse_script(text, self._texts.recognise)
 
-    def strategy(self, named: str | None) -> Strategy:
-        """The strategy that a caller names, or the session's."""
-        return chosen(named) or self._strategy
+    def strategy(self, given: Given) -> Strategy:
+        """The strategy that a caller gives, or the session's."""
+        return strategy_of(given, self._strategy)
 
     def settled(self, statement: Statement) -> Statement:
         """A statement with the session's strategy, so that repeating it gives the same query."""

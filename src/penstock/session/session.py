@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError, TypeError_
 from penstock.logical.on_error import OnError
-from penstock.logical.strategy import UPA, Strategy
+from penstock.logical.strategy import UPA, Given, Strategy
 from penstock.logical.udf import Udf
 from penstock.session import once, params, show
 from penstock.session.books import Books
@@ -102,18 +102,18 @@ class Session:
     # ---- queries ---------------------------------------------------------------------
     def query(
         self, text: str, history: bool = False, on_error: OnError | None = None,
-        strategy: str | None = None,
+        strategy: Given = None,
     ) -> Query:  # fmt: skip
         """Register a standing SELECT and return its handle."""
         with self._gate.open():
             runs_by = self._door.strategy(strategy)
-            self._runner.calls.begin("query", text, history, on_error, runs_by.name)
+            self._runner.calls.begin("query", text, history, on_error, runs_by)
             prepared = self._door.text(text, on_error, runs_by, "query()")
             return Query(self._desk, self._registrar.register(prepared, None, text, history), 0)
 
     def query_many(
         self, text: str, params: Any, history: bool = False, on_error: OnError | None = None,
-        strategy: str | None = None,
+        strategy: Given = None,
     ) -> Queries:  # fmt: skip
         """Register one query per row of `params`; its columns are the $names in the text.
 
@@ -127,7 +127,7 @@ class Session:
         self, text: str, given: Any, history: bool, on_error: OnError | None, strategy: Strategy
     ) -> Queries:
         table = params.params_table(given)
-        self._runner.calls.begin("query_many", text, table, history, on_error, strategy.name)
+        self._runner.calls.begin("query_many", text, table, history, on_error, strategy)
         prepared = self._door.text(text, on_error, strategy, "query_many()")
         names = params.given_names(table)
         rows = params.param_rows(prepared.compiled, table, self._books.engine.strings)
