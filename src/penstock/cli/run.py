@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import IO
 
 import click
 import pyarrow as pa
@@ -21,7 +22,7 @@ from penstock.cli.runner import open_session, runner_options, strategy_option
 from penstock.cli.script import read_script
 from penstock.cli.summary import Summary, tell_if_possible
 from penstock.errors import PenstockError, UnsupportedError
-from penstock.session import Query
+from penstock.session import Query, Session
 
 
 @click.command()
@@ -99,8 +100,7 @@ def run(
         stack.callback(writer.close)
         log = stack.enter_context(open_text(progress, True, "--progress")) if progress else None
         session = open_session(runner, master, shards, checkpoint, quiet, strategy)
-        if log is not None:
-            session.on_progress(lambda record: print(json.dumps(record), file=log, flush=True))
+        _write_progress(session, log)
         app, summary = App(stack.enter_context(session), plan), Summary()
         session.on_progress(summary.count)
         summary.look(app.sinks)
@@ -121,6 +121,12 @@ def run(
         finally:
             if not quiet:
                 tell_if_possible(summary, app, Console(stderr=True), stopped=not ended)
+
+
+def _write_progress(session: Session, log: IO[str] | None) -> None:
+    """Append the record of each batch to the file that --progress names, if it names one."""
+    if log is not None:
+        session.on_progress(lambda record: print(json.dumps(record), file=log, flush=True))
 
 
 def _has_display(output: str, out: str | None, quiet: bool) -> bool:

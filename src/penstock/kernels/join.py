@@ -242,13 +242,15 @@ def _is_simple(left: Events, ls: Chains, rs: Chains, test: Test) -> bool:
 
 
 @kernel
-def left_goes_first(left_sign: int, right_sign: int, right_first: bool) -> bool:
-    """The order of two events of one instant: a −1 row before an arrival, else by side.
+def goes_first(ts: int, sign: int, right_ts: int, right_sign: int, right_first: bool) -> bool:
+    """Whether an event of the left side precedes one of the right side.
 
-    So a row that leaves meets no partner that arrives at that instant.
+    At one instant a −1 row precedes an arrival, so a row that leaves meets no partner that comes.
     """
-    if (left_sign < 0) != (right_sign < 0):
-        return left_sign < 0
+    if ts != right_ts:
+        return ts < right_ts
+    if (sign < 0) != (right_sign < 0):
+        return sign < 0
     return not right_first
 
 
@@ -269,11 +271,7 @@ def join_events(
     used, n, i, j = 0, 0, 0, 0
     while i < nl or j < nr:
         is_left = j == nr or (
-            i < nl
-            and (
-                l_ts[i] < r_ts[j]
-                or (l_ts[i] == r_ts[j] and left_goes_first(l_sign[i], r_sign[j], right_first))
-            )
+            i < nl and goes_first(l_ts[i], l_sign[i], r_ts[j], r_sign[j], right_first)
         )
         start = n
         if is_left:

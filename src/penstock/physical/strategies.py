@@ -47,7 +47,7 @@ class Direct(PatternAware):
 
 @dataclass(frozen=True, slots=True)
 class Reevaluate(PatternAware):
-    """Every window from scratch at each instant at which it changes (Sah & Prasad, §3)."""
+    """Windows from scratch at each instant at which they change (Sah & Prasad, introduction)."""
 
     joins_logs: bool = False
     reevaluates: bool = True

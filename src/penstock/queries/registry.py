@@ -43,7 +43,7 @@ class TemplateInfo:
 
     @property
     def identity(self) -> Identity:
-        """What no two templates have in common."""
+        """The values that no two templates have in common."""
         return self.template, self.emission, self.strategy
 
 

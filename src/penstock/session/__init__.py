@@ -91,6 +91,17 @@ def _refuse_ignored(runner: str, shards: int | None, **given: Any) -> None:
             )
 
 
+def _directory(checkpoint: str | Path | None) -> Path | None:
+    """The directory of the checkpoint."""
+    if checkpoint == "":
+        raise StateError(
+            "the path of the checkpoint is empty",
+            code="PS-STATE-001",
+            remedy="name a directory, or leave checkpoint= out",
+        )
+    return None if checkpoint is None else Path(checkpoint)
+
+
 def connect(
     *,
     runner: str = "spark",
@@ -119,7 +130,7 @@ def connect(
     comparison. `pairs` selects how joins with constants of their own find pairs: "auto" chooses per
     row by cost; "vanilla", "data_outer", "merge", "select_first", "ssi" and "hotspot" always do the
     same, for comparison. `strategy` decides how expirations reach the operators of queries that
-    name no strategy (docs/strategies.md); answers are equal.
+    name no strategy: "upa" as update patterns ask, or as docs/strategies.md describes the others.
     """
     tell_once()
     off = _rules(optimizer_off)
@@ -128,15 +139,9 @@ def connect(
         runner, count, checkpoint=checkpoint, snapshot=snapshot, spark=spark, master=master,
         spark_options=spark_options,
     )  # fmt: skip
-    if checkpoint == "":
-        raise StateError(
-            "the path of the checkpoint is empty",
-            code="PS-STATE-001",
-            remedy="name a directory, or leave checkpoint= out",
-        )
     runs_by = strategy_of(strategy, UPA)
     options = Options(off, keep_changes, _settings(routing, pairs), runs_by)
-    directory = None if checkpoint is None else Path(checkpoint)
+    directory = _directory(checkpoint)
     if runner == "spark":
         from penstock.session.opening_spark import open_on_spark  # slow to import
 

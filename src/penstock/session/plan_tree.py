@@ -63,7 +63,7 @@ class PlanTree:
             yield from tree._visit(child, below, i == len(children) - 1, depth + 1, seen, ctx)
 
     def _below(self, spec: Spec) -> Iterator[tuple[PlanTree, Spec]]:
-        """The inputs of a spec; the inner plan of a re-evaluation, whose leaves are windows."""
+        """The inputs of a spec; a re-evaluation has an inner plan, with windows as its leaves."""
         match spec:
             case ReevaluateSpec():
                 yield replace(self, operators=(), outer=self), spec.top
