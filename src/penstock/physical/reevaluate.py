@@ -1,4 +1,4 @@
-"""Re-evaluation: at each instant of change, the plan runs over whole windows (Sah & Prasad, introduction).
+"""Re-evaluation: the plan runs over whole windows at each change (Sah & Prasad, introduction).
 
 The inner plan consists of the operators that every strategy uses. They are made anew in an empty
 arena, take all rows of the windows as arrivals of one instant, and are discarded. The difference
