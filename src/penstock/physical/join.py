@@ -2,9 +2,10 @@
 
 Events of both inputs are applied in order of (ts, −1 rows, tables first, left before right). A
 result lives until the first of its parts expires; a −1 row takes back the live pairs of the row it
-retracts (cases 1 and 4 of Ghanem §5.1). Below a view, the join is *explicit* where possible: rows that leave probe like rows that
-arrive, and the view stores nothing (docs/design/0005). This operator does inner joins only; the
-planner composes outer, semi and anti joins of other operators.
+retracts, so results have the sign of what comes in (cases 1 and 4 of Ghanem §5.1). Below a view,
+the join is *explicit* where possible: rows that leave probe like rows that arrive, and the view
+stores nothing (docs/design/0005). This operator does inner joins only; the planner composes outer,
+semi and anti joins of other operators.
 """
 
 from __future__ import annotations
