@@ -44,11 +44,12 @@ class PlanTree:
     def lines(self, ctx: Context) -> list[str]:
         """The lines of the tree; `ctx` has the functions that predicates call."""
         assert self.plan.view is not None
-        return list(self._visit(self.plan.view, "", True, 0, set(), ctx))
+        return list(self.visit(self.plan.view, "", True, 0, set(), ctx))
 
-    def _visit(
+    def visit(
         self, spec: Spec, prefix: str, last: bool, depth: int, seen: set[int], ctx: Context
     ) -> Iterator[str]:
+        """The lines of a spec and all below it; of those in `seen`, one line."""
         branch = "" if depth == 0 else prefix + ("└─ " if last else "├─ ")
         again = id(spec) in seen
         yield branch + self._line(spec, again, ctx)
@@ -60,7 +61,7 @@ class PlanTree:
             yield f"{below}   · {note}"
         children = list(self._below(spec))
         for i, (tree, child) in enumerate(children):
-            yield from tree._visit(child, below, i == len(children) - 1, depth + 1, seen, ctx)
+            yield from tree.visit(child, below, i == len(children) - 1, depth + 1, seen, ctx)
 
     def _below(self, spec: Spec) -> Iterator[tuple[PlanTree, Spec]]:
         """The inputs of a spec; a re-evaluation has an inner plan, with windows as its leaves."""
