@@ -202,6 +202,25 @@ def test_a_table_without_a_past_is_joined_as_it_was(name: str) -> None:
         ]
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("early", [True, False])
+def test_queries_follow_views_under_any_strategy(name: str, early: bool) -> None:
+    """Planned with the view while its streams are empty; later from its answer and changes."""
+    texts = ("SELECT sum(n) AS t FROM v", "SELECT x.k FROM v x JOIN v y ON x.n = y.n")
+    rows = [[{"k": k, "a": 0, "ts": 2 * k + i} for i in range(k)] for k in (1, 2, 3)]
+    with opened(strategy="negative") as ps:
+        ps.sql(f"CREATE MATERIALIZED VIEW v AS {GROUPS}")
+        queries = [ps.query(text, strategy=name) for text in texts] if early else []
+        ps.push("r", rows[0])
+        ps.push("r", rows[1])
+        queries = queries or [ps.query(text, strategy=name) for text in texts]
+        ps.push("r", rows[2])
+        for end in (8, 11, 30):
+            ps.advance(ts=end)
+            answers = [sorted(map(str, query.view().to_pylist())) for query in queries]
+            assert answers == [sorted(map(str, ps.sql(t).to_pylist())) for t in texts]
+
+
 def test_names_are_found_in_any_case_of_letters() -> None:
     assert strategy_named("UPA") == UPA
 
