@@ -69,8 +69,10 @@ def explain_query(plans: Plans, info: QueryInfo) -> str:
     templates = plans.engine.templates.values()
     sharing = Sharing((other.plan.spec, len(other.queries)) for other in templates)
     plan = template.plan
-    told = known.strategy != UPA
-    tree = PlanTree(plan.spec, sharing, plans.stats(), template.queries, plan.operators, told)
+    tree = PlanTree(
+        plan.spec, sharing, plans.stats(), template.queries, plan.operators, plans.told,
+        signals=known.strategy != UPA,
+    )  # fmt: skip
     return "\n".join([*head, *tree.lines(plans.engine.ctx), *legend(plan.spec)])
 
 
