@@ -24,6 +24,7 @@ from penstock.indexes.pairs.calibration import calibrate
 from penstock.indexes.pairs.constants import constants_path
 from penstock.indexes.pairs.router import PAIR_STRATEGIES
 from penstock.kernels.compiling import tell_never
+from penstock.logical.strategy import STRATEGIES
 from penstock.session import Queries, Query, Session
 from penstock.spark import java
 
@@ -149,6 +150,9 @@ def compile_kernels() -> None:
         with penstock.connect(runner="inprocess", shards=shards) as session:
             _run(session, "kernels" if shards is None else "kernels of shards")
             _renew_texts(session)
+    for other in STRATEGIES:
+        with penstock.connect(runner="inprocess", strategy=other.name) as session:
+            _expire(session)
     for strategy in PAIR_STRATEGIES:
         with penstock.connect(runner="inprocess", pairs=strategy) as session:
             _find_pairs(session)
@@ -207,6 +211,21 @@ def _run(session: Session, what: str) -> None:
             queries += _many(session, _PARAMS.slice(_ROWS - 9))
     queries += [session.query(text, history=True) for text in _LATE]
     for turn in (30, 60):  # old rows leave the logs, and so the indexes over them
+        session.push("r", _rows(turn, 6, 0))
+        session.push("s", _rows(turn, 6, 1))
+    session.advance(ts=300)
+    for query in queries:
+        query.view()
+        query.changes()
+        query.drop()
+
+
+def _expire(session: Session) -> None:
+    """Every query over a few rows that come and leave."""
+    session.sql(_SCRIPT)
+    session.register_udf("warm_up", _exceeds, ["BIGINT", "BIGINT"], "BOOLEAN")
+    queries = [session.query(text) for text in _QUERIES]
+    for turn in range(1, 4):
         session.push("r", _rows(turn, 6, 0))
         session.push("s", _rows(turn, 6, 1))
     session.advance(ts=300)

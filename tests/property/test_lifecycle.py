@@ -45,7 +45,7 @@ def test_registered_at_any_step(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_registered_with_history(chunk: int) -> None:
     for seed in seeds(9, chunk, 100):
-        verify("history", _retained(seed), _exact)
+        verify("history", retained(seed), _exact)
 
 
 def _exact(subject: Case) -> None:
@@ -66,7 +66,8 @@ class _TimeWindows(Plans):
         return self._source(0)
 
 
-def _retained(seed: int) -> Case:
+def retained(seed: int) -> Case:
+    """Queries that are registered with history and without."""
     rng = Random(seed)
     plans = _TimeWindows(rng)
     sqls = tuple(plans.query(rng.choice((0, 1, 2))) for _ in range(3))

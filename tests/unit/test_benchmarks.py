@@ -50,6 +50,7 @@ TARGETS = {  # how many of the measures have a target
     "predicate_forms": 5,
     "query_many": 1,
     "select_join_many": 3,
+    "strategies": 0,
     "template": 4,
     "window_growth": 6,
 }

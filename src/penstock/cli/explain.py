@@ -7,7 +7,9 @@ from rich.console import Console
 
 import penstock
 from penstock.cli.app import without_source
+from penstock.cli.runner import strategy_option
 from penstock.cli.script import Script, located, parse, read_script
+from penstock.logical.strategy import UPA
 from penstock.sql.source_options import check_options
 from penstock.sql.statements import (
     CreateSink,
@@ -25,7 +27,8 @@ from penstock.sql.statements import (
     "--shards", type=click.IntRange(1),
     help="Also show where each plan runs on N shards, as on Spark.",
 )  # fmt: skip
-def explain(script: str, shards: int | None) -> None:
+@strategy_option
+def explain(script: str, shards: int | None, strategy: str) -> None:
     """Print the plan of every view and query in SCRIPT.
 
     SCRIPT is a file, or - for standard input. For each operator: its update pattern (MON, WKS,
@@ -40,12 +43,14 @@ def explain(script: str, shards: int | None) -> None:
       echo "CREATE STREAM s (k INT, ts BIGINT) TIMESTAMP BY ts;
             SELECT DISTINCT k FROM s [RANGE 100];" | penstock explain -
     """  # noqa: D301
-    explain_script(read_script(script), Console(), shards)
+    explain_script(read_script(script), Console(), shards, strategy)
 
 
-def explain_script(script: Script, console: Console, shards: int | None = None) -> None:
+def explain_script(
+    script: Script, console: Console, shards: int | None = None, strategy: str = UPA.name
+) -> None:
     """Declare what the script declares and print each query's plan."""
-    with penstock.connect(runner="inprocess", shards=shards) as session:
+    with penstock.connect(runner="inprocess", shards=shards, strategy=strategy) as session:
         for number, (piece, statement) in enumerate(parse(script), 1):
             with located(script, piece):
                 match statement:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import IO
 
 import click
 import pyarrow as pa
@@ -17,11 +18,11 @@ from penstock.cli.app import App, read_plan
 from penstock.cli.feed import Input, Interrupt, feed, finish
 from penstock.cli.follow import follow, views
 from penstock.cli.output import Writer, open_text, open_writer
-from penstock.cli.runner import open_session, runner_options
+from penstock.cli.runner import open_session, runner_options, strategy_option
 from penstock.cli.script import read_script
 from penstock.cli.summary import Summary, tell_if_possible
 from penstock.errors import PenstockError, UnsupportedError
-from penstock.session import Query
+from penstock.session import Query, Session
 
 
 @click.command()
@@ -54,6 +55,7 @@ from penstock.session import Query
     help="On Spark: stop when all input is processed. In process, run always stops then.",
 )  # fmt: skip
 @runner_options("spark")
+@strategy_option
 @click.option(
     "--progress", metavar="PATH",
     help="Append a JSON line per batch: rows, rows kept out, clocks, lag, state, seconds.",
@@ -71,6 +73,7 @@ def run(
     runner: str,
     master: str | None,
     shards: int | None,
+    strategy: str,
     progress: str | None,
     quiet: bool,
 ) -> None:
@@ -96,9 +99,8 @@ def run(
         writer = open_writer(format_, out, append=output == "changes" and checkpoint is not None)
         stack.callback(writer.close)
         log = stack.enter_context(open_text(progress, True, "--progress")) if progress else None
-        session = open_session(runner, master, shards, checkpoint, quiet)
-        if log is not None:
-            session.on_progress(lambda record: print(json.dumps(record), file=log, flush=True))
+        session = open_session(runner, master, shards, checkpoint, quiet, strategy)
+        _write_progress(session, log)
         app, summary = App(stack.enter_context(session), plan), Summary()
         session.on_progress(summary.count)
         summary.look(app.sinks)
@@ -118,6 +120,12 @@ def run(
         finally:
             if not quiet:
                 tell_if_possible(summary, app, Console(stderr=True), stopped=not ended)
+
+
+def _write_progress(session: Session, log: IO[str] | None) -> None:
+    """Append the record of each batch to the file that --progress names, if it names one."""
+    if log is not None:
+        session.on_progress(lambda record: print(json.dumps(record), file=log, flush=True))
 
 
 def _has_display(output: str, out: str | None, quiet: bool) -> bool:

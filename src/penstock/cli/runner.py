@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
 
 import penstock
+from penstock.logical.strategy import STRATEGIES, UPA
 from penstock.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+strategy_option = click.option(
+    "--strategy", type=click.Choice([s.name for s in STRATEGIES]), default=UPA.name,
+    show_default=True,
+    help="How expirations reach the operators of queries that name no strategy.",
+)  # fmt: skip
 
 
 def runner_options(default: str) -> Callable[[F], F]:
@@ -43,15 +52,19 @@ def runner_options(default: str) -> Callable[[F], F]:
 
 
 def open_session(
-    runner: str, master: str | None, shards: int | None, checkpoint: str | None, quiet: bool
-) -> Session:
+    runner: str, master: str | None, shards: int | None, checkpoint: str | None, quiet: bool,
+    strategy: str = UPA.name,
+) -> Session:  # fmt: skip
     """The session that the options ask for."""
     if runner == "inprocess":
         if master is not None or shards is not None:
             raise click.UsageError("--master and --shards are for --runner spark")
-        return penstock.connect(runner="inprocess", checkpoint=checkpoint)
+        return penstock.connect(runner="inprocess", checkpoint=checkpoint, strategy=strategy)
     errors = Console(stderr=True)
+    on_spark = partial(
+        penstock.connect, master=master, shards=shards, checkpoint=checkpoint, strategy=strategy
+    )
     if quiet or not errors.is_terminal:
-        return penstock.connect(master=master, shards=shards, checkpoint=checkpoint)
+        return on_spark()
     with errors.status("starting Spark …"):
-        return penstock.connect(master=master, shards=shards, checkpoint=checkpoint)
+        return on_spark()

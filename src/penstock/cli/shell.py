@@ -21,7 +21,7 @@ from penstock.cli.commands import QUIT, WORDS, Commands, as_command
 from penstock.cli.line_editor import Completer, LineEditor
 from penstock.cli.output import print_note, rich_table
 from penstock.cli.report import print_error
-from penstock.cli.runner import open_session, runner_options
+from penstock.cli.runner import open_session, runner_options, strategy_option
 from penstock.cli.script import Piece, Script, ScriptError, located
 from penstock.errors import PenstockError
 from penstock.session import Query
@@ -39,7 +39,10 @@ PROMPT, MORE = "penstock> ", "     ...> "
     "--checkpoint", metavar="DIR", help="Save streams, tables, queries and state in this directory."
 )
 @runner_options("inprocess")
-def sql(checkpoint: str | None, runner: str, master: str | None, shards: int | None) -> None:
+@strategy_option
+def sql(
+    checkpoint: str | None, runner: str, master: str | None, shards: int | None, strategy: str
+) -> None:
     """Type statements, push rows and watch views change.
 
     Statements end with a semicolon; help lists the commands. Input can be piped in. Runs in
@@ -54,7 +57,8 @@ def sql(checkpoint: str | None, runner: str, master: str | None, shards: int | N
       penstock> advance s 15
     """  # noqa: D301
     console = Console()
-    with open_session(runner, master, shards, checkpoint, quiet=False) as session:
+    opened = open_session(runner, master, shards, checkpoint, quiet=False, strategy=strategy)
+    with opened as session:
         # Spark would cancel all jobs at Ctrl-C; here it discards a line
         signal.signal(signal.SIGINT, signal.default_int_handler)
         shell = Shell(session, console, runner == "spark")

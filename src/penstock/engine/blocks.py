@@ -19,6 +19,7 @@ from penstock.delta import Delta, Emission
 from penstock.eddy.settings import Settings
 from penstock.frozen import record, shared
 from penstock.logical.nodes import Node
+from penstock.logical.strategy import UPA, Strategy
 from penstock.logical.udf import Udf
 from penstock.optimizer.distribution import Distributed, Send
 from penstock.patterns.edge import Edge, Emit
@@ -120,6 +121,7 @@ class AddTemplate:
     emits: tuple[tuple[Node, Emit], ...] = ()
     received: tuple[tuple[int, Edge], ...] = ()
     streams: tuple[str, ...] = ()
+    strategy: Strategy = UPA
 
 
 @record

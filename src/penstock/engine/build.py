@@ -13,6 +13,7 @@ from penstock.logical.reads import streams_of, tables_of, views_of
 from penstock.physical.draft import PlanSpec, Setting
 from penstock.physical.instantiate import Plan, Site, instantiate
 from penstock.physical.planner import plan, plan_sends
+from penstock.physical.strategies import policy_of
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
@@ -34,6 +35,7 @@ def spec_of(block: b.AddTemplate, level: int = 1) -> PlanSpec:
         bool(tables or views_of(*_roots(block, level))),
         dict(block.emits),
         dict(block.received),
+        policy_of(block.strategy),
     )
     view = block.plan.view_at(level)
     return plan_sends(block.plan.sends_at(level), setting) if view is None else plan(view, setting)
@@ -60,7 +62,10 @@ def build(
         scope.free()
         raise
     read = _read(block, level)
-    return Template(block.key, made, queries, *read, scope, block.emission.at_commit, sets)
+    triggered = not block.strategy.heartbeats
+    return Template(
+        block.key, made, queries, *read, scope, block.emission.at_commit, sets, triggered
+    )
 
 
 def _roots(block: b.AddTemplate, level: int) -> list[Node]:

@@ -9,9 +9,10 @@ from typing import cast
 import numpy as np
 
 from penstock.arrays import BEGINNING, I64
-from penstock.changes import Changes
+from penstock.changes import Changes, concat_changes
 from penstock.delta import Clock, Delta, Lineage
 from penstock.eddy.flow import Flow
+from penstock.engine.triggered import changes_triggered, step_triggered
 from penstock.expressions.hidden import Totals
 from penstock.kernels.changes import DELETE
 from penstock.optimizer.distribution import Send
@@ -37,6 +38,7 @@ class Template:
     scope: Scope
     at_commit: bool
     sets: SetTable | None = None
+    triggered: bool = False  # whether operators run only when rows reach them
 
     def __post_init__(self) -> None:
         self.scope.array("clock", 2, fill=BEGINNING)
@@ -88,17 +90,33 @@ class Template:
         elif now == self.clock and not self._has_work(now):
             return Step(self.no_changes(), [])
         before = self.clock if self.has_run and self.streams else now
-        clock = Clock(before, now, self.at_commit)
-        out: dict[Operator, Delta] = {}
-        view = self.plan.view
-        for operator in self.plan.operators:
-            if operator is not view:
-                out[operator] = _step(operator, [out[i] for i in operator.inputs], clock)
-        changes = self.no_changes() if view is None else view.changes(out[view.inputs[0]], clock)
+        awaited = not self.has_run or self.queries.newcomers.shape[0] > 0
+        out, changes = self._run(Clock(before, now, self.at_commit), awaited)
         self.queries.settle()
         self._collect_sets()
         state[:] = now, 1
         return Step(changes, [(send, out[top]) for send, top in self.plan.sends])
+
+    def _run(self, clock: Clock, awaited: bool) -> tuple[dict[Operator, Delta], Changes]:
+        """Step every operator; `awaited` says that a query has no answer yet."""
+        out: dict[Operator, Delta] = {}
+        view = self.plan.view
+        for operator in self.plan.operators:
+            if operator is view:
+                continue
+            inputs = [out[source] for source in operator.inputs]
+            if self.triggered and inputs:
+                out[operator] = step_triggered(operator, inputs, clock.now, awaited)
+            else:
+                out[operator] = _step(operator, inputs, clock)
+        if view is None:
+            return out, self.no_changes()
+        shown = out[view.inputs[0]]
+        if not self.triggered:
+            return out, view.changes(shown, clock)
+        return out, concat_changes(
+            [self.no_changes(), *changes_triggered(view, shown, clock.now, awaited)]
+        )
 
     def _collect_sets(self) -> None:
         """Free query sets that no state holds; output no longer refers to them."""

@@ -242,10 +242,23 @@ def _is_simple(left: Events, ls: Chains, rs: Chains, test: Test) -> bool:
 
 
 @kernel
+def goes_first(ts: int, sign: int, right_ts: int, right_sign: int, right_first: bool) -> bool:
+    """Whether an event of the left side precedes one of the right side.
+
+    At one instant a −1 row precedes an arrival, so a row that leaves meets no partner that comes.
+    """
+    if ts != right_ts:
+        return ts < right_ts
+    if (sign < 0) != (right_sign < 0):
+        return sign < 0
+    return not right_first
+
+
+@kernel
 def join_events(
     left: Events, right: Events, ls: Chains, rs: Chains, test: Test, right_first: bool, guess: int
 ) -> Found:
-    """Apply both sides' events in order of (ts, side) and find the pairs of each."""
+    """Apply both sides' events in order of (ts, −1 rows first, side); find the pairs of each."""
     # Arrays are taken out of their tuples once: in the loop that would count references.
     l_ts, l_exp, l_sign, l_ids, l_slots = left.ts, left.exp, left.sign, left.ids, left.slots
     r_ts, r_exp, r_sign, r_ids, r_slots = right.ts, right.exp, right.sign, right.ids, right.slots
@@ -258,7 +271,7 @@ def join_events(
     used, n, i, j = 0, 0, 0, 0
     while i < nl or j < nr:
         is_left = j == nr or (
-            i < nl and (l_ts[i] < r_ts[j] or (not right_first and l_ts[i] == r_ts[j]))
+            i < nl and goes_first(l_ts[i], l_sign[i], r_ts[j], r_sign[j], right_first)
         )
         start = n
         if is_left:

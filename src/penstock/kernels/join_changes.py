@@ -3,7 +3,7 @@
 If the logs of both sides are in order of `exp`, the next rows of each log leave next. A row that
 leaves probes the other side as an arriving row does: its results that are still alive leave with
 it, so no operator has to store results. Pairs come in the order of the
-changelog: at each instant expirations (left before right), then arrivals.
+changelog: at each instant expirations (left before right), then retractions, then arrivals.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from penstock.kernels.join import (
     Events,
     Test,
     fits,
+    goes_first,
     null_words,
     retract,
     take,
@@ -69,8 +70,11 @@ class Pairs(NamedTuple):
 
 
 @kernel
-def line_up(left: I64, right: I64, left_due: I64, right_due: I64, right_first: bool) -> I64:
-    """The order of events with the given times, each stream in order of time."""
+def line_up(
+    left: I64, right: I64, left_sign: I8, right_sign: I8, left_due: I64, right_due: I64,
+    right_first: bool,
+) -> I64:  # fmt: skip
+    """The order of events with the given times and signs, each stream in order of time."""
     nl, nr, ml, mr = left.shape[0], right.shape[0], left_due.shape[0], right_due.shape[0]
     out = np.empty(nl + nr + ml + mr, np.int64)
     i, j, p, q = 0, 0, 0, 0
@@ -84,7 +88,9 @@ def line_up(left: I64, right: I64, left_due: I64, right_due: I64, right_first: b
             else:
                 out[k] = 4 * (nl + nr + ml + q) + RIGHT_DUE
                 q += 1
-        elif i < nl and (l_next < r_next or j == nr or (l_next == r_next and not right_first)):
+        elif j == nr or (
+            i < nl and goes_first(l_next, left_sign[i], r_next, right_sign[j], right_first)
+        ):
             out[k] = 4 * i + LEFT
             i += 1
         else:

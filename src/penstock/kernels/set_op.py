@@ -4,6 +4,10 @@ Events come as four streams, each in time order, concatenated: left expirations,
 arrivals, right expirations, right arrivals. All events of an instant are applied before
 any value is compared with what it was, so their order does not matter. Eq. 1 of Golab &
 Özsu 2005 (§2.1) is `EXCEPT_ALL`. Emitted rows are [value, ts, exp, sign].
+
+An event of either sign may raise or lower a multiplicity: with EXCEPT, a right row that comes ends
+a result (case 2 of Ghanem et al. 2005, §5.1: an invalid tuple), and one that leaves brings it back
+(case 3); left rows, and rows of INTERSECT and DISTINCT, give results of their own sign (1 and 4).
 """
 
 from __future__ import annotations

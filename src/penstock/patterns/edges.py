@@ -138,6 +138,20 @@ def told_edge(edge: Edge, nets: bool = False) -> Edge:
     return replace(edge, expiring=False, negatives=ends(edge), netted=netted)
 
 
+def held_edge(edge: Edge) -> Edge:
+    """The edge of a window's rows at one instant: they come, and nothing leaves."""
+    return replace(
+        edge, expiring=False, negatives=False, fifo=False, span=None, keyed=False, netted=False
+    )
+
+
+def difference_edge(edge: Edge) -> Edge:
+    """The edge of the differences of consecutive answers."""
+    return replace(
+        edge, expiring=False, negatives=True, fifo=False, span=None, keyed=False, netted=True
+    )
+
+
 def narrowed(edge: Edge, columns: tuple[int, ...]) -> Edge:
     """The edge with some of its columns."""
     return replace(edge, schema=edge.schema.select(columns))

@@ -29,6 +29,7 @@ class Store(Enum):
     FIFO = "FIFO"
     QUEUES = "FIFO per partition"
     CALENDAR = "calendar"
+    LIST = "list"
     HASH = "hash"
     ARRAY = "array"
     GROUPS = "group array"

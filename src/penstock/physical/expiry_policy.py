@@ -14,10 +14,11 @@ from penstock.dispatch import case, complete, subclasses
 from penstock.logical.nodes import SetKind
 from penstock.patterns.edge import Edge, Emit, Pattern
 from penstock.patterns.edges import told_edge
-from penstock.physical import join_specs, keyed_specs, specs
+from penstock.physical import join_specs, keyed_specs, reevaluate_specs, specs
 from penstock.physical.expiry import Expiry, Kept, Signal, Store, signal_of
 from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, WindowJoinSpec
 from penstock.physical.keyed_specs import DistinctSpec, GroupBySpec, SetOpSpec
+from penstock.physical.reevaluate_specs import HeldSpec, HoldSpec, ReevaluateSpec
 from penstock.physical.specs import (
     ExplodeSpec,
     FilterSpec,
@@ -46,6 +47,21 @@ class ExpiryPolicy(Protocol):
     def windows_tell(self) -> bool:
         """Whether every row that leaves a window is a −1 row: EXPIRE then stands above it."""
 
+    @property
+    def joins_logs(self) -> bool:
+        """Whether a join of two windows finds partners in the streams' logs, by SteMs.
+
+        If not, it keeps the rows of its inputs, as every other join does.
+        """
+
+    @property
+    def reevaluates(self) -> bool:
+        """Whether what is above the windows runs from scratch at every instant of change."""
+
+    @property
+    def renews(self) -> bool:
+        """Whether DISTINCT keeps the last expiry of each value (δ*), not every row."""
+
     def tells(self, wish: Emit) -> bool:
         """Whether an operator that can say so by −1 rows says which results leave."""
 
@@ -58,6 +74,9 @@ class PatternAware:
     """State follows the pattern, and the optimiser's wish is done (Golab & Özsu 2005, §5.4)."""
 
     windows_tell: bool = False
+    joins_logs: bool = True
+    renews: bool = True
+    reevaluates: bool = False
 
     def tells(self, wish: Emit) -> bool:
         """As the optimiser wishes."""
@@ -151,6 +170,23 @@ def _keep(spec: KeepSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     return Expiry(_emits(spec, policy.tells(wish)), (kept,))
 
 
+@case(_EXPIRIES, HoldSpec)
+def _hold(spec: HoldSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
+    """Keep all rows in order of arrival: the whole window is read each time."""
+    return Expiry(signal_of(spec.edge), (Kept(signal_of(spec.edge), Store.LIST),))
+
+
+@case(_EXPIRIES, HeldSpec)
+def _held(spec: HeldSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
+    return Expiry(signal_of(spec.edge))
+
+
+@case(_EXPIRIES, ReevaluateSpec)
+def _reevaluate(spec: ReevaluateSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
+    kept = tuple(Kept(signal_of(source.edge)) for source in spec.inputs)
+    return Expiry(Signal.MINUS, kept, Store.ARRAY)
+
+
 @case(_EXPIRIES, ViewSpec)
 def _view(spec: ViewSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     """Keep rows that leave silently, and rows that operators below do not keep."""
@@ -162,11 +198,12 @@ def _view(spec: ViewSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
 
 @case(_EXPIRIES, DistinctSpec)
 def _distinct(spec: DistinctSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
-    """δ counts rows that may be retracted; δ* has one entry of the calendar per value."""
+    """δ counts the rows of each value; δ* has one entry of the calendar per value."""
     edge = spec.inputs[0].edge
-    told = policy.tells(wish) or edge.negatives or not edge.expiring
+    counts = edge.negatives or (edge.expiring and not policy.renews)
+    told = policy.tells(wish) or counts or not edge.expiring
     star = Kept(signal_of(edge), Store.CALENDAR)
-    kept = _kept(policy, edge, Store.COUNTS) if edge.negatives else star
+    kept = _kept(policy, edge, Store.COUNTS) if counts else star
     return Expiry(_emits(spec, told), (kept,), Store.HASH)
 
 
@@ -198,10 +235,10 @@ def _counting(spec: Spec, told: bool, policy: ExpiryPolicy) -> Expiry:
 def _join(spec: JoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     """Tell which results leave if the rows of both logs leave in order (0005)."""
     sides = [source.edge for source in spec.inputs]
-    in_order = all(edge.fifo or not edge.expiring for edge in sides)
+    stores = {policy.store(edge) for edge in sides}
+    in_order = all(edge.fifo or not edge.expiring for edge in sides) and Store.LIST not in stores
     can_tell = in_order and spec.residual is None and spec.edge.expiring
-    plain = all(policy.store(edge) is Store.FIFO for edge in sides)
-    store = Store.FIFO if plain else Store.HASH
+    store = stores.pop() if stores in ({Store.FIFO}, {Store.LIST}) else Store.HASH
     kept = tuple(Kept(signal_of(edge), store) for edge in sides)
     return Expiry(_emits(spec, can_tell and policy.tells(wish)), kept)
 
@@ -215,5 +252,5 @@ def _nrr_join(spec: NrrJoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     return Expiry(signal_of(spec.edge), kept, recalls=_all_recall(spec))
 
 
-for module in (specs, keyed_specs, join_specs):
+for module in (specs, keyed_specs, join_specs, reevaluate_specs):
     complete(_EXPIRIES, subclasses(module, Spec), "expiry")

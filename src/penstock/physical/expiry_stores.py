@@ -13,6 +13,7 @@ from penstock.physical.expiry import Kept, Store
 from penstock.state.arena import Scope
 from penstock.state.calendar import Calendar
 from penstock.state.fifo import Fifo
+from penstock.state.row_list import RowList
 
 
 class ExpiryStore(Protocol):
@@ -63,4 +64,6 @@ def make_store(scope: Scope, kept: Kept, width: int) -> ExpiryStore | None:
         return Fifo(scope, width)
     if kept.store is Store.CALENDAR:
         return Calendar(scope, width, searched=kept.searched)
+    if kept.store is Store.LIST:
+        return RowList(scope, width)
     return None

@@ -3,8 +3,9 @@
 Keys become group ids. Each input row stores an entry [group, valid bits, arguments…] in the expiry
 store of its edge; when the row ends, the same words are subtracted. All events of one instant are
 netted per group before anything is emitted: a (−2, +2) pair for a changed group, +1 for a new one,
-−1 for a vanished one. An aggregate without keys shows a row for every lineage from the first step
-until the lineage is purged.
+−1 for a vanished one. So rows of either sign give rows of both (all four cases of Ghanem §5.1). An
+aggregate without keys shows a row for every lineage from the first step until the lineage is
+purged.
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import UnionType
 
+from penstock.delta import Delta
 from penstock.dispatch import case, complete, subclasses
 from penstock.eddy.flows import Flows
 from penstock.expressions.condition import Condition
@@ -19,7 +20,7 @@ from penstock.expressions.context import Context
 from penstock.logical.expr import Expr
 from penstock.logical.nodes import Node
 from penstock.optimizer.distribution import Send
-from penstock.physical import join_specs, keyed_specs, specs
+from penstock.physical import join_specs, keyed_specs, reevaluate_specs, specs
 from penstock.physical.distinct import DistinctOp
 from penstock.physical.draft import PlanSpec
 from penstock.physical.explode import ExplodeOp
@@ -27,6 +28,7 @@ from penstock.physical.filter import FilterOp, Params
 from penstock.physical.flow import FlowOp, MakeOwn
 from penstock.physical.flow_matches import IndexMatches
 from penstock.physical.group_by import GroupByOp
+from penstock.physical.hold import HoldOp
 from penstock.physical.join import JoinOp
 from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, WindowJoinSpec
 from penstock.physical.keep import KeepOp
@@ -38,6 +40,8 @@ from penstock.physical.operator import Operator
 from penstock.physical.pair_matches import PairMatcher, PairMatches
 from penstock.physical.project import ProjectOp
 from penstock.physical.receive import ReceiveOp
+from penstock.physical.reevaluate import HeldOp, ReevaluateOp
+from penstock.physical.reevaluate_specs import HeldSpec, HoldSpec, ReevaluateSpec
 from penstock.physical.rows_window import RowsWindowOp
 from penstock.physical.scan import ScanOp
 from penstock.physical.semi_join import SemiJoinOp
@@ -65,7 +69,7 @@ from penstock.physical.view import ViewOp
 from penstock.physical.view_scan import ViewScanOp
 from penstock.physical.window_join import WindowJoinOp
 from penstock.queries.query_table import QueryTable
-from penstock.state.arena import Scope
+from penstock.state.arena import Arena, Scope
 from penstock.state.sets import SetTable
 from penstock.state.source_log import SourceLog
 from penstock.state.table_store import TableStore
@@ -84,6 +88,7 @@ class Site:
     scope: Scope
     flows: Flows
     sets: SetTable | None = None  # given when the changelog has one row per result row
+    held: Mapping[int, Delta] = field(default_factory=dict)  # contents of windows, by place
 
     def condition(self, predicate: Expr | None) -> Condition | None:
         """Compile a predicate, or return None if there is none."""
@@ -157,6 +162,7 @@ _PLAIN: dict[type[Spec], Callable[..., Operator]] = {
     ReceiveSpec: ReceiveOp,
     RowsWindowSpec: RowsWindowOp,
     KeepSpec: KeepOp,
+    HoldSpec: HoldOp,
     DistinctSpec: DistinctOp,
     SetOpSpec: SetOpOp,
     SemiJoinSpec: SemiJoinOp,
@@ -261,6 +267,25 @@ def _view(spec: ViewSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
     return ViewOp(spec, source, scope, site.queries, site.sets)
 
 
+# ---- re-evaluation -------------------------------------------------------------------
+@case(_MAKERS, HeldSpec)
+def _held(spec: HeldSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
+    return HeldOp(spec, scope, site.held[spec.window.at])
+
+
+@case(_MAKERS, ReevaluateSpec)
+def _reevaluate(
+    spec: ReevaluateSpec, inputs: Sequence[HoldOp], scope: Scope, site: Site
+) -> Operator:
+    inner = PlanSpec(spec.inner)
+
+    def make(held: Mapping[int, Delta]) -> Sequence[Operator]:
+        scratch = Arena().scope("scratch")
+        return instantiate(inner, replace(site, scope=scratch, sets=None, held=held)).operators
+
+    return ReevaluateOp(spec, inputs, scope, site.queries, make)
+
+
 # ---- two inputs ----------------------------------------------------------------------
 @case(_MAKERS, UnionSpec)
 def _union(spec: UnionSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
@@ -280,5 +305,5 @@ def _join(spec: JoinSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
     return JoinOp(spec, left, right, scope, site.ctx, site.condition(spec.residual), since)
 
 
-for module in (specs, keyed_specs, join_specs):
+for module in (specs, keyed_specs, join_specs, reevaluate_specs):
     complete(_MAKERS, subclasses(module, Spec), "operator")

@@ -1,10 +1,11 @@
 """The window join: it stores both sides; arrivals probe the other side (Golab §2.1, Ghanem §5.5).
 
-Events of both inputs are applied in order of (ts, tables first, left before right). A result lives
-until the first of its parts expires; a −1 row takes back the live pairs of the row it retracts.
-Below a view, the join is *explicit* where possible: rows that leave probe like rows that arrive,
-and the view stores nothing (docs/design/0005). This operator does inner joins only; the planner
-composes outer, semi and anti joins of other operators.
+Events of both inputs are applied in order of (ts, −1 rows, tables first, left before right). A
+result lives until the first of its parts expires; a −1 row takes back the live pairs of the row it
+retracts, so results have the sign of what comes in (cases 1 and 4 of Ghanem §5.1). Below a view,
+the join is *explicit* where possible: rows that leave probe like rows that arrive, and the view
+stores nothing (docs/design/0005). This operator does inner joins only; the planner composes outer,
+semi and anti joins of other operators.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from penstock.kernels.join import (
     join_events,
 )
 from penstock.kernels.join_changes import gather_changes
+from penstock.physical.expiry import Store
 from penstock.physical.join_changes import find_changes
 from penstock.physical.join_keys import JoinKeys
 from penstock.physical.join_specs import JoinSpec
@@ -62,8 +64,9 @@ class JoinOp(Operator):
         self._test = band_test(spec.band, left.edge.schema, self._tagged)
         both_tagged = min(levels) > Lineage.EPOCH
         self._keys = JoinKeys(scope.scope("keys"), spec.equi, self._test, both_tagged)
-        self._left = JoinSide(scope.scope("left"), len(left.edge.schema))
-        self._right = JoinSide(scope.scope("right"), len(right.edge.schema))
+        scanned = [kept.store is Store.LIST for kept in spec.expiry.inputs]
+        self._left = JoinSide(scope.scope("left"), len(left.edge.schema), scanned[0])
+        self._right = JoinSide(scope.scope("right"), len(right.edge.schema), scanned[1])
         if self._explicit:
             scope.array("told", 1, fill=BEGINNING)  # departures up to this time are already emitted
 

@@ -29,7 +29,8 @@ Streams = tuple[Events, Events, Events, Events]
 def find_changes(streams: Streams, ls: Chains, rs: Chains, test: Test, right_first: bool) -> Pairs:
     """Find the pairs that appear and end with arrivals and departures (each: left, right)."""
     left, right, left_due, right_due = streams
-    order = line_up(left.ts, right.ts, left_due.ts, right_due.ts, right_first)
+    signs = left.sign, right.sign
+    order = line_up(left.ts, right.ts, *signs, left_due.ts, right_due.ts, right_first)
     line = Line(order, *(_joined(streams, name) for name in ("ts", "ids", "slots")))
     marks = np.zeros(4, np.int64)
     marks[LEFT_FIRST], marks[RIGHT_FIRST] = ls.first, rs.first

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from penstock.logical.expr import Agg
 from penstock.logical.nodes import SetKind
 from penstock.patterns import edges
+from penstock.physical.expiry import Store
 from penstock.physical.specs import Spec
 from penstock.schema import Schema
 
@@ -26,7 +27,8 @@ class DistinctSpec(Spec):
     @property
     def counts(self) -> bool:
         """Whether the rows of each value are counted (δ), or only its last expiry kept (δ*)."""
-        return self.expiry.inputs[0].retracted
+        (kept,) = self.expiry.inputs
+        return kept.retracted or kept.store is not Store.CALENDAR
 
     def detail(self) -> str:
         """δ* or δ, and how rows end."""

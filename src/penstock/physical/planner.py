@@ -43,6 +43,7 @@ from penstock.physical.expiry_policy import decide
 from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, WindowJoinSpec
 from penstock.physical.joined_windows import joined_windows
 from penstock.physical.keyed_specs import DistinctSpec, GroupBySpec, SetOpSpec
+from penstock.physical.reevaluation import with_windows_apart
 from penstock.physical.shapes import (
     counts_rows,
     is_identity,
@@ -72,7 +73,7 @@ _PLANS: dict[type[Node], Callable[..., Spec]] = {}
 def plan(root: Node, setting: Setting) -> PlanSpec:
     """The specs of `root`, tagged with queries, below a view."""
     shown = root.input if isinstance(root, Project) and plain_columns(root) else root
-    draft = Draft(setting, [root], shown, _make)
+    draft = Draft(setting, [root], shown, _maker(setting))
     if setting.per_row:
         draft.let_sets_reach(root)
     top = draft.tag(draft.build(root), Lineage.SET if setting.per_row else Lineage.QUERY)
@@ -85,15 +86,24 @@ def plan(root: Node, setting: Setting) -> PlanSpec:
 
 def plan_sends(sends: tuple[Send, ...], setting: Setting) -> PlanSpec:
     """The specs of what level 2 wants; rows are tagged here, where the past is known."""
-    draft = Draft(setting, [send.node for send in sends], None, _make)
+    draft = Draft(setting, [send.node for send in sends], None, _maker(setting))
     tops = tuple((send, draft.tag(draft.build(send.node), Lineage.COHORT)) for send in sends)
     return PlanSpec(tuple(draft.specs), None, tops)
+
+
+def _maker(setting: Setting) -> Callable[[Draft, Node], Spec]:
+    """The function that makes the spec of a node."""
+    return with_windows_apart(_make, _by_class) if setting.policy.reevaluates else _make
+
+
+def _by_class(draft: Draft, node: Node) -> Spec:
+    return _PLANS[type(node)](draft, node)
 
 
 def _make(draft: Draft, node: Node) -> Spec:
     """The spec of a node: what runs in a flow does so, the rest by its class."""
     block = find_block(node, draft.setting.streams)
-    return _PLANS[type(node)](draft, node) if block is None else _flow(draft, node, block)
+    return _by_class(draft, node) if block is None else _flow(draft, node, block)
 
 
 def _flow(draft: Draft, node: Node, block: Block) -> Spec:
@@ -245,7 +255,7 @@ def _join(draft: Draft, node: Join) -> Spec:
 
 def _narrow_join(draft: Draft, node: Join, columns: tuple[int, ...] | None) -> Spec:
     """A join that yields some columns, or all."""
-    windows = joined_windows(node)
+    windows = joined_windows(node) if draft.setting.policy.joins_logs else None
     if windows is not None:
         return _window_join(draft, node, windows, columns)
     left, right = (draft.one_query(draft.build(side)) for side in node.inputs)

@@ -9,7 +9,8 @@ rows, a bound below which no row is vacant, and the last cohort are stored besid
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import cast
 from weakref import ref
 
@@ -176,6 +177,16 @@ class QueryTable:
         """End of a step: no query is new any more."""
         self.newcomers = np.empty(0, np.int64)
         self.new_cohorts = np.empty(0, np.int64)
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """A context in which no query is new."""
+        new = self.newcomers, self.new_cohorts
+        self.settle()
+        try:
+            yield
+        finally:
+            self.newcomers, self.new_cohorts = new
 
     def live(self, level: Lineage) -> I64:
         """Ids in use at a level, ascending; the same array until the queries change."""

@@ -16,10 +16,13 @@ from penstock.arrays import I64, Bool
 from penstock.delta import Emission
 from penstock.frozen import record
 from penstock.logical.nodes import Node
+from penstock.logical.strategy import UPA, Strategy
 from penstock.logical.windows import Length
 from penstock.patterns.edge import Emit
 from penstock.queries.names import Names, number_of, numbered
 from penstock.schema import Schema
+
+Identity = tuple[Node, Emission, Strategy]
 
 
 @record
@@ -36,6 +39,12 @@ class TemplateInfo:
     monotonic: bool
     windows: tuple[Length, ...] | None  # their lengths; None when one is not bounded in time
     views: tuple[str, ...] = ()  # that it follows
+    strategy: Strategy = UPA
+
+    @property
+    def identity(self) -> Identity:
+        """The values that no two templates have in common."""
+        return self.template, self.emission, self.strategy
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +132,7 @@ class Registry:
     followed: dict[str, set[int]] = field(default_factory=dict)
     """By view, the templates that follow its changes."""
     _count: int = 0
-    _by_node: dict[tuple[Node, Emission], int] = field(default_factory=dict)
+    _by_node: dict[Identity, int] = field(default_factory=dict)
     _named: dict[str, tuple[Group, int]] = field(default_factory=dict)
     _numbered: list[Group] = field(default_factory=list)  # groups with consecutive names
     _by_template: dict[int, dict[int, Group]] = field(default_factory=dict)
@@ -134,15 +143,17 @@ class Registry:
         return self._count
 
     # ---- templates -------------------------------------------------------------------
-    def find_template(self, node: Node, emission: Emission) -> TemplateInfo | None:
-        """The template with this logical plan and way to emit."""
-        key = self._by_node.get((node, emission))
+    def find_template(
+        self, node: Node, emission: Emission, strategy: Strategy = UPA
+    ) -> TemplateInfo | None:
+        """The template with this logical plan, way to emit and strategy."""
+        key = self._by_node.get((node, emission, strategy))
         return None if key is None else self.templates[key]
 
     def add_template(self, info: TemplateInfo) -> None:
         """Register a template."""
         self.templates[info.key] = info
-        self._by_node[info.template, info.emission] = info.key
+        self._by_node[info.identity] = info.key
         self.next_template = max(self.next_template, info.key + 1)
         for view in info.views:
             self.followed.setdefault(view, set()).add(info.key)
@@ -150,8 +161,8 @@ class Registry:
     def forget_template(self, key: int) -> None:
         """Drop a template without queries; a new template with the same plan may exist."""
         info = self.templates.pop(key)
-        if self._by_node[info.template, info.emission] == key:
-            del self._by_node[info.template, info.emission]
+        if self._by_node[info.identity] == key:
+            del self._by_node[info.identity]
         for view in info.views:
             self.followed[view].discard(key)
             if not self.followed[view]:

@@ -11,6 +11,7 @@ from penstock.eddy.settings import Settings
 from penstock.errors import StateError, UnsupportedError
 from penstock.indexes.pairs.router import PAIR_STRATEGIES
 from penstock.kernels.compiling import tell_once
+from penstock.logical.strategy import UPA, strategy_of
 from penstock.optimizer.optimizer import RULES
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
 from penstock.session.opening import Options, open_in_process, open_on_shards
@@ -90,6 +91,17 @@ def _refuse_ignored(runner: str, shards: int | None, **given: Any) -> None:
             )
 
 
+def _directory(checkpoint: str | Path | None) -> Path | None:
+    """The directory of the checkpoint."""
+    if checkpoint == "":
+        raise StateError(
+            "the path of the checkpoint is empty",
+            code="PS-STATE-001",
+            remedy="name a directory, or leave checkpoint= out",
+        )
+    return None if checkpoint is None else Path(checkpoint)
+
+
 def connect(
     *,
     runner: str = "spark",
@@ -103,6 +115,7 @@ def connect(
     keep_changes: int = DEFAULT_KEPT_ROWS,
     routing: str = "tickets",
     pairs: str = "auto",
+    strategy: str | Mapping[str, Any] = "upa",
 ) -> Session:
     """Open a session.
 
@@ -116,7 +129,8 @@ def connect(
     filters and SteMs: "tickets" learns a good order; "fixed", "random" and "optimal" exist for
     comparison. `pairs` selects how joins with constants of their own find pairs: "auto" chooses per
     row by cost; "vanilla", "data_outer", "merge", "select_first", "ssi" and "hotspot" always do the
-    same, for comparison.
+    same, for comparison. `strategy` decides how expirations reach the operators of queries that
+    name no strategy: "upa" as update patterns ask, or as docs/strategies.md describes the others.
     """
     tell_once()
     off = _rules(optimizer_off)
@@ -125,14 +139,9 @@ def connect(
         runner, count, checkpoint=checkpoint, snapshot=snapshot, spark=spark, master=master,
         spark_options=spark_options,
     )  # fmt: skip
-    if checkpoint == "":
-        raise StateError(
-            "the path of the checkpoint is empty",
-            code="PS-STATE-001",
-            remedy="name a directory, or leave checkpoint= out",
-        )
-    options = Options(off, keep_changes, _settings(routing, pairs))
-    directory = None if checkpoint is None else Path(checkpoint)
+    runs_by = strategy_of(strategy, UPA)
+    options = Options(off, keep_changes, _settings(routing, pairs), runs_by)
+    directory = _directory(checkpoint)
     if runner == "spark":
         from penstock.session.opening_spark import open_on_spark  # slow to import
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.errors import NameError_
+from penstock.logical.strategy import Strategy
 from penstock.schema import Schema
 from penstock.secret import MASK, is_secret
 from penstock.session.catalog import SessionCatalog
@@ -56,16 +57,25 @@ def check_view(standing: Standing, statement: st.CreateView) -> str:
     if info is None or not isinstance(known, ViewDef):
         raise _differs("view", statement, f"{statement.name} is not a view")
     text, select = info.group.text, statement.select
+    _check_strategy(statement, queries.template(info).strategy)
     if _body(text) == _body(statement.source):
         return known.name  # valid even if a relation it reads has been dropped since
-    emission = queries.template(info).emission
-    there = (known.node, emission, info.group.history)
+    template = queries.template(info)
+    there = (known.node, template.emission, info.group.history)
     bound = bind(select.body.query, standing.as_for(known.node), select.on_error or "fail")
     if there != (bound.node, select.emission, select.history):
         raise _differs(
             "view", statement, f"it is defined as {text}, the statement as {statement.source}"
         )
     return known.name
+
+
+def _check_strategy(statement: st.CreateView, there: Strategy) -> None:
+    """Raise an error if the statement names a strategy that is not the existing view's."""
+    named = statement.select.strategy
+    if named not in (None, there):
+        how = f"its strategy is {there}, the statement's {named}"
+        raise _differs("view", statement, how)
 
 
 def _body(text: str) -> list[str]:

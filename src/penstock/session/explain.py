@@ -19,6 +19,7 @@ from penstock.engine.template import Template
 from penstock.logical.expr import Param
 from penstock.logical.nodes import Node, Range, Scan, Windowed, walk
 from penstock.logical.reads import views_of
+from penstock.logical.strategy import UPA, Strategy
 from penstock.optimizer.distribution import Distributed, Spread, undivided
 from penstock.optimizer.emit import choose_emits
 from penstock.patterns.edge import Pattern
@@ -29,6 +30,7 @@ from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.session import history
 from penstock.session.compile import Compiled, optimise
+from penstock.session.known_texts import Prepared
 from penstock.session.placement import place
 from penstock.session.plan_tree import PlanTree
 from penstock.session.plans import Plans
@@ -58,7 +60,7 @@ def explain_query(plans: Plans, info: QueryInfo) -> str:
         f"query {info.name}: template {info.template}, parameters: {params}",
         f"shared by: {shown}",
     ]
-    head += _hidden(template)
+    head += [*_strategy(known.strategy), *_hidden(template)]
     if (note := history.note(plans.queries, info)) is not None:
         head.append(note)
     deployed = plans.deployed
@@ -67,8 +69,16 @@ def explain_query(plans: Plans, info: QueryInfo) -> str:
     templates = plans.engine.templates.values()
     sharing = Sharing((other.plan.spec, len(other.queries)) for other in templates)
     plan = template.plan
-    tree = PlanTree(plan.spec, sharing, plans.stats(), template.queries, plan.operators, plans.told)
+    tree = PlanTree(
+        plan.spec, sharing, plans.stats(), template.queries, plan.operators, plans.told,
+        signals=known.strategy != UPA,
+    )  # fmt: skip
     return "\n".join([*head, *tree.lines(plans.engine.ctx), *legend(plan.spec)])
+
+
+def _strategy(strategy: Strategy) -> list[str]:
+    """A line about how expirations reach operators, unless they do as usual."""
+    return [] if strategy == UPA else [f"strategy: {strategy}"]
 
 
 def _hidden(template: Template) -> list[str]:
@@ -163,15 +173,17 @@ def _spread(spread: Spread, names: tuple[str, ...]) -> str:
 
 
 @roomy
-def explain_select(plans: Plans, compiled: Compiled, emission: Emission) -> str:
+def explain_select(plans: Plans, prepared: Prepared) -> str:
     """The plan that a SELECT would get if it were registered."""
-    block = _block(plans, compiled, emission)
+    compiled = prepared.compiled
+    block = _block(plans, compiled, prepared.emission, prepared.strategy)
     plan = spec_of(block)
-    head = [_given(compiled)]
+    head = [_given(compiled), *_strategy(prepared.strategy)]
     if (deployed := plans.deployed) is not None:
         shards = plans.shards
         head.append(placement(place(block, shards, deployed).plan, plans))
-    return "\n".join([*head, *_unregistered(plans, plan), *legend(plan)])
+    told = prepared.strategy != UPA
+    return "\n".join([*head, *_unregistered(plans, plan, told), *legend(plan)])
 
 
 @roomy
@@ -181,18 +193,22 @@ def explain_once(plans: Plans, compiled: Compiled, head: str) -> str:
     return "\n".join([head, _given(compiled), *_unregistered(plans, plan)])
 
 
-def _block(plans: Plans, compiled: Compiled, emission: Emission) -> b.AddTemplate:
+def _block(
+    plans: Plans, compiled: Compiled, emission: Emission, strategy: Strategy = UPA
+) -> b.AddTemplate:
     """The block that would add the template of a SELECT."""
     stats = plans.stats()
     node = optimise(compiled.template, stats, plans.rules_off)
     emits = tuple(choose_emits(node, stats).items())
     key = plans.queries.registry.next_template
-    return b.AddTemplate(key, undivided(node), compiled.params, emission, emits)
+    plan = undivided(node)
+    return b.AddTemplate(key, plan, compiled.params, emission, emits, strategy=strategy)
 
 
-def _unregistered(plans: Plans, plan: PlanSpec) -> list[str]:
+def _unregistered(plans: Plans, plan: PlanSpec, signals: bool = False) -> list[str]:
     """The tree of a plan without registered queries."""
-    return PlanTree(plan, Sharing([(plan, 0)]), plans.stats()).lines(plans.engine.ctx)
+    tree = PlanTree(plan, Sharing([(plan, 0)]), plans.stats(), signals=signals)
+    return tree.lines(plans.engine.ctx)
 
 
 def _given(compiled: Compiled) -> str:

@@ -21,6 +21,7 @@ from penstock.logical.expr import Expr, Literal, Written, transform, walk
 from penstock.logical.nodes import Filter, Join, Node, Range, Scan, Windowed, exprs_of
 from penstock.logical.nodes import walk as walk_nodes
 from penstock.logical.on_error import OnError
+from penstock.logical.strategy import UPA, Strategy
 from penstock.logical.udf import Udf
 from penstock.optimizer.rewrite import bottom_up
 from penstock.roomy import roomy
@@ -45,6 +46,7 @@ class Prepared:
     compiled: Compiled
     history: bool
     emission: Emission
+    strategy: Strategy = UPA
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.eddy.settings import Settings
 from penstock.engine.control import ControlEngine
 from penstock.engine.engine import Engine
+from penstock.logical.strategy import UPA, Strategy
 from penstock.session.books import new_books
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
 from penstock.session.directory import open_directory
@@ -25,12 +26,14 @@ class Options:
     """Options that every runner takes.
 
     `rules_off` are the optimizer rules to switch off, `keep_changes` the rows of unread changes
-    kept per plan, `settings` how rows find their queries and each other.
+    kept per plan, `settings` how rows find their queries and each other, `strategy` that of queries
+    that name none.
     """
 
     rules_off: frozenset[str] = frozenset()
     keep_changes: int = DEFAULT_KEPT_ROWS
     settings: Settings = field(default_factory=Settings)
+    strategy: Strategy = UPA
 
 
 def open_in_process(
@@ -41,7 +44,7 @@ def open_in_process(
     try:
         books = new_books(Engine(), options.keep_changes)
         runner = OneProcess(books, held)
-        session = Session(books, runner, options.rules_off)
+        session = Session(books, runner, options.rules_off, options.strategy)
         configure(books, runner, options.settings)
         if snapshot is None and held is not None:
             snapshot = load(held.path)
@@ -60,6 +63,6 @@ def open_on_shards(make_job: Callable[[Deliver], Job], options: Options | None =
     control = ControlEngine()
     books = new_books(control, options.keep_changes)
     runner = OnShards(books, control, make_job)
-    session = Session(books, runner, options.rules_off)
+    session = Session(books, runner, options.rules_off, options.strategy)
     configure(books, runner, options.settings)
     return session

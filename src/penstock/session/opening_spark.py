@@ -18,7 +18,7 @@ def open_on_spark(options: Options | None = None, **where: Any) -> Session:
     control = ControlEngine()
     books = new_books(control, options.keep_changes, feeds_sinks=False)
     runner = OnSpark(books, control, **where)
-    session = Session(books, runner, options.rules_off)
+    session = Session(books, runner, options.rules_off, options.strategy)
     try:
         if runner.durable:
             runner.restore()

@@ -6,7 +6,7 @@ It reads specs and Q. Where the plan runs, its operators add what they have lear
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.delta import Lineage
 from penstock.expressions.context import Context
@@ -18,6 +18,7 @@ from penstock.physical.join_specs import WindowJoinSpec
 from penstock.physical.match import Descriptions, MatchOp
 from penstock.physical.match_count import MatchCountOp
 from penstock.physical.operator import Operator
+from penstock.physical.reevaluate_specs import HeldSpec, ReevaluateSpec
 from penstock.physical.sharing import Sharing
 from penstock.physical.specs import FlowSpec, MatchCountSpec, MatchSpec, Spec
 from penstock.queries.query_table import QueryTable
@@ -27,7 +28,10 @@ _UNITS = {Lineage.COHORT: "cohort", Lineage.QUERY: "query", Lineage.SET: "set of
 
 @dataclass(frozen=True, slots=True)
 class PlanTree:
-    """A plan as EXPLAIN shows it; without `queries`, the plan of a query that is not registered."""
+    """A plan as EXPLAIN shows it; without `queries`, the plan of a query that is not registered.
+
+    With `signals`, it also says of each edge whether rows leave silently, at their expiry.
+    """
 
     plan: PlanSpec
     sharing: Sharing
@@ -35,26 +39,41 @@ class PlanTree:
     queries: QueryTable | None = None
     operators: tuple[Operator, ...] = ()
     told: Descriptions = field(default_factory=Descriptions)
+    signals: bool = False
+    outer: PlanTree | None = None  # that of the plan which evaluates this one
 
     def lines(self, ctx: Context) -> list[str]:
         """The lines of the tree; `ctx` has the functions that predicates call."""
         assert self.plan.view is not None
-        return list(self._visit(self.plan.view, "", True, 0, set(), ctx))
+        return list(self.visit(self.plan.view, "", True, 0, set(), ctx))
 
-    def _visit(
+    def visit(
         self, spec: Spec, prefix: str, last: bool, depth: int, seen: set[int], ctx: Context
     ) -> Iterator[str]:
+        """The lines of a spec and all below it; of those in `seen`, one line."""
         branch = "" if depth == 0 else prefix + ("└─ " if last else "├─ ")
-        again = spec.at in seen
+        again = id(spec) in seen
         yield branch + self._line(spec, again, ctx)
         if again:
             return
-        seen.add(spec.at)
+        seen.add(id(spec))
         below = "" if depth == 0 else prefix + ("   " if last else "│  ")
         for note in self._notes(spec, ctx):
             yield f"{below}   · {note}"
-        for i, child in enumerate(spec.inputs):
-            yield from self._visit(child, below, i == len(spec.inputs) - 1, depth + 1, seen, ctx)
+        children = list(self._below(spec))
+        for i, (tree, child) in enumerate(children):
+            yield from tree.visit(child, below, i == len(children) - 1, depth + 1, seen, ctx)
+
+    def _below(self, spec: Spec) -> Iterator[tuple[PlanTree, Spec]]:
+        """The inputs of a spec; a re-evaluation has an inner plan, with windows as its leaves."""
+        match spec:
+            case ReevaluateSpec():
+                yield replace(self, operators=(), outer=self), spec.top
+            case HeldSpec():
+                assert self.outer is not None
+                yield self.outer, spec.window
+            case _:
+                yield from ((self, child) for child in spec.inputs)
 
     def _line(self, spec: Spec, again: bool, ctx: Context) -> str:
         edge, detail = spec.edge, spec.detail()
@@ -66,6 +85,8 @@ class PlanTree:
             return " ".join([*parts, "(shared, shown above)"])
         if spec.structure() != "–":
             parts.append(f"state={spec.structure()}")
+        if self.signals and edge.expiring:
+            parts.append("expiring rows")
         if edge.negatives:
             parts.append("−1 rows")
         if spec.node is not None:

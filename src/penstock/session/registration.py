@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.arrays import BEGINNING, I64
-from penstock.delta import Emission
 from penstock.engine import blocks as b
 from penstock.errors import SqlSyntaxError
 from penstock.logical.reads import views_of
@@ -15,7 +14,6 @@ from penstock.queries.registry import Chosen, Group, TemplateInfo
 from penstock.roomy import roomy
 from penstock.session import compile as compiling
 from penstock.session.books import Books
-from penstock.session.compile import Compiled
 from penstock.session.history import check_history
 from penstock.session.known_texts import Prepared
 from penstock.session.readers import Readers
@@ -56,7 +54,7 @@ class Registrar:
         self._books.queries.check_names(names)
         if history and not runner.calls.is_repeating:
             check_history(self._books, compiled, rows)
-        info, blocks = self._template_for(compiled, prepared.emission)
+        info, blocks = self._template_for(prepared)
         qids, first = runner.steps.enter(info, rows, history)
         try:
             all_new = first.shape[0] == qids.shape[0]
@@ -101,16 +99,14 @@ class Registrar:
 
     # ---- templates -------------------------------------------------------------------
     @roomy
-    def _template_for(
-        self, compiled: Compiled, emission: Emission
-    ) -> tuple[TemplateInfo, list[b.Block]]:
+    def _template_for(self, prepared: Prepared) -> tuple[TemplateInfo, list[b.Block]]:
         """The template of a query, and the block that adds it if it does not run yet."""
-        info = self._books.queries.registry.find_template(compiled.template, emission)
+        info = self._books.queries.registry.find_template(
+            prepared.compiled.template, prepared.emission, prepared.strategy
+        )
         if info is not None and info.key in self._books.engine.templates:
             return info, []
-        info = self._runner.steps.choose_template(
-            info, lambda: self._new_template(compiled, emission)
-        )
+        info = self._runner.steps.choose_template(info, lambda: self._new_template(prepared))
         return info, [template_block(info)]
 
     @roomy
@@ -119,9 +115,10 @@ class Registrar:
         self._books.queries.registry.add_template(info)
         self._books.delivery.open_log(info)
 
-    def _new_template(self, compiled: Compiled, emission: Emission) -> TemplateInfo:
+    def _new_template(self, prepared: Prepared) -> TemplateInfo:
         """Optimize a template and collect the facts that the session needs."""
-        template, stats = compiled.template, self._books.stats()
+        compiled, stats = prepared.compiled, self._books.stats()
+        template = compiled.template
         plan = compiling.optimise(template, stats, self._off)
         return TemplateInfo(
             self._books.queries.registry.next_template,
@@ -129,9 +126,10 @@ class Registrar:
             plan,
             tuple(choose_emits(plan, stats).items()),
             compiled.params,
-            emission,
+            prepared.emission,
             compiling.time_unit(template, self._books.catalog),
             compiling.is_monotonic(template),
             lengths_of(template),
             tuple(sorted({view.view for view in views_of(template)})),
+            prepared.strategy,
         )

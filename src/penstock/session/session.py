@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.engine import blocks as b
 from penstock.errors import PenstockError, TypeError_
 from penstock.logical.on_error import OnError
+from penstock.logical.strategy import UPA, Given, Strategy
 from penstock.logical.udf import Udf
 from penstock.session import functions, once, params, show
 from penstock.session.books import Books
@@ -38,13 +39,15 @@ from penstock.sql import statements as st
 class Session:
     """Streams, tables and standing queries."""
 
-    def __init__(self, books: Books, runner: Runner, rules_off: frozenset[str]) -> None:
+    def __init__(
+        self, books: Books, runner: Runner, rules_off: frozenset[str], strategy: Strategy = UPA
+    ) -> None:
         plans = Plans(
             books.engine, books.queries, books.stats, rules_off, runner.deployed, runner.shards
         )
         self._books, self._runner, self._gate = books, runner, runner.gate
         self._feed = Feed(books.engine, books.catalog, runner)
-        self._door = FrontDoor(books, runner)
+        self._door = FrontDoor(books, runner, strategy)
         self._registrar = Registrar(books, runner, rules_off)
         self._desk = QueryDesk(books, runner, plans)
         self._statements = Statements(books, runner, self._door, self._registrar, self._desk, plans)
@@ -79,9 +82,11 @@ class Session:
         return result
 
     def _execute(self, statement: st.Statement) -> Any:
-        sources = self._runner.sources
+        sources, calls = self._runner.sources, self._runner.calls
+        if not calls.is_repeating:
+            statement = self._door.settled(statement)
         sources.check(statement)
-        with self._runner.calls.statement(statement):
+        with calls.statement(statement):
             result = self._statements.execute(statement)
         sources.executed(statement)
         return result
@@ -95,29 +100,35 @@ class Session:
         self._runner.sources.add_frame(name, frame, clauses, self.sql)
 
     # ---- queries ---------------------------------------------------------------------
-    def query(self, text: str, history: bool = False, on_error: OnError | None = None) -> Query:
+    def query(
+        self, text: str, history: bool = False, on_error: OnError | None = None,
+        strategy: Given = None,
+    ) -> Query:  # fmt: skip
         """Register a standing SELECT and return its handle."""
         with self._gate.open():
-            self._runner.calls.begin("query", text, history, on_error)
-            prepared = self._door.text(text, on_error, "query()")
+            runs_by = self._door.strategy(strategy)
+            self._runner.calls.begin("query", text, history, on_error, runs_by)
+            prepared = self._door.text(text, on_error, runs_by, "query()")
             return Query(self._desk, self._registrar.register(prepared, None, text, history), 0)
 
     def query_many(
-        self, text: str, params: Any, history: bool = False, on_error: OnError | None = None
-    ) -> Queries:
+        self, text: str, params: Any, history: bool = False, on_error: OnError | None = None,
+        strategy: Given = None,
+    ) -> Queries:  # fmt: skip
         """Register one query per row of `params`; its columns are the $names in the text.
 
         An optional column `qid` names the queries.
         """
         with self._gate.open():
-            return self._query_many(text, params, history, on_error)
+            runs_by = self._door.strategy(strategy)
+            return self._query_many(text, params, history, on_error, runs_by)
 
     def _query_many(
-        self, text: str, given: Any, history: bool, on_error: OnError | None
+        self, text: str, given: Any, history: bool, on_error: OnError | None, strategy: Strategy
     ) -> Queries:
         table = params.params_table(given)
-        self._runner.calls.begin("query_many", text, table, history, on_error)
-        prepared = self._door.text(text, on_error, "query_many()")
+        self._runner.calls.begin("query_many", text, table, history, on_error, strategy)
+        prepared = self._door.text(text, on_error, strategy, "query_many()")
         names = params.given_names(table)
         rows = params.param_rows(prepared.compiled, table, self._books.engine.strings)
         names = self._books.queries.fresh_names(table.num_rows) if names is None else names

@@ -224,7 +224,7 @@ class Statements:
         if is_ordered(select.body.query) and once.is_once(self._books.catalog, select):
             return once.plan(self._books, self._plans, select)
         prepared = self._door.trial(select)
-        return explain.explain_select(self._plans, prepared.compiled, prepared.emission)
+        return explain.explain_select(self._plans, prepared)
 
     KINDS: ClassVar[dict[type[st.Statement], Callable[[Statements, Any], Any]]] = {
         st.CreateStream: _create_stream,

@@ -9,7 +9,8 @@ from penstock.queries.registry import TemplateInfo
 
 def template_block(info: TemplateInfo) -> b.AddTemplate:
     """The block that adds a template to an engine."""
-    return b.AddTemplate(info.key, undivided(info.plan), info.params, info.emission, info.emits)
+    plan, strategy = undivided(info.plan), info.strategy
+    return b.AddTemplate(info.key, plan, info.params, info.emission, info.emits, strategy=strategy)
 
 
 def is_unshared(info: TemplateInfo, history: bool) -> bool:

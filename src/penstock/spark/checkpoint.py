@@ -25,7 +25,7 @@ from penstock.state.directory_lock import DirectoryLock
 from penstock.state.private import make_private
 from penstock.state.sealed import damaged
 
-FORMAT = 8
+FORMAT = 9
 """Format number of the directory; a checkpoint of another format is refused."""
 
 

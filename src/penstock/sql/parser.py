@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -22,6 +23,7 @@ from penstock.sql.statements import (
     Show,
     Statement,
 )
+from penstock.sql.view_options import view_options
 
 SHOWN = ("STREAMS", "TABLES", "QUERIES", "SINKS")
 KEPT_OUT = ("LATE", "QUARANTINE")
@@ -129,9 +131,11 @@ def _if_not_exists(read: Callable[[Cursor, bool], Statement]) -> Callable[[Curso
 def _view(cursor: Cursor, if_not_exists: bool) -> CreateView:
     place, source = ddl.origin(cursor)
     name = cursor.name("the view's name")
-    cursor.expect("AS", "write CREATE MATERIALIZED VIEW name AS SELECT …")
+    strategy = view_options(cursor)
+    cursor.expect("AS", "write CREATE MATERIALIZED VIEW name [WITH (strategy = '…')] AS SELECT …")
+    select = replace(_select(cursor), strategy=strategy)
     return CreateView(
-        name=name, select=_select(cursor), if_not_exists=if_not_exists, place=place, source=source
+        name=name, select=select, if_not_exists=if_not_exists, place=place, source=source
     )
 
 

@@ -14,6 +14,7 @@ from penstock.delta import EVERY_CHANGE, Emission
 from penstock.errors import Place
 from penstock.logical.expr import Literal
 from penstock.logical.on_error import OnError
+from penstock.logical.strategy import UPA, Strategy
 from penstock.schema import Schema
 from penstock.sql.body import Body
 
@@ -86,12 +87,22 @@ class Delete(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Select(Statement):
-    """A standing query; `emission` is what EMIT says."""
+    """A standing query; `emission` is what EMIT says.
+
+    `strategy` is the one that the statement or its caller names; the session's if there is none.
+    """
 
     body: Body
     history: bool = False
     emission: Emission = EVERY_CHANGE
     on_error: OnError | None = None  # None: no clause, which means "fail"
+    strategy: Strategy | None = None
+    session_strategy: Strategy = UPA
+
+    @property
+    def runs_by(self) -> Strategy:
+        """The strategy that the query runs by."""
+        return self.strategy or self.session_strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,10 +150,13 @@ def empty_chains(candidates: I64, count: I64, other: I64) -> I64:
 
 
 class JoinSide:
-    """One side's rows of `columns` columns, in the arena."""
+    """One side's rows of `columns` columns, in the arena.
 
-    def __init__(self, scope: Scope, columns: int) -> None:
-        self.scope = scope
+    If `scanned`, no use is made of rows that come in order of `exp`.
+    """
+
+    def __init__(self, scope: Scope, columns: int, scanned: bool = False) -> None:
+        self.scope, self._scanned = scope, scanned
         scope.array("next", 64, np.int32)
         scope.array("exp", 64)
         scope.array("rows", (64, COLUMNS + columns))
@@ -163,6 +166,7 @@ class JoinSide:
         if "regs" not in scope:
             regs = scope.array("regs", 8)
             regs[LAST_EXP], regs[LEAST_LIN] = BEGINNING, NEVER
+            regs[DISORDERED] = scanned
 
     def _arr(self, name: str) -> I64:
         return cast(I64, self.scope[name])
@@ -308,6 +312,7 @@ class JoinSide:
         dropped = compact_rows(
             self.next, self.exp, self.state, self.chain, self.head, self.count, regs, now
         )
+        regs[DISORDERED] |= self._scanned
         room = max(64, 2 * int(regs[USED]))
         if 2 * room < self.state.shape[0]:
             for name in _LOG:

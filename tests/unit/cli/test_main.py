@@ -16,6 +16,7 @@ import pytest
 
 from penstock.cli.app import without_source
 from penstock.cli.main import main
+from penstock.logical.strategy import STRATEGIES
 from penstock.sql.parser import parse_statement
 from penstock.sql.statements import CreateStream
 
@@ -202,6 +203,25 @@ def test_a_wrong_statement_is_shown_in_its_line(
     error = capsys.readouterr().err
     assert "app.sql:4:8" in error
     assert "SELECT nope FROM s" in error
+
+
+@pytest.mark.parametrize("strategy", [s.name for s in STRATEGIES])
+def test_commands_take_a_strategy(
+    app: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    assert run("app.sql", "--input", "s=in.jsonl", "--format", "json", "--strategy", strategy) == 0
+    assert sorted((row["k"], row["n"]) for row in lines(capsys)) == [(1, 1), (2, 1)]
+    assert penstock("explain", "app.sql", "--strategy", strategy) == 0
+    shown = f"strategy: {strategy}"
+    assert (shown in capsys.readouterr().out) == (strategy != "upa")
+    pipe(monkeypatch, APP + "EXPLAIN n;\n")
+    assert penstock("sql", "--strategy", strategy) == 0
+    assert (shown in capsys.readouterr().out) == (strategy != "upa")
+
+
+def test_commands_refuse_an_unknown_strategy(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("app.sql", "--input", "s=in.jsonl", "--strategy", "positive") == 2
+    assert "input-triggered" in capsys.readouterr().err
 
 
 def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,6 @@ import ast
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,10 +16,10 @@ from oracle.check import check
 from penstock.arrays import NEVER
 from penstock.delta import Clock
 from penstock.engine import build
-from penstock.patterns.edge import Emit
+from penstock.logical.strategy import STRATEGIES
 from penstock.physical.draft import Setting
 from penstock.physical.expiry import Store
-from penstock.physical.expiry_policy import PatternAware, decide
+from penstock.physical.expiry_policy import decide
 from penstock.physical.keep import KeepOp
 from penstock.physical.specs import KeepSpec
 from penstock.state.arena import Arena
@@ -51,7 +49,7 @@ def stores_made(text: str) -> Iterator[int]:
     """The lines that make a store of rows that leave."""
     for node in ast.walk(ast.parse(text)):
         match node:
-            case ast.Call(func=ast.Name(id="Fifo" | "Calendar")):
+            case ast.Call(func=ast.Name(id="Fifo" | "Calendar" | "RowList")):
                 yield node.lineno
 
 
@@ -116,18 +114,7 @@ def test_expire_is_a_keep_that_tells() -> None:
     assert keep.expiry.inputs[0].store is Store.FIFO
 
 
-# ---- another policy ------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class TellAll(PatternAware):
-    """A −1 row for every row that leaves a window (Ghanem et al. 2005, §4)."""
-
-    windows_tell: bool = True
-
-    def tells(self, wish: Emit) -> bool:
-        """Every operator does that can."""
-        return True
-
-
+# ---- other strategies ----------------------------------------------------------------
 PLANS_OF_ALL_KINDS = (
     "SELECT k, a FROM r [RANGE 4] WHERE a > 1",
     "SELECT k, a FROM r [RANGE 4 SLIDE 2]",
@@ -150,8 +137,8 @@ PLANS_OF_ALL_KINDS = (
 )
 
 
-def made_under(policy: PatternAware, monkeypatch: pytest.MonkeyPatch) -> list[build.PlanSpec]:
-    """The plans that are made from now on, under a policy."""
+def made_plans(monkeypatch: pytest.MonkeyPatch) -> list[build.PlanSpec]:
+    """The plans that are made from now on."""
     made: list[build.PlanSpec] = []
     plain = build.plan
 
@@ -159,18 +146,29 @@ def made_under(policy: PatternAware, monkeypatch: pytest.MonkeyPatch) -> list[bu
         made.append(plain(root, setting))  # type: ignore[arg-type]
         return made[-1]
 
-    monkeypatch.setattr(build, "Setting", partial(Setting, policy=policy))
     monkeypatch.setattr(build, "plan", plan)
     return made
 
 
-def test_all_expirations_can_be_told_with_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every operator copes: it reads what it keeps from its spec and knows no strategy."""
-    made = made_under(TellAll(), monkeypatch)
-    for seed in range(3):
+def run_all(strategy: str, seeds: int) -> None:
+    """Plans of all kinds of operators over random rows, against the oracle."""
+    for seed in range(seeds):
         scenario = session(random.Random(seed), {"r", "s"}, {"t", "n"}, 25)
         for emission in ("", " EMIT ON COMMIT"):
-            check([sql + emission for sql in PLANS_OF_ALL_KINDS], scenario)
+            sqls = [sql + emission for sql in PLANS_OF_ALL_KINDS]
+            check(sqls, scenario, strategy=strategy)
+
+
+def stores_of(made: list[build.PlanSpec], *without: str) -> set[Store]:
+    """The stores of inputs, but those of the last rows, which every strategy needs."""
+    specs = [s for plan in made for s in plan.specs if s.name not in ("rows-window", *without)]
+    return {kept.store for spec in specs for kept in spec.expiry.inputs}
+
+
+def test_all_expirations_can_be_told_with_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every operator copes: it reads what it keeps from its spec and knows no strategy."""
+    made = made_plans(monkeypatch)
+    run_all("negative", 3)
     seen: Counter[str] = Counter(spec.name for plan in made for spec in plan.specs)
     assert seen["expire"] >= len(PLANS_OF_ALL_KINDS)
     for spec in (spec for plan in made for spec in plan.specs if spec.name != "expire"):
@@ -179,7 +177,35 @@ def test_all_expirations_can_be_told_with_the_same_answers(monkeypatch: pytest.M
             assert not {kept.store for kept in spec.expiry.inputs} & {Store.FIFO, Store.CALENDAR}
 
 
-def test_the_default_policy_needs_no_expire(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = made_under(PatternAware(), monkeypatch)
+def test_direct_expiry_scans_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_plans(monkeypatch)
+    run_all("direct", 1)
+    stores = stores_of(made)
+    assert Store.LIST in stores
+    assert not stores & {Store.FIFO, Store.CALENDAR}
+    assert "expire" not in {spec.name for plan in made for spec in plan.specs}
+
+
+def test_re_evaluation_keeps_windows_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_plans(monkeypatch)
+    run_all("reevaluate", 1)
+    specs = [spec for plan in made for spec in plan.specs]
+    assert sum(spec.name == "re-evaluate" for spec in specs) >= len(PLANS_OF_ALL_KINDS)
+    above = {"group by", "distinct", "join", "semi join", "anti join", "except", "intersect"}
+    assert not above & {spec.name for spec in specs}
+    assert stores_of(made, "view") <= {Store.NONE, Store.LIST, Store.HASH, Store.STEM, Store.LOG}
+
+
+def test_the_default_strategy_needs_no_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_plans(monkeypatch)
     check(list(PLANS_OF_ALL_KINDS), session(random.Random(1), {"r", "s"}, {"t", "n"}, 5))
     assert "expire" not in {spec.name for plan in made for spec in plan.specs}
+
+
+def test_only_the_planner_knows_strategies_by_name() -> None:
+    """In the engine, a name of a strategy is written where it gets its meaning."""
+    names = {f'"{s.name}"' for s in STRATEGIES}
+    engine = ("engine", "physical", "kernels", "state", "eddy", "stems", "shards", "spark")
+    files = [path for part in engine for path in (ROOT / part).rglob("*.py")]
+    written = {str(p.relative_to(ROOT)) for p in files if any(n in p.read_text() for n in names)}
+    assert written == {"physical/strategies.py"}

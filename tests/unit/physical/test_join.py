@@ -140,10 +140,11 @@ class Twin:
 
     def step(self, left: list, right: list) -> list[tuple]:
         first = 1 if self.sides[1].table and not self.sides[0].table else 0
-        events = [(r[0], 0 if first == s else 1, i, s, r)
-                  for s, rows in enumerate((left, right)) for i, r in enumerate(rows)]  # fmt: skip
-        out = []
-        for ts, _, _, side, (_, exp, sign, lin, values) in sorted(events, key=lambda e: e[:3]):
+        waiting, out = [list(left), list(right)], []
+        while any(waiting):
+            ready = [s for s in (0, 1) if waiting[s]]
+            side = min(ready, key=lambda s: (waiting[s][0][0], waiting[s][0][2] > 0, s != first))
+            ts, exp, sign, lin, values = waiting[side].pop(0)
             row = (values, exp, lin)
             if sign > 0:
                 self.held[side].append(row)

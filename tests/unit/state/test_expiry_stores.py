@@ -1,4 +1,4 @@
-"""FIFO and calendar against a sorted list."""
+"""FIFO, calendar and row list against a sorted list."""
 
 import numpy as np
 import pytest
@@ -8,17 +8,20 @@ from penstock.kernels.calendar import BLOCKS
 from penstock.state.arena import Arena
 from penstock.state.calendar import Calendar
 from penstock.state.fifo import Fifo
+from penstock.state.row_list import RowList
 
 
 def bag(exp, words):
     return sorted(zip(exp.tolist(), map(tuple, words.tolist()), strict=True))
 
 
+@pytest.mark.parametrize("kind", ["calendar", "row list"])
 @pytest.mark.parametrize("seed", range(12))
-def test_calendar_is_a_sorted_list(seed):
+def test_a_store_of_any_order_is_a_sorted_list(seed, kind):
     rng = np.random.default_rng(seed)
     arena = Arena()
-    store = Calendar(arena.scope("c"), 2, searched=seed % 2 == 0)
+    scope = arena.scope("c")
+    store = RowList(scope, 2) if kind != "calendar" else Calendar(scope, 2, searched=seed % 2 == 0)
     model: list[tuple[int, int, tuple[int, ...]]] = []
     clock, seq = -50, 0
     for _ in range(120):
@@ -137,3 +140,23 @@ def test_calendar_of_a_full_window_grows_no_further(searched, window):
         blocks.append(int(arena.arrays()["c/regs"][BLOCKS]))
     assert len(store) <= 1000 * (window + 1)
     assert blocks[-1] <= 1.1 * blocks[window + 5]
+
+
+def test_a_row_list_keeps_the_order_of_insertion():
+    store = RowList(Arena().scope("l"), 1)
+    store.add(np.array([9, 5, 7, 5]), np.array([[0], [1], [2], [3]]))
+    assert not store.due(4)
+    assert store.due(5)
+    exp, places = store.take(7)
+    assert exp.tolist() == [5, 5, 7]
+    assert store.words[places].reshape(-1).tolist() == [1, 3, 2]
+    store.add(np.array([1]), np.array([[4]]))
+    assert [part.reshape(-1).tolist() for part in store.entries()] == [[9, 1], [0, 4]]
+    assert store.cancel(np.array([9, 9, 1]), np.array([[0], [0], [5]])).tolist() == [1, 0, 0]
+    assert store.entries()[1].tolist() == [[4]]
+
+
+def test_rows_of_a_row_list_lie_with_their_lineage():
+    store = RowList(Arena().scope("l"), 3)
+    store.add_rows(np.array([4, 2]), np.array([7, 8]), np.array([[0, 1], [5, 6]]))
+    assert store.words[:2].tolist() == [[7, 0, 5], [8, 1, 6]]
