@@ -79,9 +79,12 @@ class Template:
         """The flows that its plan reads; the engine steps them before the plan."""
         return [leaf.flow for leaf in self.plan.flows if isinstance(leaf, FlowOp)]
 
+    def reach(self, now: int) -> None:
+        """Record that a step has brought the answers to `now`."""
+        cast(I64, self.scope["clock"])[:] = now, 1
+
     def step(self, now: int) -> Step:
         """Process all input up to `now`; returns changes of the answers and rows for level 2."""
-        state = cast(I64, self.scope["clock"])
         now = max(now, self.clock)
         if not self.has_run:
             self.queries.settle()
@@ -93,11 +96,11 @@ class Template:
         view = self.plan.view
         for operator in self.plan.operators:
             if operator is not view:
-                out[operator] = _step(operator, [out[i] for i in operator.inputs], clock)
+                out[operator] = step_operator(operator, [out[i] for i in operator.inputs], clock)
         changes = self.no_changes() if view is None else view.changes(out[view.inputs[0]], clock)
         self.queries.settle()
         self._collect_sets()
-        state[:] = now, 1
+        self.reach(now)
         return Step(changes, [(send, out[top]) for send, top in self.plan.sends])
 
     def _collect_sets(self) -> None:
@@ -173,7 +176,8 @@ class Template:
         return self.key
 
 
-def _step(operator: Operator, inputs: list[Delta], clock: Clock) -> Delta:
+def step_operator(operator: Operator, inputs: list[Delta], clock: Clock) -> Delta:
+    """Step an operator, unless it has no input and the step would change nothing."""
     if inputs and not any(map(len, inputs)) and operator.idle(clock.now):
         return Delta.empty(len(operator.edge.schema))
     return operator.step(inputs, clock)
