@@ -74,6 +74,7 @@ class PipelinedEngine(Engine):
                 self.arrive(part)
                 self._run_ready(self._overlap)
         self._drain()
+        self._tidy(blocks)
         return self._output
 
     def _step_all(self, blocks: list[b.Block]) -> b.Output:
@@ -90,23 +91,26 @@ class PipelinedEngine(Engine):
         self.arena.scope("engine")["regs"][0] += 1
         self._output = b.Output(self.batch)
 
-    def arrive(self, block: Moving) -> None:
-        """Add rows or progress to the log of a stream, and wake the leaves that it concerns."""
+    def arrive(self, block: Moving, born: int | None = None) -> None:
+        """Add rows or progress to the log of a stream, and wake the leaves that it concerns.
+
+        `born` is the moment at which the first of the rows arrived; by default, it is now.
+        """
         self._tidy([block])
         self.arena.scope("engine")["regs"][1] += isinstance(block, b.Rows)
         due = self._take(block, self._output)
         self.flows.joins.begin()  # kept pairs are places in the logs as they were
         for key in sorted(due):
-            self._notice(key, block.stream)
+            self._notice(key, block.stream, self.moment.now if born is None else born)
 
-    def _notice(self, key: int, stream: str) -> None:
+    def _notice(self, key: int, stream: str, born: int) -> None:
         """Wake what a change of a stream's log concerns in a template."""
         whole = self._wiring.wholes.get(key)
         if whole is not None:
-            whole.notice(self.moment.now)
+            whole.notice(born)
             self._wake(whole)
         for leaf in self._wiring.leaves.get(key, ()):
-            leaf.notice(self.moment.now, stream)
+            leaf.notice(born, stream)
             self._wake(leaf)
 
     def _wire(self) -> None:

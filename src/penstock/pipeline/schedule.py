@@ -22,12 +22,11 @@ class RoundRobin:
     """Units take turns in the order of their numbers, which is that of the rows' way."""
 
     def __init__(self) -> None:
-        self._last = -1
+        self._last = -(1 << 30)  # before all numbers
 
     def pick(self, ready: Sequence[Unit]) -> Unit:
         """The next unit after the last one."""
-        size = 1 + max(self._last, *(unit.number for unit in ready))
-        chosen = min(ready, key=lambda unit: (unit.number - self._last - 1) % size)
+        chosen = min(ready, key=lambda unit: (unit.number <= self._last, unit.number))
         self._last = chosen.number
         return chosen
 
