@@ -21,12 +21,14 @@ from penstock.cli.simulate_input import read_inputs, read_pace
 from penstock.cli.simulate_plot import draw
 from penstock.cli.simulate_report import Report, show
 from penstock.errors import PenstockError
+from penstock.files.sinks import PipedConsole
 from penstock.pipeline.arrivals import Arrivals, InBatches, Input, Pace
 from penstock.pipeline.schedule import SCHEDULES, ScheduleName
 from penstock.pipeline.simulation import Simulation
 from penstock.session.pipelined import PipelinedSession, open_pipelined
 from penstock.sql.statements import CreateSink, CreateStream, Select
 
+_WIDTH = 110
 _WARM_SINGLY, _WARM = 500, 10_000
 """Rows of a stream that compile kernels: at the given pace, and in batches."""
 
@@ -90,17 +92,16 @@ def simulate(
       penstock simulate app.sql --input clicks=day.parquet --speed 10 --rows 200000 --out report
     """  # noqa: D301
     plan = read_plan(read_script(script), inputs)
-    given = read_inputs(plan, _declare(plan).unfed([]), rows)
+    given = read_inputs(plan, _declare(plan), rows)
     run = _Run(plan, read_pace(rates, speed, given), schedule, batch_rows)
     with _Bar(quiet or not Console(stderr=True).is_terminal) as bar:
         report = run.report(given, bar.task)
-    console = Console()
     if out:
         _write(report, Path(out), Console(stderr=True))
     if as_json:
         print(json.dumps(report.figures(), indent=2))
     else:
-        show(report, console)
+        show(report, PipedConsole(width=_width()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,11 @@ class _Bar:
         """A function that shows how many rows of a pass are taken."""
         task = self._bar.add_task(title, total=rows)
         return lambda taken: self._bar.update(task, completed=taken)
+
+
+def _width() -> int | None:
+    """The width of tables; where no terminal sets it, one that fits them."""
+    return None if Console().is_terminal else _WIDTH
 
 
 def _write(report: Report, folder: Path, errors: Console) -> None:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from penstock.cli.app import Plan, sources
 from penstock.cli.feed import Input as FileInput
-from penstock.engine.admission import FARTHEST
 from penstock.errors import DataError, PenstockError
 from penstock.inprocess.sources import FORMATS, open_source
 from penstock.pipeline.arrivals import AtRate, AtRates, AtSpeed, Input, Pace
+from penstock.session.pipelined import PipelinedSession, latest_time
 from penstock.sql.catalog import StreamDef
 
 _ALL = 1 << 40
-_DAY_US = 86_400_000_000
 
 
 # ---- rows ----------------------------------------------------------------------------
-def read_inputs(plan: Plan, unfed: Sequence[str], most: int | None) -> list[Input]:
-    """The first rows of all streams that have a source; `unfed` are those that queries read."""
+def read_inputs(plan: Plan, session: PipelinedSession, most: int | None) -> list[Input]:
+    """The first rows of all streams that have a source; those that queries read must have one."""
     found = sources(plan)
-    for name in unfed:
-        if name not in found:
-            raise _no_source(name, "has no source")
-    inputs = [_read(plan.streams[name], source, most) for name, source in found.items()]
+    for name in session.unfed(found):
+        raise _no_source(name, "has no source")
+    inputs = [_read(session.stream(name), source, most) for name, source in found.items()]
     if not any(i.rows.num_rows for i in inputs):
         raise PenstockError(
             "there are no rows to simulate",
@@ -46,19 +43,11 @@ def _read(stream: StreamDef, source: FileInput, most: int | None) -> Input:
         if most and rows >= most:
             break
     whole = pa.concat_tables(tables, promote_options="default") if tables else _no_rows(stream)
-    return Input.of(stream, whole, _latest(stream))
+    return Input.of(stream, whole, latest_time(stream))
 
 
 def _no_rows(stream: StreamDef) -> pa.Table:
     return pa.table({name: pa.nulls(0) for name in stream.schema.names})
-
-
-def _latest(stream: StreamDef) -> int:
-    """The latest time of a row that MAX AHEAD lets in."""
-    if stream.unit_time and stream.max_ahead is None:
-        return FARTHEST
-    now = int(datetime.now(UTC).timestamp() * 1e6)
-    return now + (_DAY_US if stream.max_ahead is None else stream.max_ahead)
 
 
 def _no_source(name: str, why: str) -> DataError:

@@ -141,7 +141,7 @@ class Report:
                 "delay_max_ms": _ms(part.most),
                 "queued": part.queued,
             }
-            for place, part in enumerate(course.slices)
+            for place, part in sorted(course.slices.items())
         ]
 
 

@@ -31,7 +31,7 @@ class Input:
     front: I64
 
     @staticmethod
-    def of(stream: StreamDef, rows: pa.Table, latest: int = FARTHEST) -> Input:
+    def of(stream: StreamDef, rows: pa.Table, latest: int | None = None) -> Input:
         """Read the fronts; rows without a time, or with one after `latest`, do not move them."""
         values, _ = convert(
             rows[stream.time] if stream.time in rows.column_names else None,
@@ -39,7 +39,8 @@ class Input:
             rows.num_rows,
         )
         times = np.array(pc.fill_null(values.cast(pa.int64()), BEGINNING))
-        times[(times > latest) | (times < -FARTHEST)] = BEGINNING
+        far = FARTHEST if latest is None else latest
+        times[(times > far) | (times < -FARTHEST)] = BEGINNING
         return Input(stream, rows, np.maximum.accumulate(times))
 
     def first(self, rows: int) -> Input:

@@ -1,4 +1,4 @@
-"""An engine whose plans run as pipelines (docs/design/0018-pipelined-runs.md).
+"""An engine that runs plans as pipelines (docs/design/0018-pipelined-runs.md).
 
 It takes the same blocks as any engine. Rows and heartbeats only wake leaves; then one unit runs
 after another, in the order of a schedule. Any other block waits until all queues are empty: plans

@@ -76,17 +76,14 @@ class Slice:
 
 @dataclass(slots=True)
 class Course:
-    """What happened in each slice of the time, by the moment at which it happened."""
+    """The slices of the time, by moment."""
 
     width: int
-    slices: list[Slice] = field(default_factory=list)
+    slices: dict[int, Slice] = field(default_factory=dict)
 
     def at(self, moment: int) -> Slice:
         """The slice of a moment."""
-        place = moment // self.width
-        while len(self.slices) <= place:
-            self.slices.append(Slice())
-        return self.slices[place]
+        return self.slices.setdefault(moment // self.width, Slice())
 
     def add(self, moment: int, delays: I64) -> None:
         """Count changes that came at a moment."""

@@ -17,14 +17,14 @@ from penstock.engine import blocks as b
 from penstock.engine.admission import Admitted, admit
 from penstock.engine.template import Template
 from penstock.kernels.changes import DELETE, PREIMAGE
-from penstock.pipeline.arrivals import Arrivals, Input
+from penstock.pipeline.arrivals import SECOND, Arrivals, Input
 from penstock.pipeline.engine import PipelinedEngine
 from penstock.pipeline.figures import Answers, Course
 from penstock.pipeline.schedule import Schedule
 from penstock.pipeline.units import Unit
 from penstock.state.convert import to_rows
 
-_SLICES = 60
+_SLICES, _LEAST = 60, SECOND // 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Simulation:
             )
             for at, given in enumerate(inputs)
         ]  # fmt: skip
-        self.course = Course(max(1, self.arrivals.end // _SLICES))
+        self.course = Course(max(_LEAST, self.arrivals.end // _SLICES))
         self.answers = {key: Answers() for key in self.engine.templates}
 
     @property
@@ -135,13 +135,14 @@ class Simulation:
     def run(self, told: Callable[[int], None] = lambda rows: None) -> None:
         """Run until all rows have arrived and no unit has anything to do.
 
-        `told` hears after each step how many rows the sources have taken.
+        Whenever a source has taken rows, `told` gets the number that all have taken so far.
         """
         self.engine.listener = self._note
         try:
             for unit in self._turns():
                 self.engine.run(unit)
-                told(self.taken)
+                if isinstance(unit, Source):
+                    told(self.taken)
         finally:
             self.engine.listener = None
 

@@ -1,8 +1,8 @@
-"""Sessions in one process whose plans run as pipelines, for simulations."""
+"""Sessions in one process that run plans as pipelines, for simulations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container
 from dataclasses import dataclass
 
 from penstock.eddy.settings import Settings
@@ -28,13 +28,13 @@ class PipelinedSession:
     engine: PipelinedEngine
     books: Books
 
-    def unfed(self, fed: Sequence[str]) -> list[str]:
+    def unfed(self, fed: Container[str]) -> list[str]:
         """The streams that queries read, except those that are `fed`."""
         return [s for s in self.engine.sources if self.engine.is_read(s) and s not in fed]
 
-    def streams(self) -> list[StreamDef]:
-        """The streams of the session."""
-        return self.books.catalog.streams()
+    def stream(self, name: str) -> StreamDef:
+        """A stream of the session."""
+        return self.books.catalog.find_stream(name)
 
     def queries_of(self, template: int) -> list[str]:
         """The names of the queries of a plan."""
@@ -43,7 +43,7 @@ class PipelinedSession:
 
     def simulate(self, arrivals: Arrivals, schedule: ScheduleName, batch_rows: int) -> Simulation:
         """A simulation, which has not begun."""
-        ahead = {s.name: most_ahead(s) for s in self.streams()}
+        ahead = {s.name: most_ahead(s) for s in self.books.catalog.streams()}
         rules = Rules(batch_rows, clock.now_us(), ahead)
         return Simulation(self.engine, arrivals, make_schedule(schedule), rules)
 
@@ -51,10 +51,16 @@ class PipelinedSession:
 def open_pipelined(
     settings: Settings | None = None, stopwatch: Stopwatch = measured
 ) -> PipelinedSession:
-    """Open a session whose plans run as pipelines."""
+    """Open a session that runs plans as pipelines."""
     engine = PipelinedEngine(moment=VirtualClock(stopwatch))
     books = new_books(engine)
     runner = OneProcess(books)
     session = Session(books, runner, frozenset())
     configure(books, runner, settings or Settings())
     return PipelinedSession(session, engine, books)
+
+
+def latest_time(stream: StreamDef) -> int | None:
+    """The latest time of a row that MAX AHEAD lets in now; None without a limit."""
+    ahead = most_ahead(stream)
+    return None if ahead is None else clock.now_us() + ahead
