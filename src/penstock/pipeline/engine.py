@@ -25,6 +25,7 @@ from penstock.roomy import roomy
 Moving = b.Rows[b.Timed] | b.Heartbeat
 """The blocks that arrive while a pipeline runs."""
 Listener = Callable[[Template, Changes], None]
+"""Takes changes of answers in place of the output of a step."""
 _BATCH_ROWS = 10_000
 
 
@@ -180,8 +181,9 @@ class PipelinedEngine(Engine):
 
     def tell(self, template: Template, changes: Changes, born: int) -> None:
         """Report changes of answers, and wake the plans that read them."""
-        self._output.changes.append((template.key, changes))
-        if self.listener is not None:
+        if self.listener is None:
+            self._output.changes.append((template.key, changes))
+        else:
             self.listener(template, changes)
         if template.key in self._wiring.wholes:
             return  # its readers are in the same unit

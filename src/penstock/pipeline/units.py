@@ -24,6 +24,9 @@ from penstock.physical.window_join import WindowJoinOp
 from penstock.pipeline.clock import VirtualClock
 from penstock.pipeline.queue import Queue
 
+Views = Sequence[tuple[Template, Template]]
+"""Pairs of a template and the template of a view that it reads."""
+
 
 class Host(Protocol):
     """The engine whose operators the units run."""
@@ -240,19 +243,19 @@ class Whole(Unit):
     """
 
     def __init__(
-        self, number: int, templates: Sequence[Template], views: Sequence[Template], host: Host
+        self, number: int, templates: Sequence[Template], views: Views, host: Host
     ) -> None:
         super().__init__(number, "whole plan", templates)
         self.host = host
-        self._views = [view for view in views if view.streams]
+        self._views = [(reader, view) for reader, view in views if view.streams]
         self._due: int | None = None
         self._born = 0
 
     @property
     def since(self) -> int | None:
         """The moment since which rows wait; None while a view that it reads is behind."""
-        clock = max(self.host.clock_of(template) for template in self.templates)
-        return None if any(view.clock < clock for view in self._views) else self._due
+        behind = any(view.clock < self.host.clock_of(reader) for reader, view in self._views)
+        return None if behind else self._due
 
     def notice(self, born: int) -> None:
         """Note that a log or a view has changed."""

@@ -53,12 +53,15 @@ class Wiring:
 
     def _add_whole(self, keys: set[int]) -> None:
         templates = [self.templates[key] for key in sorted(keys)]
-        read = set[int]().union(*map(read_views, templates)) - keys
-        views = [self.templates[view] for view in sorted(read & self.templates.keys())]
+        views = [
+            (template, self.templates[view])
+            for template in templates
+            for view in sorted(read_views(template) & self.templates.keys() - keys)
+        ]
         unit = Whole(len(self.units), templates, views, self.host)
         self.units.append(unit)
         self.wholes.update(dict.fromkeys(keys, unit))
-        for view in views:
+        for _, view in views:
             self.followers.setdefault(view.key, []).append(unit)
 
     def _cut(self, template: Template) -> None:
