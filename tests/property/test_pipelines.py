@@ -34,7 +34,7 @@ def test_pipelines_equal_the_oracle_and_the_engine(
     schedule: ScheduleName, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = WAYS.index((schedule, size))
-    for seed in seeds(19, at, 30 * CHUNKS):
+    for seed in seeds(19, at, 50 * CHUNKS):
         verify("pipelines", case(seed, queries=2), lambda c: _equal(c, monkeypatch, schedule, size))
 
 
@@ -56,7 +56,7 @@ def test_net_changes_of_pipelines_are_exact_at_batch_ends(
     schedule: ScheduleName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_pipelines(monkeypatch, schedule, 2, 1)
-    for seed in seeds(20, SCHEDULES.index(schedule), 15 * CHUNKS):
+    for seed in seeds(20, SCHEDULES.index(schedule), 30 * CHUNKS):
         verify("pipelines on commit", case(seed), _check_on_commit)
 
 

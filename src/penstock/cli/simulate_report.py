@@ -37,9 +37,9 @@ class Report:
 
     @property
     def offered(self) -> float:
-        """Rows per second that arrive; 0 if all come at one moment."""
+        """Rows per second between the first arrival and the last; 0 if all come at once."""
         end = self.paced.arrivals.end
-        return self.paced.arrivals.rows / (end / SECOND) if end else 0.0
+        return (self.paced.arrivals.rows - 1) / (end / SECOND) if end else 0.0
 
     @property
     def capacity(self) -> float:
@@ -47,17 +47,17 @@ class Report:
         return self.fast.arrivals.rows / max(1e-9, self.fast.busy / SECOND)
 
     @property
-    def keeps_up(self) -> bool:
-        """Whether fewer rows arrive than can be processed, so that queues are bounded."""
-        return 0 < self.offered < self.capacity
+    def keeps_up(self) -> bool | None:
+        """Whether fewer rows arrive than can be processed; None if all come at once."""
+        return self.offered < self.capacity if self.offered else None
 
     def verdict(self) -> str:
         """The answer in one line."""
+        can = f"{self.capacity:,.0f} rows/s can be processed"
+        if self.keeps_up is None:
+            return f"{self.script}: all rows arrive at once, {can}"
         says = "keeps up" if self.keeps_up else "does not keep up"
-        return (
-            f"{self.script} {says}: {self.offered:,.0f} rows/s arrive, "
-            f"{self.capacity:,.0f} rows/s can be processed"
-        )
+        return f"{self.script} {says}: {self.offered:,.0f} rows/s arrive, {can}"
 
     def figures(self) -> dict[str, Any]:
         """All figures, for JSON."""

@@ -32,7 +32,7 @@ class RoundRobin:
 
 
 class OldestFirst:
-    """The unit whose input comes from the earliest arrival; of several, the one further on."""
+    """The unit with the input of the earliest arrival; of several, the one further on."""
 
     def pick(self, ready: Sequence[Unit]) -> Unit:
         """The unit that has waited longest."""

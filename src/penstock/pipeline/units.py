@@ -29,7 +29,7 @@ Views = Sequence[tuple[Template, Template]]
 
 
 class Host(Protocol):
-    """The engine whose operators the units run."""
+    """The engine that the units work for."""
 
     @property
     def moment(self) -> VirtualClock:

@@ -126,7 +126,7 @@ def _asleep() -> None:
 
 
 def _streams(operator: Operator) -> frozenset[str]:
-    """The streams whose logs a leaf reads."""
+    """The streams that a leaf reads."""
     match operator:
         case ScanOp():
             return frozenset([operator.node.stream])

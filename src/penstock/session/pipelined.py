@@ -6,6 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from penstock.eddy.settings import Settings
+from penstock.kernels.compiling import tell_once
 from penstock.pipeline.arrivals import Arrivals
 from penstock.pipeline.clock import Stopwatch, VirtualClock, measured
 from penstock.pipeline.engine import PipelinedEngine
@@ -52,6 +53,7 @@ def open_pipelined(
     settings: Settings | None = None, stopwatch: Stopwatch = measured
 ) -> PipelinedSession:
     """Open a session that runs plans as pipelines."""
+    tell_once()
     engine = PipelinedEngine(moment=VirtualClock(stopwatch))
     books = new_books(engine)
     runner = OneProcess(books)

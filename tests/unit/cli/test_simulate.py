@@ -51,13 +51,13 @@ def test_figures_are_complete_and_consistent(
     found = figures(capsys, "app.sql", "--rate", "100")
     assert found["rows"] == 61
     assert found["streams"] == [{"stream": "r", "rows": 61, "late": 0, "quarantined": 1}]
-    assert found["offered_rows_per_s"] == pytest.approx(61 / 0.6, rel=0.01)
+    assert found["offered_rows_per_s"] == pytest.approx(100)
     assert found["keeps_up"] is (found["offered_rows_per_s"] < found["capacity_rows_per_s"])
     assert found["seconds"] >= 0.6
     assert [q["query"] for q in found["queries"]] == ["n", "q1"]
     for query in found["queries"]:
         delay = query["delay_ms"]
-        assert query["changes"] > 50
+        assert query["changes"] >= 3
         assert 0 < delay["median"] <= delay["p95"] <= delay["p99"] <= delay["max"]
     assert sum(o["busy_share"] for o in found["operators"]) == pytest.approx(
         found["busy_share"], abs=0.01
@@ -75,6 +75,11 @@ def test_tables_begin_with_the_verdict(folder: Path, capsys: pytest.CaptureFixtu
     assert out.startswith("app.sql keeps up: ")
     assert "delay of changes (ms)" in out
     assert "−1 per +1" in out
+
+
+def test_a_single_row_has_no_rate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("app.sql", "--rate", "50", "--rows", "1") == 0
+    assert capsys.readouterr().out.startswith("app.sql: all rows arrive at once, ")
 
 
 def test_rows_that_cannot_be_processed_in_time(

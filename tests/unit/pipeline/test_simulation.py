@@ -73,7 +73,8 @@ def test_rows_that_come_faster_wait_at_the_source() -> None:
     # arrivals at 0, 10, …, 120 ms; taken at 0 (one row), at 60 and at 120 (six rows each)
     rows = [(at, at) for at in range(13)]
     _, run = simulated(UNITS, DISTINCT.format(100), rows, AtRate(100))
-    assert delays(run) == ((60 + 2 * sum((110, 100, 90, 80, 70, 60))) / 13, 110, 13)
+    total = 60 + 2 * sum((110, 100, 90, 80, 70, 60))
+    assert delays(run) == (total * MS / 13 / MS, 110, 13)
     (source,) = run.sources
     assert (source.steps, source.most, source.area // MS) == (3, 6, 2 * (50 + 40 + 30 + 20 + 10))
     assert run.engine.moment.now == 180 * MS
