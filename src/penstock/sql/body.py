@@ -51,7 +51,12 @@ class Body:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         """As text: places then count from the beginning of the SELECT."""
-        return _of_text, (self.text.sql[self.tokens[0].start : self.tokens[-1].end + 1],)
+        return body_of, (self.source,)
+
+    @property
+    def source(self) -> str:
+        """The text from the first token to the last."""
+        return self.text.sql[self.tokens[0].start : self.tokens[-1].end + 1]
 
     @property
     @roomy
@@ -98,7 +103,8 @@ class Body:
         return self._split
 
 
-def _of_text(sql: str) -> Body:
+def body_of(sql: str) -> Body:
+    """The body of a text that is nothing but one."""
     text = Text(sql)
     return Body(tokenize(text), text, text.place(0))
 
