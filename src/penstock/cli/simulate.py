@@ -49,7 +49,10 @@ _WARM_SINGLY, _WARM = 500, 10_000
     help="Rows arrive FACTOR times as fast as their event time says. Without --rate and --speed, "
     "1: as they did.",
 )  # fmt: skip
-@click.option("--rows", type=click.IntRange(1), metavar="N", help="Only the first N rows of each.")
+@click.option(
+    "--rows", type=click.IntRange(1), metavar="N",
+    help="Only the first N rows in all, by event time.",
+)  # fmt: skip
 @click.option(
     "--schedule", type=click.Choice(SCHEDULES), default=SCHEDULES[0], show_default=True,
     help="Which operator runs next: each in turn, or the one with the oldest input.",

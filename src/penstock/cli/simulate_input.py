@@ -10,7 +10,7 @@ from penstock.cli.app import Plan, sources
 from penstock.cli.feed import Input as FileInput
 from penstock.errors import DataError, PenstockError
 from penstock.inprocess.sources import FORMATS, open_source
-from penstock.pipeline.arrivals import AtRate, AtRates, AtSpeed, Input, Pace
+from penstock.pipeline.arrivals import AtRate, AtRates, AtSpeed, Input, Pace, first_rows
 from penstock.session.pipelined import PipelinedSession, latest_time
 from penstock.sql.catalog import StreamDef
 
@@ -19,7 +19,7 @@ _ALL = 1 << 40
 
 # ---- rows ----------------------------------------------------------------------------
 def read_inputs(plan: Plan, session: PipelinedSession, most: int | None) -> list[Input]:
-    """The first rows of all streams that have a source; those that queries read must have one."""
+    """The first rows of streams that have a source; those that queries read must have one."""
     found = sources(plan)
     for name in session.unfed(found):
         raise _no_source(name, "has no source")
@@ -30,7 +30,9 @@ def read_inputs(plan: Plan, session: PipelinedSession, most: int | None) -> list
             code="PS-SIM-004",
             remedy="give files with rows: FROM in the script, or --input STREAM=FILE",
         )
-    return inputs
+    if most is None or len({i.stream.unit_time for i in inputs}) > 1:
+        return inputs
+    return first_rows(inputs, most)
 
 
 def _read(stream: StreamDef, source: FileInput, most: int | None) -> Input:

@@ -19,7 +19,8 @@ def draw(report: Report, path: Path) -> bool:
     told = [point for point in course if point["changes"]]
     for name, label in (("delay_average_ms", "average"), ("delay_max_ms", "maximum")):
         above.plot([p["second"] for p in told], [p[name] for p in told], label=label)
-    above.set(title=report.verdict(), ylabel="output delay, ms", yscale="log")
+    above.set(title=report.verdict(), ylabel="output delay, ms")
+    above.set_ylim(bottom=0)
     above.legend(frameon=False)
     below.plot([p["second"] for p in course], [p["queued"] for p in course])
     below.set(xlabel="virtual time, s", ylabel="most rows that wait")

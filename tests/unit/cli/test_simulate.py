@@ -95,7 +95,7 @@ def test_inputs_replace_sources_and_a_rate_each(
 ) -> None:
     options = ("--input", "s=s.jsonl", "--rate", "r=100", "--rate", "S=50", "--rows", "20")
     found = figures(capsys, "both.sql", *options)
-    assert [(s["stream"], s["rows"]) for s in found["streams"]] == [("r", 20), ("s", 20)]
+    assert [(s["stream"], s["rows"]) for s in found["streams"]] == [("r", 10), ("s", 10)]
     assert len(found["queries"]) == 3
 
 

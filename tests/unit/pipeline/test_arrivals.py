@@ -6,7 +6,16 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.arrays import BEGINNING
-from penstock.pipeline.arrivals import SECOND, Arrivals, AtRate, AtRates, AtSpeed, InBatches, Input
+from penstock.pipeline.arrivals import (
+    SECOND,
+    Arrivals,
+    AtRate,
+    AtRates,
+    AtSpeed,
+    InBatches,
+    Input,
+    first_rows,
+)
 from penstock.schema import Field, Schema
 from penstock.sql.catalog import StreamDef
 from penstock.types import Kind, SqlType
@@ -29,6 +38,12 @@ def test_a_front_is_the_largest_time_so_far_of_rows_that_have_one() -> None:
     late = Input.of(stream("r"), given("r", 5, 3, 100, 8).rows, latest=50)
     assert late.front.tolist() == [5, 5, 5, 8]
     assert late.first(2).front.tolist() == [5, 5]
+
+
+def test_the_first_rows_are_those_of_the_earliest_fronts() -> None:
+    chosen = first_rows([given("r", 1, 5, 4, 9), given("s", 2, 5, 7)], 4)
+    assert [i.front.tolist() for i in chosen] == [[1, 5, 5], [2]]
+    assert [i.rows["ts"].to_pylist() for i in chosen] == [[1, 5, 4], [2]]
 
 
 def test_one_rate_for_all_streams_follows_event_time() -> None:
