@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -27,7 +26,7 @@ from penstock.optimizer.rewrite import bottom_up
 from penstock.roomy import roomy
 from penstock.session.compile import Compiled, compile_query
 from penstock.session.windows import Lengths
-from penstock.sql.body import Body, Reads, body_of
+from penstock.sql.body import Body, Reads
 from penstock.sql.catalog import Catalog, Relation
 from penstock.sql.literals import convert, negated, number
 from penstock.sql.statements import Select
@@ -94,7 +93,7 @@ class _Lookups:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Known:
     """The result for a known text; literals that have a slot may differ in another text."""
 
@@ -102,12 +101,7 @@ class _Known:
     node: Node
     slots: tuple[_Slot | None, ...]
     lookups: _Lookups
-    text: str
-
-    @cached_property
-    def reads(self) -> Reads:
-        """The names in FROM; the text is parsed again, because few callers ask."""
-        return body_of(self.text).reads
+    reads: Reads
 
     def literals(self, masked: list[Token]) -> tuple[Literal, ...] | None:
         """The constants of another text; None if it would not be one of this template."""
@@ -192,7 +186,7 @@ class KnownTexts:
         )
         prepared = Prepared(compiled, select.history, select.emission)
         slots = _slots(node, compiled, body)
-        known = _Known(prepared, node, slots, lookups, body.source)
+        known = _Known(prepared, node, slots, lookups, body.reads)
         if known.literals(body.masked) == compiled.literals:
             free = {slot.token for slot in slots if slot is not None}
             fixed = tuple(i for i in range(len(body.masked)) if i not in free)
