@@ -49,7 +49,7 @@ def read_plan(script: Script, given: tuple[str, ...]) -> Plan:
                 remedy=f"its streams are {', '.join(plan.streams) or 'none'}",
             )
         plan.inputs[names[chosen.stream.lower()]] = chosen
-    readers = [i.stream for i in _sources(plan).values() if i.options.get("path") == "-"]
+    readers = [i.stream for i in sources(plan).values() if i.options.get("path") == "-"]
     if len(readers) > 1:
         raise PenstockError(
             f"{readers[0]} and {readers[1]} both read standard input",
@@ -59,7 +59,7 @@ def read_plan(script: Script, given: tuple[str, ...]) -> Plan:
     return plan
 
 
-def _sources(plan: Plan) -> dict[str, Input]:
+def sources(plan: Plan) -> dict[str, Input]:
     """FROM clauses, replaced or completed by --input."""
     declared = {s: i for s, d in plan.streams.items() if (i := declared_input(d))}
     return declared | plan.inputs
@@ -102,7 +102,7 @@ class App:
 
     def read_here(self) -> list[Input]:
         """The inputs that the session does not read: --input and standard input."""
-        found = _sources(self.plan).values()
+        found = sources(self.plan).values()
         return [i for i in found if i.stream in self.plan.inputs or i.options.get("path") == "-"]
 
     @property

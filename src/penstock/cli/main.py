@@ -18,6 +18,7 @@ from penstock.cli.report import print_error
 from penstock.cli.run import run
 from penstock.cli.script import ScriptError
 from penstock.cli.shell import sql
+from penstock.cli.simulate import simulate
 from penstock.errors import PenstockError
 
 TRACE = "PENSTOCK_TRACEBACK"
@@ -45,12 +46,13 @@ def cli() -> None:
       penstock run app.sql --input clicks=clicks.jsonl       the view after all input
       tail -f log.jsonl | penstock run app.sql --input clicks=- --output changes
       penstock explain app.sql                               plan, update patterns, state
+      penstock simulate app.sql --rate 5000                  would it keep up, how late are answers
       penstock sql                                           try statements by hand
       penstock demo                                          1,005 queries over traffic
     """  # noqa: D301
 
 
-for command in (run, explain, sql, demo, bench, calibrate):
+for command in (run, explain, simulate, sql, demo, bench, calibrate):
     cli.add_command(command)
 
 

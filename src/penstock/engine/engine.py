@@ -6,7 +6,7 @@ watermark of its streams) and collects the changes. It never reads a wall clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -314,9 +314,13 @@ class Engine:
         """For each stream with readers, the position of the slowest reader."""
         found: dict[str, int] = {}
         for key in set[int]().union(*(self._readers.get(stream, ()) for stream in streams)):
-            for name, place in self.templates[key].positions():
+            for name, place in self._positions(self.templates[key]):
                 found[name] = min(place, found.get(name, place))
         return found
+
+    def _positions(self, template: Template) -> Iterator[tuple[str, int]]:
+        """The place of each of its readers in the log of a stream."""
+        return template.positions()
 
     def is_read(self, name: str) -> bool:
         """Whether a template reads a stream or table."""

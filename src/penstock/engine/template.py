@@ -81,9 +81,12 @@ class Template:
         """The flows that its plan reads; the engine steps them before the plan."""
         return [leaf.flow for leaf in self.plan.flows if isinstance(leaf, FlowOp)]
 
+    def reach(self, now: int) -> None:
+        """Record that a step has brought the answers to `now`."""
+        cast(I64, self.scope["clock"])[:] = now, 1
+
     def step(self, now: int) -> Step:
         """Process all input up to `now`; returns changes of the answers and rows for level 2."""
-        state = cast(I64, self.scope["clock"])
         now = max(now, self.clock)
         if not self.has_run:
             self.queries.settle()
@@ -94,7 +97,7 @@ class Template:
         out, changes = self._run(Clock(before, now, self.at_commit), awaited)
         self.queries.settle()
         self._collect_sets()
-        state[:] = now, 1
+        self.reach(now)
         return Step(changes, [(send, out[top]) for send, top in self.plan.sends])
 
     def _run(self, clock: Clock, awaited: bool) -> tuple[dict[Operator, Delta], Changes]:
@@ -108,7 +111,7 @@ class Template:
             if self.triggered and inputs:
                 out[operator] = step_triggered(operator, inputs, clock.now, awaited)
             else:
-                out[operator] = _step(operator, inputs, clock)
+                out[operator] = step_operator(operator, inputs, clock)
         if view is None:
             return out, self.no_changes()
         shown = out[view.inputs[0]]
@@ -191,7 +194,8 @@ class Template:
         return self.key
 
 
-def _step(operator: Operator, inputs: list[Delta], clock: Clock) -> Delta:
+def step_operator(operator: Operator, inputs: list[Delta], clock: Clock) -> Delta:
+    """Step an operator, unless it has no input and the step would change nothing."""
     if inputs and not any(map(len, inputs)) and operator.idle(clock.now):
         return Delta.empty(len(operator.edge.schema))
     return operator.step(inputs, clock)

@@ -47,6 +47,11 @@ class FlowOp(Operator):
         self._in_index = None if make_own is None else make_own(flow, template, made)
         flow.add(key, self._template)
 
+    @property
+    def shared(self) -> Flow:
+        """The flow."""
+        return self.flow
+
     def close(self) -> None:
         """Leave the flow, because the template is gone."""
         if self._in_index is not None:

@@ -39,6 +39,11 @@ class Operator:
         self.edge = spec.edge
         self.scope = scope
 
+    @property
+    def shared(self) -> object | None:
+        """The flow or join that operators of several plans step together; None for most."""
+        return None
+
     def step(self, inputs: list[Delta], clock: Clock) -> Delta:
         """Consume one batch per input; return the changes of the output."""
         raise PlanError(f"{self.spec.name} takes no steps")

@@ -19,7 +19,7 @@ from penstock.physical.join_specs import WindowJoinSpec
 from penstock.physical.operator import Operator
 from penstock.physical.residual import passing
 from penstock.stems.log_view import LogView
-from penstock.stems.window_join import Stride
+from penstock.stems.window_join import Stride, WindowJoin
 
 if TYPE_CHECKING:
     from penstock.eddy.flows import Flows
@@ -79,6 +79,17 @@ class WindowJoinOp(Operator):
         self._traits = (_Traits(), _Traits())
         scope.array("position", 2, fill=_NOWHERE)
         scope.array("told", 1, fill=BEGINNING)  # departures up to this time are already emitted
+
+    @property
+    def shared(self) -> WindowJoin:
+        """The join, which finds pairs for all its readers."""
+        return self._join
+
+    @property
+    def streams(self) -> tuple[str, str]:
+        """The streams of the two windows."""
+        left, right = self._windows
+        return left.stream, right.stream
 
     def close(self) -> None:
         """Release the shared SteMs, because the template is gone."""

@@ -1,0 +1,1 @@
+"""Runs plans as pipelines: a queue on every edge, operators one at a time, on a virtual clock."""
