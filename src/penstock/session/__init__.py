@@ -12,6 +12,7 @@ from penstock.errors import StateError, UnsupportedError
 from penstock.indexes.pairs.router import PAIR_STRATEGIES
 from penstock.kernels.compiling import tell_once
 from penstock.optimizer.optimizer import RULES
+from penstock.optimizer.total_pairs import total_pairs
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
 from penstock.session.opening import Options, open_in_process, open_on_shards
 from penstock.session.query import Queries, Query
@@ -131,7 +132,10 @@ def connect(
             code="PS-STATE-001",
             remedy="name a directory, or leave checkpoint= out",
         )
-    options = Options(off, keep_changes, _settings(routing, pairs))
+    settings = _settings(routing, pairs)
+    if settings.pairs != "auto":  # a strategy finds pairs: they are formed
+        off |= {total_pairs.__name__}
+    options = Options(off, keep_changes, settings)
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
         from penstock.session.opening_spark import open_on_spark  # slow to import
