@@ -1,12 +1,10 @@
 """Totals of pairs that are formed one by one, for queries with intervals that are not exact.
 
 A bound that cannot be computed, or that lies at an end of the integers, is such a case. The whole
-condition is evaluated on each pair of a moving row and a partner, as a join does that forms pairs.
+condition is evaluated on each pair in the interval, as a join does that forms pairs.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from penstock.arrays import I64, Bool
 from penstock.eddy.results import Matches
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Totals
+from penstock.indexes.pairs.crowds import Crowd
 from penstock.indexes.pairs.shape import PairShape
 from penstock.kernels.pairs.running_totals import (
     PAIRS,
@@ -21,15 +20,12 @@ from penstock.kernels.pairs.running_totals import (
     SUMS,
     TS,
     Moves,
-    MovingSide,
     amounts_of,
     list_partners,
 )
 from penstock.physical.pair_check import PairCheck
-from penstock.physical.pair_moves import Source
+from penstock.physical.pair_moves import Movement, Source
 from penstock.queries.query_table import QueryTable
-
-_MOST_PAIRS = 1 << 20  # most pairs of rows and queries at once
 
 
 class _Unsure:
@@ -47,41 +43,28 @@ class FormedTotals:
         self._check = PairCheck(shape, queries, ctx)
 
     def changes(
-        self, moves: Moves, sides: tuple[MovingSide, MovingSide], moving: tuple[I64, I64],
-        sources: tuple[Source, Source], qids: I64, totals: Totals,
-    ) -> I64:  # fmt: skip
-        """The changes of these queries. The trees of the sides follow the moves.
+        self, found: Movement, sources: tuple[Source, Source], crowd: Crowd, totals: Totals
+    ) -> I64:
+        """The changes of a crowd's vague queries. The trees of both sides follow the moves.
 
-        `moving` has the positions of each side's rows. Failures that ON ERROR hides are counted in
-        `totals` when a row arrives.
+        Failures that ON ERROR hides are counted in `totals` when a row arrives.
         """
-        numbers, partners = list_partners(moves, *sides)
+        moves = found.moves
+        numbers, partners, slots = list_partners(moves, *found.sides, crowd.vague)
         row, turned = moves.row[numbers], moves.side[numbers] == 1
         own = np.empty(numbers.shape[0], np.int64)
         for side in (0, 1):
             here = turned == bool(side)
-            own[here] = moving[side][row[here]]
+            own[here] = found.positions[side][row[here]]
         places = np.where(turned, np.vstack([partners, own]), np.vstack([own, partners]))
-        found = list(self._passing(numbers, places, moves, sources, qids, totals))
-        words = SUMS + sum(source.columns.shape[0] for source in sources) * 3
-        return np.concatenate([np.empty((0, words), np.int64), *found])
-
-    def _passing(
-        self, numbers: I64, places: I64, moves: Moves, sources: tuple[Source, Source], qids: I64,
-        totals: Totals,
-    ) -> Iterator[I64]:  # fmt: skip
-        """The changes of pairs that satisfy the condition, part by part."""
-        views = [source.view for source in sources]
-        for sign in (1, -1):
-            chosen = np.flatnonzero(moves.sign[numbers] == sign)
-            counted = totals if sign > 0 else Totals()
-            step = max(_MOST_PAIRS // qids.shape[0], 1)
-            for at in range(0, chosen.shape[0], step):
-                some = np.repeat(chosen[at : at + step], qids.shape[0])
-                asked = np.tile(qids, some.shape[0] // qids.shape[0])
-                pairs = Matches(np.take(places, some, axis=1), numbers[some], asked)
-                taken = self._check.passing(pairs, views, _Unsure(), counted)
-                yield _table(taken, moves, sources)
+        views, parts = [source.view for source in sources], []
+        for sign, counted in ((1, totals), (-1, Totals())):
+            some = np.flatnonzero(moves.sign[numbers] == sign)
+            pairs = Matches(places[:, some], numbers[some], crowd.qids[slots[some]])
+            taken = self._check.passing(pairs, views, _Unsure(), counted)
+            parts.append(_table(taken, moves, sources))
+        table = np.concatenate(parts)
+        return table[np.argsort(table[:, TS], kind="stable")]
 
 
 def _table(pairs: Matches, moves: Moves, sources: tuple[Source, Source]) -> I64:

@@ -90,13 +90,10 @@ class PairTotals:
         parts = [_rows(table, crowd.qids[table[:, SLOT]])]
         found = movement(crowd, sources, stays, now) if crowd.vague.shape[0] else None
         if found is not None:
-            table = self._formed.changes(
-                found.moves, found.sides, found.positions, sources, crowd.vague, totals
-            )
+            table = self._formed.changes(found, sources, crowd, totals)
             if at_once:
                 table[:, TS] = now
-            order = np.argsort(table[:, TS], kind="stable")
-            parts.append(_rows(table[order], table[order, SLOT]))
+            parts.append(_rows(table, table[:, SLOT].copy()))
         return parts
 
     # ---- what holds ------------------------------------------------------------------

@@ -35,8 +35,8 @@ _SINCE, _NEW = 2, 3
 class Crowd:
     """Queries by slot, their windows by side, and the first epoch that they see (0: any).
 
-    If `is_new`, they have not seen rows of earlier steps. Queries with intervals that are too large
-    are `vague`: they are in no group, and pairs are formed for them.
+    If `is_new`, they have not seen rows of earlier steps. Slots of queries with intervals that are
+    too large are `vague`: they are in no group, and pairs are formed for them.
     """
 
     qids: I64
@@ -125,7 +125,9 @@ class Crowds:
         )
         assert len(windows) == 2
         since = common[_SINCE]
-        return Crowd(qids, windows, since, bool(common[_NEW]), (left, right), qids[~boxes.exact])
+        return Crowd(
+            qids, windows, since, bool(common[_NEW]), (left, right), np.flatnonzero(~boxes.exact)
+        )
 
     @property
     def sides(self) -> tuple[PairSide, PairSide]:

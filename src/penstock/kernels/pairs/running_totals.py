@@ -184,6 +184,14 @@ def _move(tree: I64, amounts: I64, entry: int, sign: int) -> None:
 
 
 @inlined
+def _follow(side: MovingSide, row: int, sign: int) -> None:
+    """Move a row of a side."""
+    entry = side.rows.entries[row]
+    if entry >= 0:
+        _move(side.alive.tree, side.alive.amounts, entry, sign)
+
+
+@inlined
 def _count_before(tree: I64, entry: int) -> int:
     """How many entries before this one are alive."""
     found = 0
@@ -371,17 +379,13 @@ def run_totals(moves: Moves, left: MovingSide, right: MovingSide) -> I64:
                 ts, row, sign, left, right.alive, SUMS, SUMS + width[0], parts[0], slots,
                 totals[0], out, n,
             )  # fmt: skip
-            entry = left.rows.entries[row]
-            if entry >= 0:
-                _move(left.alive.tree, left.alive.amounts, entry, sign)
+            _follow(left, row, sign)
         else:
             out, n = _probe(
                 ts, row, sign, right, left.alive, SUMS + width[0], SUMS, parts[1], slots,
                 totals[1], out, n,
             )  # fmt: skip
-            entry = right.rows.entries[row]
-            if entry >= 0:
-                _move(right.alive.tree, right.alive.amounts, entry, sign)
+            _follow(right, row, sign)
     return out[:n].copy()
 
 
@@ -418,38 +422,56 @@ def _more(table: I64) -> I64:
     return new
 
 
-@kernel
-def _list(
-    e: int, row: int, sign: int, side: MovingSide, own: Alive, alive: Alive, parts: Parts, out: I64,
-    n: int,
-) -> tuple[I64, int]:  # fmt: skip
-    """Append the partners that are alive as a row moves, then move it."""
-    tree, stretches = alive.tree, parts.stretches
-    for s in range(find_parts(alive.entries, view_of(side.rows.probes, row), parts)):
-        first = _count_before(tree, stretches[s, 0])
-        for rank in range(first, _count_before(tree, stretches[s, 1])):
+@inlined
+def _take_alive(
+    e: int, slot: int, low: int, high: int, alive: Alive, view: View, parts: Parts, out: I64, n: int
+) -> tuple[I64, int]:
+    """Append the partners in an interval that are alive."""
+    tree, values, positions = alive.tree, alive.entries.values, alive.entries.positions
+    for s in range(parts.books[1]):
+        end = parts.stretches[s, 1]
+        begin = first_gap_from(values, parts.stretches[s, 0], end, low, view)
+        end = first_gap_above(values, begin, end, high, view)
+        for rank in range(_count_before(tree, begin), _count_before(tree, end)):
             if n == out.shape[1]:
                 out = _more(out)
-            out[0, n], out[1, n] = e, alive.entries.positions[_nth_alive(tree, rank + 1)]
+            out[0, n], out[1, n], out[2, n] = e, positions[_nth_alive(tree, rank + 1)], slot
             n += 1
-    entry = side.rows.entries[row]
-    if entry >= 0:
-        _move(own.tree, own.amounts, entry, sign)
     return out, n
 
 
 @kernel
-def list_partners(moves: Moves, left: MovingSide, right: MovingSide) -> tuple[I64, I64]:
-    """The number of each move, once for each partner with its key, and the partner's position.
+def _list(
+    e: int, row: int, side: MovingSide, alive: Alive, slots: I64, parts: Parts, out: I64, n: int
+) -> tuple[I64, int]:
+    """Append the partners that some queries may take, and are alive as a row moves."""
+    view, asked = view_of(side.rows.probes, row), side.asked
+    if find_parts(alive.entries, view, parts) == 0:
+        return out, n
+    for i in range(slots.shape[0]):
+        slot = slots[i]
+        if own_holds(side.rows.probes.own, asked.own_low, asked.own_high, row, slot):
+            low, high = asked.low[slot], asked.high[slot]
+            out, n = _take_alive(e, slot, low, high, alive, view, parts, out, n)
+    return out, n
+
+
+@kernel
+def list_partners(
+    moves: Moves, left: MovingSide, right: MovingSide, slots: I64
+) -> tuple[I64, I64, I64]:
+    """For some queries: the number of a move, the position of a partner, and the query.
 
     The trees follow the moves.
     """
-    out, n = np.empty((2, 256), np.int64), 0
+    out, n = np.empty((3, 256), np.int64), 0
     parts = new_parts(right.alive.entries), new_parts(left.alive.entries)
     for e in range(moves.ts.shape[0]):
-        row, sign = moves.row[e], moves.sign[e]
+        row = moves.row[e]
         if moves.side[e] == 0:
-            out, n = _list(e, row, sign, left, left.alive, right.alive, parts[0], out, n)
+            out, n = _list(e, row, left, right.alive, slots, parts[0], out, n)
+            _follow(left, row, moves.sign[e])
         else:
-            out, n = _list(e, row, sign, right, right.alive, left.alive, parts[1], out, n)
-    return out[0, :n].copy(), out[1, :n].copy()
+            out, n = _list(e, row, right, left.alive, slots, parts[1], out, n)
+            _follow(right, row, moves.sign[e])
+    return out[0, :n].copy(), out[1, :n].copy(), out[2, :n].copy()
