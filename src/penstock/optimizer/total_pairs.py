@@ -35,7 +35,7 @@ def _marked(node: Node, streams: frozenset[str]) -> Node:
 
 
 def pairs_block(node: GroupBy, streams: frozenset[str]) -> Block | None:
-    """The join whose pairs an aggregate adds up; None if totals of pairs do not suffice."""
+    """The join below an aggregate of its pairs; None if totals of pairs do not suffice."""
     if node.keys or not all(map(is_total, node.aggs)):
         return None
     block = find_block(node.input, streams)

@@ -19,7 +19,7 @@ from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
 from penstock.kernels import deque
 from penstock.kernels.aggregates_events import ARGS, SHOWN, AggSlots
-from penstock.kernels.pairs.running_totals import SUM_WORDS
+from penstock.kernels.pairs.alive import SUM_WORDS
 from penstock.logical.expr import Agg, Column, Expr
 from penstock.logical.functions import SUM_OF_PARTS, SUM_PARTS
 from penstock.physical.expiry import Kept, Store

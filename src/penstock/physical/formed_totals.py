@@ -14,13 +14,13 @@ from penstock.expressions.context import Context
 from penstock.expressions.hidden import Totals
 from penstock.indexes.pairs.crowds import Crowd
 from penstock.indexes.pairs.shape import PairShape
+from penstock.kernels.pairs.alive import amounts_of
 from penstock.kernels.pairs.running_totals import (
     PAIRS,
     SLOT,
     SUMS,
     TS,
     Moves,
-    amounts_of,
     list_partners,
 )
 from penstock.physical.pair_check import PairCheck

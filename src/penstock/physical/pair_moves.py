@@ -14,17 +14,15 @@ from penstock.arrays import I64
 from penstock.indexes.pairs.crowds import Crowd
 from penstock.indexes.pairs.rows import ProbingRows
 from penstock.indexes.pairs.sides import PairSide
-from penstock.kernels.pairs.data import LEAST, MOST, Entries, Partner, Probes
-from penstock.kernels.pairs.running_totals import (
+from penstock.kernels.pairs.alive import (
     Alive,
-    Moves,
-    MovingRows,
-    MovingSide,
     amounts_of,
     find_entries,
     gather_entries,
     grow_tree,
 )
+from penstock.kernels.pairs.data import LEAST, MOST, Entries, Partner, Probes
+from penstock.kernels.pairs.running_totals import Moves, MovingRows, MovingSide
 from penstock.kernels.stem_runs import merge_entries
 from penstock.stems.keyed_stem import KeyedStem
 from penstock.stems.log_view import LogView
@@ -63,7 +61,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What moves: the moves in order, both sides, and the positions of each side's moving rows."""
+    """The moves of a step in order, both sides, and the positions of their moving rows."""
 
     moves: Moves
     sides: tuple[MovingSide, MovingSide]

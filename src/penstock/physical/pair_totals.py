@@ -163,7 +163,7 @@ class PairTotals:
 
     def how(self) -> str:
         """For EXPLAIN: how totals are found."""
-        return f"× {len(self._template.queries)} queries (running totals, no pairs)"
+        return f"× {len(self._template.queries)} queries ({self._spec.means})"
 
 
 def _rows(table: I64, qids: I64) -> Delta:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from penstock.eddy.index_policy import IndexPolicy
 from penstock.indexes.pairs.shape import PairShape
-from penstock.kernels.pairs.running_totals import SUM_WORDS
+from penstock.kernels.pairs.alive import SUM_WORDS
 from penstock.logical.expr import Agg, Column
 from penstock.logical.nodes import GroupBy
 from penstock.optimizer.flow_block import Block
@@ -33,6 +33,7 @@ class PairTotalsSpec(FlowSpec):
     summed: Summed
     name = "pair totals"
     label = "pair-totals"
+    means = "running totals, no pairs"
 
     @classmethod
     def over(

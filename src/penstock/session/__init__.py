@@ -80,6 +80,11 @@ def _rules(given: str | Collection[str]) -> frozenset[str]:
     return chosen
 
 
+def _needless(settings: Settings) -> frozenset[str]:
+    """The rules that would leave a strategy for pairs without pairs to find."""
+    return frozenset() if settings.pairs == "auto" else frozenset({total_pairs.__name__})
+
+
 def _refuse_ignored(runner: str, shards: int | None, **given: Any) -> None:
     """Raise an error for arguments that the runner would ignore."""
     kind = "shards" if runner == "inprocess" and shards is not None else runner
@@ -117,7 +122,7 @@ def connect(
     filters and SteMs: "tickets" learns a good order; "fixed", "random" and "optimal" exist for
     comparison. `pairs` selects how joins with constants of their own find pairs: "auto" chooses per
     row by cost; "vanilla", "data_outer", "merge", "select_first", "ssi" and "hotspot" always do the
-    same, for comparison.
+    same, for comparison, and form pairs also for counts and sums.
     """
     tell_once()
     off = _rules(optimizer_off)
@@ -133,9 +138,7 @@ def connect(
             remedy="name a directory, or leave checkpoint= out",
         )
     settings = _settings(routing, pairs)
-    if settings.pairs != "auto":  # a strategy finds pairs: they are formed
-        off |= {total_pairs.__name__}
-    options = Options(off, keep_changes, settings)
+    options = Options(off | _needless(settings), keep_changes, settings)
     directory = None if checkpoint is None else Path(checkpoint)
     if runner == "spark":
         from penstock.session.opening_spark import open_on_spark  # slow to import

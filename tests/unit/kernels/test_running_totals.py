@@ -9,20 +9,22 @@ import pytest
 
 from penstock.indexes.pairs import crowds
 from penstock.indexes.pairs.crowds import asked_of
+from penstock.kernels.pairs.alive import (
+    Alive,
+    amounts_of,
+    find_entries,
+    gather_entries,
+    grow_tree,
+)
 from penstock.kernels.pairs.data import LEAST, MOST, Entries, Probes, Queries
 from penstock.kernels.pairs.running_totals import (
     PAIRS,
     SLOT,
     SUMS,
     TS,
-    Alive,
     Moves,
     MovingRows,
     MovingSide,
-    amounts_of,
-    find_entries,
-    gather_entries,
-    grow_tree,
     list_partners,
     merge_totals,
     run_totals,
