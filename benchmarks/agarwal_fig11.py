@@ -50,13 +50,13 @@ class SortedList:
         _remove(self._blocks, ids, self._lows)
 
 
-@numba.njit(nogil=True)
+@numba.njit(nogil=True, _nrt=False)
 def _insert(blocks: sorted_blocks.Blocks, ids: I64, lows: I64, highs: I64) -> None:
     for i in range(ids.shape[0]):
         sorted_blocks.insert(blocks, lows[i], highs[i], ids[i])
 
 
-@numba.njit(nogil=True)
+@numba.njit(nogil=True, _nrt=False)
 def _remove(blocks: sorted_blocks.Blocks, ids: I64, lows: I64) -> None:
     for i in range(ids.shape[0]):
         rank, at = sorted_blocks.seek_entry(blocks, lows[ids[i]], ids[i])

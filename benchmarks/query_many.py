@@ -30,7 +30,7 @@ def _params(queries: int) -> pa.Table:
     return pa.table({"key": np.arange(queries), "least": np.zeros(queries, np.int64)})
 
 
-def _resident() -> float:
+def resident() -> float:
     """Megabytes of memory that the process has now; nothing where the system does not tell."""
     gc.collect()
     status = Path("/proc/self/status")
@@ -42,11 +42,11 @@ def _together(queries: int) -> Result:
     """Queries that are registered, and dropped, as one table."""
     ps, params, rows = connect("r"), _params(queries), stream(1_000, queries, 20, seed=3)
     ps.query_many(SQL, params.slice(0, 2_000)).drop()
-    before = _resident()
+    before = resident()
     with timed() as registering:
         made = ps.query_many(SQL, params)
     ps.push("r", rows)
-    after = _resident()
+    after = resident()
     with timed() as dropping:
         made.drop()
     return {

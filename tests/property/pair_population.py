@@ -16,6 +16,7 @@ from oracle.fold import Change, changes_of, rows_of
 from oracle.scenario import Advance, Push, Scenario, follow
 from penstock.errors import HistoryError, PenstockError
 from penstock.indexes.pairs import router
+from penstock.indexes.pairs.axes import AxisChoice
 from penstock.indexes.pairs.constants import Constant, Constants
 from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS
 from penstock.indexes.pairs.router import PairStrategy, Policy
@@ -44,6 +45,18 @@ def _constant(value: float) -> Constant:
 def use_index(monkeypatch: pytest.MonkeyPatch, most_in_groups: int = 0) -> None:
     """Templates with more queries use an index over pairs, also without a band."""
     monkeypatch.setattr("penstock.eddy.index_policy.MOST_IN_GROUPS", most_in_groups)
+
+
+def use_any_axis(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """At every step, either side may look along another axis."""
+    rng = Random(seed)
+
+    def look(choice: AxisChoice, *_: object) -> bool:
+        before, choice.chosen = choice.chosen, rng.choice(choice.ways)
+        return choice.chosen != before
+
+    monkeypatch.setattr(AxisChoice, "is_due", lambda choice, rows: len(choice.ways) > 1)
+    monkeypatch.setattr(AxisChoice, "look", look)
 
 
 def use_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:

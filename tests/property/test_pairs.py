@@ -13,7 +13,13 @@ from oracle.driver import Trace
 from oracle.scenario import Scenario
 from penstock.indexes.pairs.router import PAIR_STRATEGIES, PairStrategy
 from property.cases import CHUNKS, seeds, tally
-from property.pair_population import Population, use_index, use_small_batches, use_strategy
+from property.pair_population import (
+    Population,
+    use_any_axis,
+    use_index,
+    use_small_batches,
+    use_strategy,
+)
 from property.pair_texts import Texts, scenario
 from property.test_invariance import equal_histories, split
 
@@ -30,6 +36,8 @@ def use(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """The strategy of a seed, and from how many queries on ranges alone use an index."""
     use_index(monkeypatch, most_in_groups=(0, 0, 4)[seed % 3])
     use_strategy(monkeypatch, (*PAIR_STRATEGIES, "auto")[seed % 8], seed)
+    if seed % 7 < 4:
+        use_any_axis(monkeypatch, seed)
     if seed % 5 < 2:
         use_small_batches(monkeypatch)
 
@@ -110,8 +118,10 @@ def test_batches_do_not_matter(chunk: int, monkeypatch: pytest.MonkeyPatch) -> N
 # ---- timelines -----------------------------------------------------------------------
 GOLDEN = Path(__file__).parent.parent / "golden"
 TIMELINES = [
+    "papers/agarwal_fig1_stabbing.slt",
     "papers/agarwal_fig4_band_join.slt",
     "papers/agarwal_fig5_select_join.slt",
+    "papers/agarwal_fig6_skylines.slt",
     "joins/query_bands.slt",
     "windows/own_length.slt",
 ]

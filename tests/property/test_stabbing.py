@@ -11,6 +11,7 @@ import pytest
 from penstock.arrays import I64
 from penstock.indexes.pairs.hotspots import Hotspots
 from penstock.indexes.pairs.stabbing_partition import Groups, StabbingPartition
+from penstock.kernels.pairs.stabbing import TAU
 from property.cases import seeds, tally
 
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -126,6 +127,7 @@ def test_the_partition_is_near_the_smallest_after_every_call(shape: str, epsilon
             tau = smallest(churn.lows[live], churn.highs[live])
             assert partition.tau() == tau
             assert partition.size <= (1 + epsilon) * tau
+            assert partition._state.books[TAU] <= tau  # else the bound above could be missed
             groups = partition.groups()
             churn.check(groups, live)
             followed.follow(groups)

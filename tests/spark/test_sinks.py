@@ -270,9 +270,9 @@ def test_many_changes_make_several_files(
 
 # ---- once ----------------------------------------------------------------------------
 def test_a_batch_that_comes_again_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
-    for _ in range(2):  # a process, and the next
+    for again in (False, True):  # a process, and the next
         sinks = SparkSinks(spark, "ckpt")
-        sinks.add(spec("parquet", tmp_path, options={"mode": "overwrite"}))
+        sinks.add(spec("parquet", tmp_path, options={"mode": "overwrite"}), later=again)
         for batch in (1, 2, 2):
             deliver(spark, sinks, batch, numbered(10 * batch, 2))
     assert keys(tmp_path) == [10, 11, 20, 21]
@@ -299,7 +299,7 @@ def test_an_interrupted_batch_is_finished_when_it_comes_again(
         for file in (tmp_path / "_penstock").rglob("*.parquet"):
             file.unlink()
     sinks = SparkSinks(spark, "ckpt")
-    sinks.add(spec("parquet", tmp_path))
+    sinks.add(spec("parquet", tmp_path), later=True)
     deliver(spark, sinks, 2, *blocks)
     deliver(spark, sinks, 3, numbered(90, 1))
     assert keys(tmp_path) == [0, 1, 7, 50, 90]
@@ -352,10 +352,51 @@ def test_modes_look_at_what_is_there_when_the_sink_is_new(
     deliver(spark, sinks, 1, numbered(0, 1))
     with pytest.raises(DataError, match="PS-SINK-006"):
         sinks.add(spec("parquet", tmp_path, name="second", options={"mode": "error"}))
-    sinks.remove("out")
+    sinks.close("out")
     assert not sinks.needs_frame
     sinks.add(spec("parquet", tmp_path, options={"mode": "overwrite"}))
     assert parts(tmp_path) == ["mine.txt"]
+
+
+@pytest.mark.parametrize("point", ["staged", "listed", "first rename", "renamed"])
+def test_a_sink_does_not_continue_a_dropped_one_of_its_name(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """The dropped sink has failed in a batch that comes again, and its directory was away."""
+    sinks, out = SparkSinks(spark, "ckpt"), tmp_path / "out"
+    sinks.add(spec("parquet", out))
+    deliver(spark, sinks, 1, numbered(0, 1))
+    with monkeypatch.context() as patch:
+        interrupt(patch, point)
+        with pytest.raises(KeyboardInterrupt):
+            deliver(spark, sinks, 2, numbered(10, 1))
+    out.rename(tmp_path / "away")
+    out.write_text("in the way")
+    sinks.close("out")
+    out.unlink()
+    (tmp_path / "away").rename(out)
+    with pytest.raises(DataError, match="PS-SINK-006"):
+        sinks.add(spec("parquet", out, options={"mode": "error"}))
+    sinks.add(spec("parquet", out, options={"mode": "overwrite"}))
+    deliver(spark, sinks, 2, numbered(20, 1))
+    assert keys(out) == [20]
+
+
+def test_a_restart_keeps_what_the_last_sink_of_a_name_wrote(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sinks, made = SparkSinks(spark, "ckpt"), spec("parquet", tmp_path, options={"mode": "error"})
+    sinks.add(made)
+    sinks.close("out")
+    sinks.add(made)
+    deliver(spark, sinks, 1, numbered(0, 1))
+    sinks = SparkSinks(spark, "ckpt")
+    sinks.add(made, later=True)  # the log repeats all three statements
+    sinks.close("out")
+    sinks.add(made, later=True)
+    for batch in (1, 2):
+        deliver(spark, sinks, batch, numbered(10 * (batch - 1), 1))
+    assert keys(tmp_path) == [0, 10]
 
 
 # ---- other formats -------------------------------------------------------------------

@@ -23,7 +23,7 @@ def _plain(tree: ast.AST) -> Iterator[ast.AST]:
 
 def _decorated(function: ast.FunctionDef) -> bool:
     names = {d.id for d in function.decorator_list if isinstance(d, ast.Name)}
-    return bool(names & {"kernel", "inlined"})
+    return bool(names & {"kernel", "inlined", "lean", "lean_inlined"})
 
 
 def _named(node: ast.AST, module: ModuleType) -> object:

@@ -44,6 +44,8 @@ TARGETS = {  # how many of the measures have a target
     "own_windows": 3,
     "pair_totals": 1,
     "live": 32,
+    "pair_axis": 2,
+    "pair_memory": 3,
     "predicate_forms": 5,
     "query_many": 1,
     "select_join_many": 3,

@@ -114,8 +114,7 @@ def run(
         if ended and not checkpoint:
             _finish(app, runner)
         try:
-            if output == "view":
-                _write_views(app, writer)
+            _check_failed(app) if output == "changes" else _write_views(app, writer)
         finally:
             if not quiet:
                 tell_if_possible(summary, app, Console(stderr=True), stopped=not ended)
@@ -164,6 +163,13 @@ def _write_views(app: App, writer: Writer) -> None:
             writer.view(query.name, answer)
     if failed:
         raise failed[0]
+
+
+def _check_failed(app: App) -> None:
+    """Raise the error of the first failed query; its changes have been written."""
+    for query in app.queries:
+        if query.status == "failed":
+            query.view()
 
 
 def _feed(app: App, sources: list[Input], batch_rows: int, show: bool) -> bool:

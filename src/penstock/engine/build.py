@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache, partial
+
 from penstock.eddy.flows import Flows
 from penstock.engine import blocks as b
 from penstock.engine.template import Template
@@ -18,8 +20,12 @@ from penstock.state.source_log import SourceLog
 from penstock.state.table_store import TableStore
 
 
+@lru_cache(maxsize=256)
 def spec_of(block: b.AddTemplate, level: int = 1) -> PlanSpec:
-    """The specs of a level's part of a template: a pure function of its block."""
+    """The specs of a level's part of a template: a pure function of its block.
+
+    All shards of a process ask for the specs of a new template, one after another.
+    """
     streams, tables = _read(block, level)
     setting = Setting(
         block.emission.at_commit,
@@ -34,9 +40,9 @@ def spec_of(block: b.AddTemplate, level: int = 1) -> PlanSpec:
 
 
 def outline(block: b.AddTemplate, scope: Scope) -> Template:
-    """A template that takes no steps: its specs, its Q and its clock, but no operators."""
+    """A template that takes no steps: its Q and its clock, no operators, specs when asked for."""
     queries = QueryTable(scope.scope("Q"), len(block.params))
-    none = Plan(spec_of(block))
+    none = Plan(partial(spec_of, block))
     return Template(block.key, none, queries, *_read(block, 1), scope, block.emission.at_commit)
 
 

@@ -52,7 +52,7 @@ def _run(udf: Udf, arrays: list[pa.Array], n: int) -> tuple[pa.Array, Bool | Non
         array, bad, why = by_halves(_runner(udf, arrays), n, udf.result)
     except WrongResult as wrong:
         array, bad, why = pa.nulls(n, arrow_type(udf.result)), np.ones(n, np.bool_), str(wrong)
-    return array, bad, f"{udf.name}: {why}"
+    return array, bad, f"{udf.spelled}: {why}"
 
 
 def _runner(udf: Udf, arrays: list[pa.Array]) -> Callable[[int, int], pa.Array]:
@@ -76,7 +76,7 @@ def _within(udf: Udf, arguments: list[pa.Array]) -> object:
         except BaseException as error:
             failure.append(error)
 
-    thread = threading.Thread(target=call, daemon=True, name=f"udf-{udf.name}")
+    thread = threading.Thread(target=call, daemon=True, name=f"udf-{udf.spelled}")
     thread.start()
     thread.join(udf.timeout_s)
     if failure:

@@ -17,7 +17,9 @@ from penstock.arrays import I64, Bool
 from penstock.delta import Sets
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Hid
+from penstock.indexes.pairs.axes import IsThere, Rows
 from penstock.indexes.pairs.rows import ProbingRows, Takers
+from penstock.indexes.pairs.sides import Names
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Expr
 from penstock.predicates.clauses import Conjunct, Term
@@ -205,10 +207,16 @@ class PairQueryIndex(PredicateIndex[ProbingRows, Takers], Protocol):
     def value_column(self, side: int) -> int:
         """The column of a side by which its rows must be sorted, below the key of the join."""
 
-    def report(self) -> dict[str, object]:
+    def value_columns(self, side: int) -> tuple[int, ...]:
+        """All columns that `value_column` may come to be."""
+
+    def settle(self, rows: Rows, is_there: IsThere) -> None:
+        """Choose again by which columns rows are sorted, if queries or rows have changed much."""
+
+    def report(self, names: Names) -> dict[str, object]:
         """Numbers for stats()."""
 
-    def notes(self, streams: tuple[str, ...]) -> list[str]:
+    def notes(self, streams: tuple[str, ...], names: Names) -> list[str]:
         """Lines for EXPLAIN about rows of each of the streams."""
 
 

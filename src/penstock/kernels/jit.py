@@ -78,3 +78,16 @@ def inlined(function: F) -> F:
     LLVM inlines it, not numba: then loops count fewer references to arrays.
     """
     return _compile(function, forceinline=True)
+
+
+def lean(function: F) -> F:
+    """Compile a kernel that makes no array and calls only such kernels: it counts no references.
+
+    Where a loop passes tuples of many arrays on, counting takes longer than the work.
+    """
+    return _compile(function, _nrt=False)
+
+
+def lean_inlined(function: F) -> F:
+    """Inline a helper that makes no array; it counts no references."""
+    return _compile(function, _nrt=False, forceinline=True)

@@ -14,7 +14,8 @@ from penstock.types import SqlType
 class Udf:
     """A registered function: takes and returns Arrow arrays of equal length.
 
-    A call that takes longer than `timeout_s` counts as failed.
+    A call that takes longer than `timeout_s` counts as failed. Plans know it by `name`, which has a
+    number if queries still call a former function of that name: `f@2`.
     """
 
     name: str
@@ -22,3 +23,8 @@ class Udf:
     arguments: tuple[SqlType, ...]
     result: SqlType
     timeout_s: float = 60.0
+
+    @property
+    def spelled(self) -> str:
+        """Its name in SQL."""
+        return self.name.partition("@")[0]

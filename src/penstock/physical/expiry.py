@@ -36,10 +36,15 @@ class Store(Enum):
     LOG = "log"
 
 
+_SIGNALS = (
+    (Signal.NONE, Signal.MINUS),
+    (Signal.EXP, Signal.EXP | Signal.MINUS),
+)
+
+
 def signal_of(edge: Edge) -> Signal:
     """The signs by which rows of an edge leave."""
-    silent = Signal.EXP if edge.expiring else Signal.NONE
-    return silent | (Signal.MINUS if edge.negatives else Signal.NONE)
+    return _SIGNALS[edge.expiring][edge.negatives]
 
 
 @dataclass(frozen=True, slots=True)

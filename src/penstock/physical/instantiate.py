@@ -98,9 +98,12 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The operators of a plan in the order of its specs; empty if the plan takes no steps."""
+    """The operators of a plan in the order of its specs; empty if the plan takes no steps.
 
-    spec: PlanSpec
+    `planned` gives the specs: a plan without operators has none until EXPLAIN asks for them.
+    """
+
+    planned: Callable[[], PlanSpec]
     operators: tuple[Operator, ...] = ()
     view: ViewOp | None = field(init=False)
     sends: tuple[tuple[Send, Operator], ...] = field(init=False)
@@ -130,6 +133,11 @@ class Plan:
         tops = tuple((send, self.operators[spec.at]) for send, spec in sends)
         object.__setattr__(self, "sends", tops)
 
+    @property
+    def spec(self) -> PlanSpec:
+        """The specs."""
+        return self.planned()
+
 
 def instantiate(spec: PlanSpec, site: Site) -> Plan:
     """Build the operators of a plan, with their state in the site's scope."""
@@ -141,7 +149,7 @@ def instantiate(spec: PlanSpec, site: Site) -> Plan:
             undo.callback(made.close)
             operators.append(made)
         undo.pop_all()
-    return Plan(spec, tuple(operators))
+    return Plan(lambda: spec, tuple(operators))
 
 
 _MAKERS: dict[type[Spec], Callable[..., Operator]] = {}

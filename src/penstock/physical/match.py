@@ -9,10 +9,11 @@ below that they may see: with history all of them, without history only rows of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -331,6 +332,25 @@ def how_matched(spec: MatchSpec, queries: QueryTable, ctx: Context, counting: bo
     ids = min(spec.edge.lineage, Lineage.QUERY)
     count = queries.live(ids).shape[0]
     return _describe(parts, ids, count, lambda: _make_index(parts, level, queries, ctx))
+
+
+class Descriptions:
+    """Texts of `how_matched` by table of queries, kept until a query comes or goes."""
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[QueryTable, dict[Hashable, tuple[int, str]]]
+        self._known = WeakKeyDictionary()
+
+    def of(self, spec: MatchSpec, queries: QueryTable, ctx: Context, counting: bool = False) -> str:
+        """The text of `how_matched`."""
+        known = self._known.setdefault(queries, {})
+        levels = spec.edge.lineage, spec.inputs[0].edge.lineage
+        key = spec.predicates, levels, counting
+        version, text = known.get(key, (-1, ""))
+        if version != queries.version:
+            text = how_matched(spec, queries, ctx, counting)
+            known[key] = queries.version, text
+        return text
 
 
 def _make_index(

@@ -18,10 +18,12 @@ from penstock.expressions.context import Context
 from penstock.expressions.hidden import Totals
 from penstock.indexes.contract import PairQueryIndex
 from penstock.indexes.factory import pair_index
+from penstock.indexes.pairs.axes import Rows
 from penstock.indexes.pairs.pair_index import PairQueries
 from penstock.indexes.pairs.router import Policy
 from penstock.indexes.pairs.rows import ProbingRows
 from penstock.indexes.pairs.shape import PairShape
+from penstock.indexes.pairs.sides import Names
 from penstock.kernels.pairs.data import Entries, Partner
 from penstock.logical.lifetime import Lifetime
 from penstock.logical.stem_kind import StemKind
@@ -57,23 +59,50 @@ class PairMatcher:
     def stem(self, side: int, logs: list[SourceLog]) -> KeyedStem:
         """The SteM of one side."""
         if not self._stems:
+            self._sweep(*map(self.index.value_column, (0, 1)))
             self._stems = [self._acquire(side, log) for side, log in enumerate(logs)]
             self._flows.pairs.append(self)
+        old = self._stems[side]
+        if old.columns[-1] != self.index.value_column(side):
+            self._stems[side] = self._acquire(side, logs[side])
+            self._flows.stems.release(old)
         return self._stems[side]
 
     def _acquire(self, side: int, log: SourceLog) -> KeyedStem:
-        key = tuple(columns[side] for columns in self._shape.key)
-        columns = (*key, self.index.value_column(side))
+        columns = self._columns(side, self.index.value_column(side))
         stem = self._flows.stems.acquire(self.streams[side], log, columns, StemKind.KEYED)
         assert isinstance(stem, KeyedStem)
         return stem
+
+    def _columns(self, side: int, value: int) -> tuple[int, ...]:
+        return (*(columns[side] for columns in self._shape.key), value)
+
+    def settle(self, views: list[LogView]) -> None:
+        """Follow Q, and choose again along which columns to look, if much has changed."""
+        self.index.follow()
+        left, right = views
+        ends = left.base + left.rows.shape[0], right.base + right.rows.shape[0]
+        self.index.settle(Rows((left.rows, right.rows), ends), self._is_there)
+
+    def _is_there(self, side: int, value: int) -> bool:
+        columns = self._columns(side, value)
+        return self._flows.stems.is_read(self.streams[side], columns, StemKind.KEYED)
 
     def close(self) -> None:
         """Release the SteMs."""
         if self._stems:
             self._flows.pairs.remove(self)
+        else:
+            self._sweep()
         while self._stems:
             self._flows.stems.release(self._stems.pop())
+
+    def _sweep(self, *kept: int) -> None:
+        """Free SteMs of a restored arena, except along the columns kept by side."""
+        for side, stream in enumerate(self.streams):
+            for value in self.index.value_columns(side):
+                if value not in kept[side : side + 1]:
+                    self._flows.stems.sweep(stream, self._columns(side, value), StemKind.KEYED)
 
     def checked(self, found: Matches, views: list[LogView], totals: Totals) -> Matches:
         """Keep the matches that satisfy the conditions which the index does not decide.
@@ -88,8 +117,16 @@ class PairMatcher:
         return {
             "streams": list(self.streams),
             "queries": len(self._queries),
-            **self.index.report(),
+            **self.index.report(self.names([stem.log for stem in self._stems])),
         }
+
+    def names(self, logs: list[SourceLog]) -> Names:
+        """The columns of both sides, each with its stream."""
+        left, right = (
+            tuple(f"{stream}.{name}" for name in log.schema.names)
+            for stream, log in zip(self.streams, logs, strict=True)
+        )
+        return left, right
 
 
 class PairMatches:
@@ -114,7 +151,7 @@ class PairMatches:
         starts, ends = self._flow.before, self._flow.taken
         assert ends is not None
         index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
-        index.follow()
+        self._matcher.settle(views)
         totals = self._matcher.hidden
         for side in (0, 1):
             view, other = views[side], views[1 - side]
@@ -129,7 +166,7 @@ class PairMatches:
     def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
         """The pairs live at `now`, of rows before `until`, for some queries or for all."""
         index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
-        index.follow()
+        self._matcher.settle(views)
         if qids is not None:
             index = index.among(qids)
         for at in range(self._floor(0, now), int(until[0]), _BATCH):
@@ -170,7 +207,8 @@ class PairMatches:
 
     def notes(self) -> list[str]:
         """For EXPLAIN: groups, strategies and their costs."""
-        return self._matcher.index.notes(self._matcher.streams)
+        matcher = self._matcher
+        return matcher.index.notes(matcher.streams, matcher.names(self._flow.logs))
 
     def how(self) -> str:
         """For EXPLAIN: how queries are matched."""

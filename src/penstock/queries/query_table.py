@@ -18,6 +18,7 @@ import numpy as np
 from penstock.arrays import I64
 from penstock.delta import Lineage
 from penstock.kernels.rows import gather_rows
+from penstock.queries.recent_changes import RecentChanges
 from penstock.state.arena import Scope
 
 _QUERIES, _COHORTS, _VERSION, _LIVE, _LOWEST, _RECENT = 0, 1, 2, 3, 4, 5
@@ -42,6 +43,7 @@ class QueryTable:
         self.new_cohorts: I64 = np.empty(0, np.int64)
         self._identity: Callable[[], I64 | None] = lambda: None
         self._live: dict[tuple[int, Lineage], I64] = {}
+        self._recent = RecentChanges()
 
     def _arr(self, name: str) -> I64:
         return cast(I64, self.scope[name])
@@ -56,7 +58,7 @@ class QueryTable:
                 self.scope.reserve(name, size, fill)
         self._arr("params")[qids] = params.T
         self._arr("since")[qids] = since
-        self._arr("born")[qids] = self._count_change()
+        self._arr("born")[qids] = self._count_change(qids)
         cohort, is_new = self._cohort_of(since)
         self._arr("cohort")[qids] = cohort
         self._arr("cohort_refs")[cohort] += n
@@ -121,7 +123,7 @@ class QueryTable:
         np.subtract.at(refs, cohorts, 1)
         self._vacate(qids)
         self._arr("regs")[_LIVE] -= qids.shape[0]
-        self._count_change()
+        self._count_change(qids)
         gone = np.unique(cohorts)
         return np.asarray(gone[refs[gone] == 0])
 
@@ -130,9 +132,23 @@ class QueryTable:
         regs = self._arr("regs")
         regs[_LOWEST] = min(int(regs[_LOWEST]), int(qids.min(initial=regs[_QUERIES])))
 
-    def _count_change(self) -> int:
+    def _count_change(self, qids: I64) -> int:
         self._arr("regs")[_VERSION] += 1
+        self._look_at_identity()
+        self._recent.note(self.version, qids)
         return self.version
+
+    def _look_at_identity(self) -> None:
+        """Forget what is known of another content of the arena."""
+        if self._identity() is not self.identity:
+            self._identity = ref(self.identity)  # weak: the arena decides when it goes
+            self._live.clear()
+            self._recent = RecentChanges()
+
+    def touched_since(self, version: int) -> I64 | None:
+        """The queries that came or went after a version, ascending; None if not known any more."""
+        self._look_at_identity()
+        return self._recent.since(version)
 
     @property
     def version(self) -> int:
@@ -164,9 +180,7 @@ class QueryTable:
     def live(self, level: Lineage) -> I64:
         """Ids in use at a level, ascending; the same array until the queries change."""
         known = (self.version, level)
-        if self._identity() is not self.identity:
-            self._identity = ref(self.identity)  # weak: the arena decides when it goes
-            self._live.clear()
+        self._look_at_identity()
         if known not in self._live:
             self._live = {k: ids for k, ids in self._live.items() if k[0] == self.version}
             self._live[known] = self._find_live(level)

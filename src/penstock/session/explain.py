@@ -67,7 +67,7 @@ def explain_query(plans: Plans, info: QueryInfo) -> str:
     templates = plans.engine.templates.values()
     sharing = Sharing((other.plan.spec, len(other.queries)) for other in templates)
     plan = template.plan
-    tree = PlanTree(plan.spec, sharing, plans.stats(), template.queries, plan.operators)
+    tree = PlanTree(plan.spec, sharing, plans.stats(), template.queries, plan.operators, plans.told)
     return "\n".join([*head, *tree.lines(plans.engine.ctx), *legend(plan.spec)])
 
 

@@ -7,8 +7,6 @@ or in CREATE MATERIALIZED VIEW, by sql().
 
 from __future__ import annotations
 
-from functools import partial
-
 from penstock.errors import SqlSyntaxError
 from penstock.logical.nodes import Node
 from penstock.logical.on_error import OnError
@@ -20,6 +18,11 @@ from penstock.session.runner import Runner
 from penstock.session.standing import Standing
 from penstock.sql.parser import parse_script, parse_statement
 from penstock.sql.statements import Select, Statement
+
+
+def _parse_later(_: Select) -> bool:
+    """A single SELECT is parsed when it is prepared, unless a known text is like it."""
+    return True
 
 
 class FrontDoor:
@@ -47,7 +50,7 @@ class FrontDoor:
     def text(self, text: str, on_error: OnError | None, takes: str) -> Prepared:
         """The SELECT of a text; `takes` is the call that takes no other statement."""
         check_setting(on_error)
-        select = parse_statement(text, partial(self._texts.recognise, on_error=on_error))
+        select = parse_statement(text, _parse_later)
         if not isinstance(select, Select):
             raise SqlSyntaxError(f"{takes} takes a SELECT", remedy="use sql() for statements")
         return self.select(with_setting(select, on_error))

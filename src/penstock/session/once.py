@@ -83,7 +83,7 @@ def plan(books: Books, plans: Plans, select: st.Select) -> str:
 
 
 def _names(books: Books, query: exp.Query) -> set[str]:
-    return {books.catalog.relations[name.lower()].name for name in relations(query)}
+    return {books.catalog.relations[name.lower()].name for name in relations(query.walk())}
 
 
 def _as_tables(books: Books, names: set[str]) -> tuple[MemoryCatalog, Contents]:

@@ -30,6 +30,12 @@ def params_table(params: Any) -> pa.Table:
         params = _table_of(columns)
     elif isinstance(params, list) and all(isinstance(row, dict) for row in params):
         names = dict.fromkeys(name for row in params for name in row)
+        if params and not names:
+            raise DataError(
+                "the rows of params are empty",
+                code="PS-DATA-012",
+                remedy="give each row the parameters of the query, or a qid if it has none",
+            )
         params = _table_of([(str(name), [row.get(name) for row in params]) for name in names])
     elif not isinstance(params, pa.Table) and hasattr(params, "__arrow_c_stream__"):
         params = read_stream(params)

@@ -6,7 +6,7 @@ It reads specs and Q. Where the plan runs, its operators add what they have lear
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.delta import Lineage
 from penstock.expressions.context import Context
@@ -15,7 +15,7 @@ from penstock.optimizer.stats import Stats
 from penstock.physical.draft import PlanSpec
 from penstock.physical.flow import FlowOp
 from penstock.physical.join_specs import WindowJoinSpec
-from penstock.physical.match import MatchOp, how_matched
+from penstock.physical.match import Descriptions, MatchOp
 from penstock.physical.match_count import MatchCountOp
 from penstock.physical.operator import Operator
 from penstock.physical.sharing import Sharing
@@ -34,6 +34,7 @@ class PlanTree:
     stats: Stats
     queries: QueryTable | None = None
     operators: tuple[Operator, ...] = ()
+    told: Descriptions = field(default_factory=Descriptions)
 
     def lines(self, ctx: Context) -> list[str]:
         """The lines of the tree; `ctx` has the functions that predicates call."""
@@ -101,7 +102,7 @@ class PlanTree:
         match = _match_of(spec)
         if self.queries is None:
             return f"× 0 {'cohorts' if match.edge.lineage is Lineage.COHORT else 'queries'}"
-        return how_matched(match, self.queries, ctx, isinstance(spec, MatchCountSpec))
+        return self.told.of(match, self.queries, ctx, isinstance(spec, MatchCountSpec))
 
 
 def _match_of(spec: MatchSpec | MatchCountSpec | FlowSpec) -> MatchSpec:

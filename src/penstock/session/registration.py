@@ -59,14 +59,16 @@ class Registrar:
         info, blocks = self._template_for(compiled, prepared.emission)
         qids, first = runner.steps.enter(info, rows, history)
         try:
-            output = self._add_rows(info, blocks, rows[:, first], history, qids[first])
+            all_new = first.shape[0] == qids.shape[0]
+            new = rows if all_new else rows[:, first]
+            output = self._add_rows(info, blocks, new, history, qids[first])
         except BaseException:
             runner.steps.leave(info, qids)
             raise
         group = Group(info.key, text, names, qids, self._clock(info), history)
         readers = self._read(info, group)
-        joining = np.flatnonzero(~np.isin(qids, qids[first]))  # existing rows of Q
-        chosen: Chosen = [(group, joining)] if joining.shape[0] else []
+        joining = qids[:0] if all_new else np.flatnonzero(~np.isin(qids, qids[first]))
+        chosen: Chosen = [(group, joining)] if joining.shape[0] else []  # existing rows of Q
         runner.steps.publish(output, chosen)
         return readers
 

@@ -16,7 +16,7 @@ from penstock.engine import blocks as b
 from penstock.errors import PenstockError, TypeError_
 from penstock.logical.on_error import OnError
 from penstock.logical.udf import Udf
-from penstock.session import once, params, show
+from penstock.session import functions, once, params, show
 from penstock.session.books import Books
 from penstock.session.desk import QueryDesk
 from penstock.session.feed import Feed
@@ -160,7 +160,8 @@ class Session:
     ) -> None:
         """Make a Python function over Arrow arrays callable in SQL.
 
-        If a call raises or does not return within `timeout_s`, the queries that made it fail.
+        If a call raises or does not return within `timeout_s`, the queries that made it fail. A
+        name that is registered again means the new function in queries that come later.
         """
         with self._gate.open():
             self._runner.calls.begin("register_udf", name, function, arguments, result, timeout_s)
@@ -172,8 +173,8 @@ class Session:
                 )
             types = tuple(map(parse_type, arguments))
             udf = Udf(name.lower(), function, types, parse_type(result), timeout_s)
-            self._books.catalog.add(udf)
-            self._runner.steps.apply([b.AddUdf(udf)])
+            made = functions.register(self._books, self._runner.calls, udf)
+            self._runner.steps.apply([b.AddUdf(made)])
 
     def late(self, stream: str) -> pa.Table:
         """Rows that arrived too late, with the watermark they missed."""

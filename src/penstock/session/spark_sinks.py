@@ -59,7 +59,7 @@ class SparkSinkOpener:
 
     def remove(self, name: str) -> None:
         """Remove a dropped sink; if its failure had stopped the job, the job continues."""
-        self._sinks.remove(name)
+        self._sinks.close(name)
         self._job.forgive()
 
     def foreach_batch(self, name: str, function: Any, whole: bool) -> None:

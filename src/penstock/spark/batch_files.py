@@ -15,7 +15,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -62,23 +61,24 @@ class Writer:
 
 
 class BatchFiles:
-    """A file sink."""
+    """A file sink; a `new` one does not continue what a dropped sink of its name has left."""
 
-    def __init__(self, spark: SparkSession, writer: Writer, kind: str, path: str, mode: str):
+    def __init__(
+        self, spark: SparkSession, writer: Writer, kind: str, path: str, mode: str, new: bool
+    ) -> None:
         self._writer = writer
         self._kind = kind
         self._directory = Directory(spark, path)
         self._home = writer.home
         self._staging = f"{self._home}/staging"
-        self._open(mode)
+        if new or not self._directory.exists(f"{self._home}/opened"):
+            self._begin(mode)
         marks = (_MARK.fullmatch(name) for name in self._directory.sizes(self._home))
         self._done = max((int(m[1]) for m in marks if m), default=-1)
 
-    def _open(self, mode: str) -> None:
-        """Check the directory the first time."""
+    def _begin(self, mode: str) -> None:
+        """Check the directory, and delete a batch that a dropped sink has not finished."""
         directory = self._directory
-        if directory.exists(f"{self._home}/opened"):
-            return  # the files may be our own
         directory.make()
         old = [name for name in directory.sizes() if _BATCH_FILE.fullmatch(name)]
         if old and mode == "error":
@@ -90,6 +90,9 @@ class BatchFiles:
         if mode == "overwrite":
             for name in old:
                 directory.delete(name)
+        for name in directory.sizes(self._home):
+            if not _MARK.fullmatch(name):
+                directory.delete(f"{self._home}/{name}")
         directory.write(f"{self._home}/opened", b"")
 
     def write(self, frame: DataFrame, batch: int, weight: int) -> None:
@@ -150,12 +153,6 @@ class BatchFiles:
         for name in self._directory.sizes(self._home):
             if name not in ("opened", done):
                 self._directory.delete(f"{self._home}/{name}")
-
-
-def forget(spark: SparkSession, writer: Writer, path: str) -> None:
-    """Forget a sink: a later sink of its name is new. Ignore a directory that cannot be used."""
-    with suppress(DataError):
-        Directory(spark, path).delete(f"{writer.home}/opened")
 
 
 def in_order(frame: DataFrame, weight: int) -> DataFrame:

@@ -115,9 +115,9 @@ class SparkSinks:
     def add(self, spec: SinkSpec, later: bool = False) -> OpenSink:
         """Open a sink for the batches that run from now on.
 
-        A sink that this checkpoint has had before continues. `mode` decides about existing files
-        when the sink is new. With `later`, the sink opens with its first batch, so that a
-        checkpoint opens, and the sink can be dropped, even while the sink cannot be written.
+        `mode` decides about existing files when the sink is new. With `later`, the sink is one of
+        the checkpoint: it continues, and opens with its first batch. So a checkpoint opens, and the
+        sink can be dropped, even while the sink cannot be written.
         """
         if spec.name in self._open:
             raise NameError_(
@@ -125,7 +125,7 @@ class SparkSinks:
                 code="PS-NAME-008",
                 remedy="choose another name, or drop it first",
             )
-        held = _Held(spec, None if later else self._writer(spec))
+        held = _Held(spec, None if later else self._writer(spec, new=True))
         with self._lock:
             self._open[spec.name] = held
         return OpenSink(self, spec.name)
@@ -135,29 +135,22 @@ class SparkSinks:
         with self._lock:
             self._open.pop(name, None)
 
-    def remove(self, name: str) -> None:
-        """Close a sink for good: a later sink of its name is new."""
-        with self._lock:
-            found = self._open.pop(name, None)
-        if found is not None and _is_files(found.spec):
-            path = _lower(found.spec.options).get("path", "")
-            files.forget(self._spark, files.Writer(self.checkpoint, name), path)
-
-    def _writer(self, spec: SinkSpec) -> _Writer:
+    def _writer(self, spec: SinkSpec, new: bool = False) -> _Writer:
         if isinstance(spec.format, FunctionSink):
             return spec.format
         kind = spec.format.lower()
         given = dict(spec.options)
         if kind == "console":
             return ConsoleWriter(open_sink(kind, given, spec.name), spec.qid is not None)
-        if _is_files(spec):
-            return self._files(kind, _lower(given), spec.name)
+        if kind in files.FORMATS:
+            given = {key.lower(): value for key, value in given.items()}
+            return self._files(kind, given, spec.name, new)
         if kind == "kafka":
             return open_kafka(self._spark, given, spec.name, spec.columns)
         check_format(self._spark, spec.format)
         return FormatWriter(spec.format, given.pop("mode", "append"), given)
 
-    def _files(self, kind: str, given: dict[str, str], name: str) -> files.BatchFiles:
+    def _files(self, kind: str, given: dict[str, str], name: str, new: bool) -> files.BatchFiles:
         path, mode = given.pop("path", ""), given.pop("mode", "append").lower()
         wrong, remedy = "", ""
         if given:
@@ -171,7 +164,7 @@ class SparkSinks:
         if wrong:
             raise DataError(wrong, code="PS-SINK-002", remedy=remedy)
         writer = files.Writer(self.checkpoint, name)
-        return files.BatchFiles(self._spark, writer, kind, path, mode)
+        return files.BatchFiles(self._spark, writer, kind, path, mode, new)
 
     # ---- a batch ---------------------------------------------------------------------
     @property
@@ -196,15 +189,6 @@ class SparkSinks:
                 raise _failed(spec, error) from error
             except (PySparkException, Py4JError) as error:
                 raise _failed(spec, essential(str(error))) from None
-
-
-def _is_files(spec: SinkSpec) -> bool:
-    return isinstance(spec.format, str) and spec.format.lower() in files.FORMATS
-
-
-def _lower(options: Mapping[str, str]) -> dict[str, str]:
-    """Options by their names, which are the same in capitals."""
-    return {key.lower(): value for key, value in options.items()}
 
 
 def _write(

@@ -7,7 +7,7 @@ for. A body that differs from an earlier one in constants only never needs it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -65,8 +65,9 @@ class Body:
     def reads(self) -> Reads:
         """The names in FROM."""
         if self._reads is None:
-            windowed = any("window" in node.meta for node in self.query.walk())
-            self._reads = Reads(tuple(relations(self.query)), windowed)
+            nodes = list(self.query.walk())
+            windowed = any("window" in node.meta for node in nodes)
+            self._reads = Reads(tuple(relations(nodes)), windowed)
         return self._reads
 
     def is_like(self, reads: Reads) -> None:
@@ -103,9 +104,9 @@ def _of_text(sql: str) -> Body:
     return Body(tokenize(text), text, text.place(0))
 
 
-def relations(query: exp.Query) -> Iterator[str]:
-    """The names in FROM, without those that a WITH in sight gives."""
-    tables = query.find_all(exp.Table)
+def relations(nodes: Iterable[exp.Expr]) -> Iterator[str]:
+    """The names in FROM among the nodes of a tree, without those that a WITH in sight gives."""
+    tables = (node for node in nodes if isinstance(node, exp.Table))
     return (table.name for table in tables if table.name.lower() not in _given(table))
 
 

@@ -177,7 +177,7 @@ def _target(kind: Arg, arg: Expr) -> SqlType | None:
 def _udf(udf: Udf, args: list[Expr], node: exp.Expr) -> Expr:
     if len(args) != len(udf.arguments):
         raise mistyped(
-            node, f"{udf.name} takes {len(udf.arguments)} arguments, not {len(args)}",
+            node, f"{udf.spelled} takes {len(udf.arguments)} arguments, not {len(args)}",
             f"it takes ({', '.join(map(str, udf.arguments))})", "PS-TYPE-005",
         )  # fmt: skip
     cast = tuple(_widened(a, t, node) for a, t in zip(args, udf.arguments, strict=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.logical.stem_kind import StemKind
-from penstock.state.arena import Arena
+from penstock.state.arena import Arena, Scope
 from penstock.state.source_log import SourceLog
 from penstock.stems.keyed_stem import KeyedStem
 from penstock.stems.stem import HashStem, OrderedStem, Stem
@@ -29,7 +29,7 @@ class Stems:
         self, stream: str, log: SourceLog, columns: tuple[int, ...], kind: StemKind
     ) -> Stem:
         """The SteM of a kind over these columns of a stream, with one more reader."""
-        scope = self._scope.scope(f"{stream}/{kind.value}-{'-'.join(map(str, columns))}")
+        scope = self._scope_of(stream, columns, kind)
         name = scope.prefix
         if name not in self._stems:
             self._stems[name] = _CLASSES[kind](scope, log, columns)
@@ -44,6 +44,18 @@ class Stems:
         if not self._readers[name]:
             del self._stems[name], self._readers[name]
             stem.scope.free()
+
+    def _scope_of(self, stream: str, columns: tuple[int, ...], kind: StemKind) -> Scope:
+        return self._scope.scope(f"{stream}/{kind.value}-{'-'.join(map(str, columns))}")
+
+    def is_read(self, stream: str, columns: tuple[int, ...], kind: StemKind) -> bool:
+        """Whether the SteM has a reader."""
+        return self._scope_of(stream, columns, kind).prefix in self._stems
+
+    def sweep(self, stream: str, columns: tuple[int, ...], kind: StemKind) -> None:
+        """Free the arrays of a SteM without readers, which a restored arena may have."""
+        if not self.is_read(stream, columns, kind):
+            self._scope_of(stream, columns, kind).free()
 
     def readers(self, stem: Stem) -> int:
         """The number of readers of a SteM."""

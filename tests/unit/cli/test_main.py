@@ -110,10 +110,11 @@ def test_run_says_why_a_query_failed_and_what_to_do(
     app: Path, capsys: pytest.CaptureFixture[str], output: str
 ) -> None:
     (app / "app.sql").write_text(APP + "SELECT CAST(k + 3e9 AS INT) AS k FROM s [RANGE 5];")
-    run("app.sql", "--input", "s=in.jsonl", "--output", output)
-    told = [
-        line for line in capsys.readouterr().err.splitlines() if line.startswith("[PS-RUN-001]")
-    ]
+    asked = ("app.sql", "--input", "s=in.jsonl", "--output", output, "--format", "json")
+    assert run(*asked) == 1
+    printed = capsys.readouterr()
+    assert '"_query": "n"' in printed.out, "the other query is printed all the same"
+    told = [line for line in printed.err.splitlines() if line.startswith("[PS-RUN-001]")]
     assert len(told) == 1
     assert "query q1 failed: " in told[0]
     assert told[0].endswith("register it again: corrected, or with ON ERROR NULL or SKIP ROW")

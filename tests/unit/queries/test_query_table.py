@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.delta import Lineage
+from penstock.queries import recent_changes
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Arena
 
@@ -96,3 +97,41 @@ def test_newcomers_that_live_on() -> None:
     assert table.alive(Lineage.QUERY, table.newcomers).tolist() == [0, 1, 2]
     table.drop(np.array([0, 2]))
     assert table.since(Lineage.COHORT)[table.alive(Lineage.COHORT, table.new_cohorts)] == [2]
+
+
+def test_recent_changes_are_known_until_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recent_changes, "_MOST", 10)
+    arena = Arena()
+    table = QueryTable(arena.scope("Q"), 1)
+    assert table.touched_since(0) is None
+    versions, touched, rng = [table.version], [set[int]()], Random(3)
+    for _ in range(40):
+        if rng.random() < 0.4 and len(table):
+            qids = table.live(Lineage.QUERY)[:2]
+            table.drop(qids)
+        else:
+            qids = table.add(_params(rng.choice((1, 2, 5))), 1)
+        for known in touched:
+            known.update(qids.tolist())
+        versions.append(table.version)
+        touched.append(set())
+        unknown = 0
+        for version, wanted in zip(versions[:-1], touched[:-1], strict=True):
+            found = table.touched_since(version)
+            unknown += found is None
+            assert found is None or found.tolist() == sorted(wanted)
+        assert unknown < len(versions) - 1  # the last is known
+    assert unknown > 20
+    assert table.add(_params(11), 1).shape[0] == 11
+    assert table.touched_since(versions[-1]) is None  # of too many at once nothing is kept
+
+
+def test_changes_of_another_content_are_not_known() -> None:
+    arena = Arena()
+    table = QueryTable(arena.scope("Q"), 1)
+    table.add(_params(3), 1)
+    assert table.touched_since(0) is not None
+    arena.scope("Q")["regs"] = table.identity.copy()
+    assert table.touched_since(0) is None

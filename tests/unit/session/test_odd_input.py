@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from decimal import Decimal
 
 import numpy as np
@@ -196,3 +197,27 @@ def test_a_number_is_no_time_in_statements_and_parameters_either(ps):
         ps.sql("INSERT INTO t VALUES (5)")
     with pytest.raises(PenstockError, match="wrong type"):
         ps.query_many("SELECT at FROM e [RANGE 1 DAY] WHERE at > $t", [{"t": 5}])
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "named"),
+    [
+        ([{}, {}], "PS-DATA-012", "empty"),
+        ([{"lo": 1}], "PS-DATA-012", r"\$hi"),
+        ([{"lo": 1, "hi": "x"}], "PS-DATA-013", r"\$hi .* 'x' is not a BIGINT"),
+        ([{"lo": math.nan, "hi": 2}], "PS-DATA-013", r"\$lo .* nan is not a BIGINT"),
+        ([{"lo": 1, "hi": 1.5}], "PS-DATA-013", r"\$hi .* 1.5 is not a BIGINT"),
+        ([{"lo": 1, "hi": 2**63}], "PS-DATA-001", "column hi"),
+        ([{"lo": 1, "hi": 2}, {"lo": "x", "hi": 2}], "PS-DATA-001", "column lo"),
+        (pa.table([[1], [2], [3]], ["lo", "hi", "lo"]), "PS-DATA-002", "lo"),
+        ([{"lo": 1, "hi": 2, "qid": "a"}] * 2, "PS-NAME-005", "qid a"),
+    ],
+)  # fmt: skip
+def test_parameters_of_a_band_that_are_refused_register_nothing(ps, params, code, named):
+    ps.sql("CREATE STREAM p (k BIGINT, ts BIGINT) TIMESTAMP BY ts")
+    text = "SELECT r.a FROM r [RANGE 5], p [RANGE 5] WHERE p.k - r.k BETWEEN $lo AND $hi"
+    with pytest.raises(PenstockError, match=named) as caught:
+        ps.query_many(text, params)
+    assert caught.value.code == code
+    assert caught.value.remedy
+    assert len(ps.sql("SHOW QUERIES")) == 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import pytest
 
 import penstock
 from penstock.engine.control import ControlEngine
 from penstock.errors import PenstockError
+from penstock.physical import match
 from penstock.session.opening import open_on_shards
 from penstock.shards.job import LocalJob
 
@@ -290,6 +292,33 @@ def test_explain_shows_on_shards_what_it_shows_without() -> None:
         query.drop()
     for alone, sharded in pairs:
         assert plan_of(sharded) == plan_of(alone)
+
+
+def test_explain_builds_an_index_only_if_queries_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ps = session()
+    made: list[object] = []
+    build = match._make_index
+
+    def counted(*of: Any) -> Any:
+        made.append(of)
+        return build(*of)
+
+    monkeypatch.setattr(match, "_make_index", counted)
+    text = "SELECT k FROM r [RANGE 9] WHERE {} > $least AND k = 1"
+    one, other = (
+        ps.query_many(text.format(column), [{"least": n} for n in range(1100)])
+        for column in ("k", "a")
+    )
+    told = [q.explain() for q in (one[0], other[0], one[1], other[1], one[0])]
+    assert len(made) == 2
+    assert all("× 1100 queries (grouped filter" in text for text in told)
+    assert told[0] == told[4]
+    one[7].drop()
+    assert "× 1099 queries" in one[0].explain()
+    assert len(made) == 3
+    ps.close()
 
 
 def test_stats_show_the_operators_of_plans_on_shards() -> None:

@@ -21,12 +21,16 @@ from penstock.types import BOOLEAN
 
 NOTHING = MOST, LEAST
 _MINUS_ZERO = -1  # an ordered word that no value has: as an end it means "below zero"
+_BLOCK = 1 << 16  # most queries of which the boxes are computed at once
 _LOOSE = {"gt": "ge", "lt": "le"}
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """The intervals of queries: of the band, and of each range (one array row per range)."""
+    """The intervals of queries: of the band, and of each range (one array row per range).
+
+    Without a band, its intervals have no entries.
+    """
 
     band_low: I64
     band_high: I64
@@ -38,15 +42,34 @@ class Boxes:
     def of(shape: PairShape, params: I64, ctx: Context) -> Boxes:
         """The boxes of queries, given their parameters (a row each, NULL word first)."""
         n, exact = params.shape[0], np.ones(params.shape[0], np.bool_)
-        band_low, band_high = np.full(n, LEAST), np.full(n, MOST)
+        band_low = band_high = np.empty(0, np.int64)
         if shape.band is not None:
             band_low, band_high = _interval(shape.band, params, ctx, exact)
         lows, highs = np.empty((2, len(shape.ranges), n), np.int64)
         for at, asked in enumerate(shape.ranges):
             lows[at], highs[at] = _interval(asked, params, ctx, exact)
-        nothing = (band_low > band_high) | (lows > highs).any(axis=0)
-        band_low[nothing], band_high[nothing] = NOTHING
+        if shape.band is not None:
+            nothing = (band_low > band_high) | (lows > highs).any(axis=0)
+            band_low[nothing], band_high[nothing] = NOTHING
         return Boxes(band_low, band_high, lows, highs, exact)
+
+    @staticmethod
+    def of_rows(shape: PairShape, params: I64, rows: I64, ctx: Context) -> Boxes:
+        """The boxes of some rows of Q, block by block: what a block needs meanwhile is small."""
+        n, ranges = rows.shape[0], len(shape.ranges)
+        band = np.empty((2, n if shape.band is not None else 0), np.int64)
+        lows, highs = np.empty((2, ranges, n), np.int64)
+        made = Boxes(band[0], band[1], lows, highs, np.empty(n, np.bool_))
+        for start in range(0, n, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            some = Boxes.of(shape, params[rows[part]], ctx)
+            for whole, piece in zip(made.arrays(), some.arrays(), strict=True):
+                whole[..., part] = piece
+        return made
+
+    def arrays(self) -> tuple[I64 | Bool, ...]:
+        """All arrays."""
+        return self.band_low, self.band_high, self.lows, self.highs, self.exact
 
     def turned(self, is_float: bool) -> tuple[I64, I64]:
         """The intervals of the negated band: of the other column minus this one."""

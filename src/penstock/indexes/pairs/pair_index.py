@@ -18,6 +18,7 @@ from penstock.arrays import I64, Bool
 from penstock.delta import Lineage
 from penstock.expressions.context import Context
 from penstock.indexes.contract import IndexKind, PairQueryIndex, QueryRows
+from penstock.indexes.pairs.axes import LOOK, AxisChoice, IsThere, Rows
 from penstock.indexes.pairs.boxes import Boxes
 from penstock.indexes.pairs.groups import PairGroups
 from penstock.indexes.pairs.part import Part
@@ -25,12 +26,15 @@ from penstock.indexes.pairs.report import SideReport
 from penstock.indexes.pairs.router import Policy, Router, Tally
 from penstock.indexes.pairs.rows import ProbingRows, Takers
 from penstock.indexes.pairs.shape import PairShape
-from penstock.indexes.pairs.sides import PairSide
+from penstock.indexes.pairs.sides import Names
+from penstock.kernels.pairs.data import Queries
 from penstock.kernels.pairs.takers import merge_takers
 from penstock.logical.lifetime import Lifetime
 from penstock.queries.query_table import QueryTable
 
 _GROWTH = 8  # a part is at least so many times as large as the next
+_LARGE = 1 << 18
+"""A part with so many queries takes no others in: rows would wait too long for it."""
 _MOST_DEAD = 0.5  # share of queries that are gone, in a part that is kept
 
 
@@ -49,17 +53,19 @@ class PairIndex:
 
     inputs = (0, 1)
 
-    def __init__(self, wanted: PairQueries, ctx: Context) -> None:
+    def __init__(
+        self, wanted: PairQueries, ctx: Context, axes: tuple[AxisChoice, AxisChoice] | None = None
+    ) -> None:
         self._wanted, self._ctx = wanted, ctx
         self._tallies = Tally(), Tally()
-        self._sides = PairSide.of(wanted.shape, 0), PairSide.of(wanted.shape, 1)
+        self._axes = axes or (AxisChoice(wanted.shape, 0), AxisChoice(wanted.shape, 1))
         self._version, self._identity = 0, wanted.queries.identity
         self._clear()
 
     def _clear(self) -> None:
         self._parts: list[Part] = []
         self._alive: Bool = np.zeros(0, np.bool_)  # by qid
-        self._groups = PairGroups(partial(self._asked, 0)), PairGroups(partial(self._asked, 1))
+        self._groups = [PairGroups(partial(self._asked, side)) for side in (0, 1)]
 
     # ---- following Q -----------------------------------------------------------------
     def follow(self) -> None:
@@ -70,7 +76,19 @@ class PairIndex:
             self._clear()
         if self._version == table.version:
             return
-        live, since = table.live(Lineage.QUERY), self._version
+        touched = table.touched_since(self._version)
+        if touched is None:
+            self._compare_all()
+        else:
+            known = touched[touched < self._alive.shape[0]]
+            self.remove(known[self._alive[known]])
+            self._add(table.alive(Lineage.QUERY, touched))
+        self._version = table.version
+
+    def _compare_all(self) -> None:
+        """Look at every row of Q for what has changed."""
+        table, since = self._wanted.queries, self._version
+        live = table.live(Lineage.QUERY)
         new = live[table.born()[live] > since]  # or a number that is used once more
         kept = np.zeros(table.born().shape[0], np.bool_)
         kept[live] = True
@@ -78,23 +96,25 @@ class PairIndex:
         known = np.flatnonzero(self._alive)
         self.remove(known[~kept[known]])
         self._alive = kept
-        self.add(QueryRows(new, table.matrix()[new]))
-        self._version = table.version
+        self._add(new)
 
     def remove(self, ids: I64) -> None:
         """Remove queries."""
         if not ids.shape[0]:
             return
         self._alive[ids] = False
+        self._count(ids.shape[0])
         kept = []
         for part in self._parts:
-            gone = part.gone | ~self._alive[part.qids]  # a number may be used again
-            left, n = np.count_nonzero(gone), part.qids.shape[0]
-            if left == np.count_nonzero(part.gone):
+            slots = part.slots_of(ids)
+            if not slots.shape[0]:
                 kept.append(part)
                 continue
+            gone = part.gone.copy()
+            gone[slots] = True
+            left, n = np.count_nonzero(gone), part.qids.shape[0]
             for groups in self._groups:
-                groups.remove(part.qids[gone & ~part.gone])
+                groups.remove(part.qids[slots])
             if n - left > _MOST_DEAD * n:
                 kept.append(part.without(gone))
             elif left < n:
@@ -102,17 +122,23 @@ class PairIndex:
         self._parts = kept
 
     def add(self, queries: QueryRows) -> None:
-        """Add queries (ascending); they become a part of their own, or join smaller parts."""
-        qids = new = queries.ids
+        """Add queries (ascending) of Q."""
+        self._add(queries.ids)
+
+    def _add(self, new: I64) -> None:
+        """Make queries a part of their own, together with smaller parts."""
+        qids = new
         if not new.shape[0]:
             return
-        more = int(new[-1]) + 1 - self._alive.shape[0]
-        if more > 0:
+        room = self._alive.shape[0]
+        if room <= new[-1]:
+            more = max(int(new[-1]) + 1, room + room // 4) - room
             self._alive = np.append(self._alive, np.zeros(more, np.bool_))
         self._alive[new] = True
-        while self._parts and self._parts[-1].qids.shape[0] < _GROWTH * qids.shape[0]:
+        self._count(new.shape[0])
+        while self._parts and self._parts[-1].qids.shape[0] < min(_GROWTH * qids.shape[0], _LARGE):
             last = self._parts.pop()
-            qids = np.union1d(qids, last.live())
+            qids = np.sort(np.concatenate((last.live(), qids)), kind="stable")  # two runs: a merge
         made = self._made(qids)
         self._parts.append(made)
         slots = np.searchsorted(qids, new)
@@ -122,17 +148,24 @@ class PairIndex:
     def _made(self, qids: I64) -> Part:
         """Build a part of queries; their numbers ascend."""
         wanted, table = self._wanted, self._wanted.queries
-        boxes = Boxes.of(wanted.shape, table.matrix()[qids], self._ctx)
+        boxes = Boxes.of_rows(wanted.shape, table.matrix(), qids, self._ctx)
         since = table.since(Lineage.QUERY)[qids]
         asked, routers = [], []
-        for side, (how, groups) in enumerate(zip(self._sides, self._groups, strict=True)):
+        for side, axis in enumerate(self._axes):
             lengths = wanted.lifetimes[1 - side].lengths(table.matrix(), qids)
-            queries = how.queries(boxes, lengths, since)
+            queries = axis.chosen.queries(boxes, lengths, since)
             asked.append(queries)
-            grouping = partial(groups.of, qids, queries)
-            routers.append(Router(queries, grouping, wanted.policy, self._tallies[side]))
+            routers.append(self._router(side, qids, queries))
         gone = np.zeros(qids.shape[0], np.bool_)
-        return Part(qids, gone, boxes.exact, (asked[0], asked[1]), (routers[0], routers[1]))
+        return Part(qids, gone, boxes, (asked[0], asked[1]), (routers[0], routers[1]))
+
+    def _router(self, side: int, qids: I64, queries: Queries) -> Router:
+        grouping = partial(self._groups[side].of, qids, queries)
+        return Router(queries, grouping, self._wanted.policy, self._tallies[side])
+
+    def _count(self, queries: int) -> None:
+        for axis in self._axes:
+            axis.count(queries)
 
     def _asked(self, side: int) -> Iterator[tuple[I64, I64, I64]]:
         """The intervals of all queries on the axis of a side, part by part."""
@@ -142,18 +175,51 @@ class PairIndex:
 
     def among(self, qids: I64) -> PairIndex:
         """An index of some of the queries alone."""
-        few, chosen = PairIndex(self._wanted, self._ctx), np.sort(qids)
+        left, right = self._axes
+        few = PairIndex(self._wanted, self._ctx, (left.fixed(), right.fixed()))
+        chosen = np.sort(qids)
         few.add(QueryRows(chosen, self._wanted.queries.matrix()[chosen]))
         return few
+
+    # ---- axes ------------------------------------------------------------------------
+    def settle(self, rows: Rows, is_there: IsThere) -> None:
+        """Choose the axes again where queries or rows have changed much."""
+        for side, axis in enumerate(self._axes):
+            if self._parts and axis.is_due(rows):
+                n = len(self._wanted.queries)
+                if axis.look(self._some_boxes(), n, rows, is_there):
+                    self._turn(side)
+
+    def _some_boxes(self) -> Boxes:
+        table = self._wanted.queries
+        live = table.live(Lineage.QUERY)
+        some = live[:: -(-live.shape[0] // LOOK)]
+        return Boxes.of_rows(self._wanted.shape, table.matrix(), some, self._ctx)
+
+    def _turn(self, side: int) -> None:
+        """Look along another axis from now on; structures are built when they pay."""
+        groups, parts = PairGroups(partial(self._asked, side)), []
+        self._groups[side] = groups
+        for part in self._parts:
+            old = part.queries[side]
+            queries = self._axes[side].chosen.queries(part.boxes, old.lengths, old.since)
+            kept = np.flatnonzero(~part.gone)
+            groups.add(part.qids[kept], queries.low[kept], queries.high[kept])
+            parts.append(part.turned(side, queries, self._router(side, part.qids, queries)))
+        self._parts = parts
 
     # ---- matching --------------------------------------------------------------------
     def value_column(self, side: int) -> int:
         """The column of a side by which its rows are sorted, below the key."""
-        return self._sides[1 - side].value_column
+        return self._axes[1 - side].chosen.value_column
+
+    def value_columns(self, side: int) -> tuple[int, ...]:
+        """All columns that `value_column` may come to be."""
+        return tuple(way.value_column for way in self._axes[1 - side].ways)
 
     def match(self, batch: ProbingRows) -> Takers:
         """The queries that take each pair, by row, position and query."""
-        found, probes = Takers.none(), self._sides[batch.side].probes(batch)
+        found, probes = Takers.none(), self._axes[batch.side].chosen.probes(batch)
         for part in reversed(self._parts):  # the smallest first
             some = part.match(batch.side, probes, batch.entries, batch.partner)
             if len(found) and len(some):
@@ -182,27 +248,28 @@ class PairIndex:
         sizes = [part.nbytes for part in self._parts] + [made.nbytes for made in self._groups]
         return self._alive.nbytes + sum(sizes)
 
-    def report(self) -> dict[str, object]:
+    def report(self, names: Names) -> dict[str, object]:
         """For stats(): the strategy, where costs come from, bytes, and both sides."""
         policy = self._wanted.policy
         return {
             "strategy": policy.strategy,
             "costs": policy.constants.origin,
             "bytes": self.nbytes,
-            "sides": [asdict(self._side(side)) for side in (0, 1)],
+            "sides": [asdict(self._side(side, names)) for side in (0, 1)],
         }
 
-    def _side(self, side: int) -> SideReport:
-        known = self._groups[side].summary()
+    def _side(self, side: int, names: Names) -> SideReport:
+        axis, known = self._axes[side], self._groups[side].summary()
         built = {name for part in self._parts for name in part.routers[side].built}
         return SideReport(
             known.groups, known.hotspots, known.coverage, self._tallies[side].shares(),
-            tuple(sorted(built)),
+            tuple(sorted(built)), axis.chosen.text(names), axis.changes,
         )  # fmt: skip
 
-    def notes(self, streams: tuple[str, ...]) -> list[str]:
-        """For EXPLAIN: groups and strategies by stream, and the costs of strategies in use."""
-        lines = [f"rows of {name}: {self._side(side).text()}" for side, name in enumerate(streams)]
+    def notes(self, streams: tuple[str, ...], names: Names) -> list[str]:
+        """For EXPLAIN: groups, strategies and axis by stream, and the costs of strategies."""
+        sides = [self._side(side, names).text() for side in (0, 1)]
+        lines = [f"rows of {name}: {text}" for name, text in zip(streams, sides, strict=True)]
         return [*lines, *self._costs()]
 
     def _costs(self) -> list[str]:

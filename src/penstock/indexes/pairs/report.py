@@ -9,7 +9,7 @@ from penstock.frozen import record
 class SideReport:
     """Stabbing groups, hotspots and the share of queries in them; shares of rows by strategy.
 
-    There are no groups until rows are routed by their costs.
+    There are no groups until rows are routed by their costs. Partners are sorted along the axis.
     """
 
     groups: int
@@ -17,6 +17,8 @@ class SideReport:
     coverage: float
     shares: dict[str, float]
     structures: tuple[str, ...]
+    axis: str
+    axis_changes: int
 
     def text(self) -> str:
         """A line for EXPLAIN."""
@@ -24,7 +26,8 @@ class SideReport:
             return "no rows yet"
         routed = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
         if not self.groups:
-            return f"rows to {routed}"
+            return f"rows to {routed}; partners by {self.axis}"
         groups = f"{self.groups:,} group{'' if self.groups == 1 else 's'}"
         hot = f"{self.hotspots:,} hotspot{'' if self.hotspots == 1 else 's'}"
-        return f"{groups}, {hot} with {self.coverage:.0%} of queries; rows to {routed}"
+        told = f"{groups}, {hot} with {self.coverage:.0%} of queries; rows to {routed}"
+        return f"{told}; partners by {self.axis}"

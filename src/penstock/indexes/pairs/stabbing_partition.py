@@ -93,9 +93,8 @@ class StabbingPartition:
     def __init__(self, epsilon: float = 1.0) -> None:
         self.epsilon = epsilon
         self._ends = Ends()
-        self._state = stabbing.Partition(
-            sorted_blocks.new_blocks(0), sorted_blocks.new_blocks(0), np.zeros(2, np.int64)
-        )
+        none, books = sorted_blocks.new_blocks(0), np.zeros(3, np.int64)
+        self._state = _state(sorted_blocks.new_blocks(0), none, books)
 
     # ---- what is there ---------------------------------------------------------------
     def __len__(self) -> int:
@@ -120,7 +119,8 @@ class StabbingPartition:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        blocks = (*self._state.intervals, *self._state.groups)
+        state = self._state
+        blocks = (*state.intervals, *state.groups, state.greedy, state.lost)
         return self._ends.nbytes + sum(array.nbytes for array in blocks)
 
     def tau(self) -> int:
@@ -177,7 +177,7 @@ class StabbingPartition:
         lows = self._ends.lows[ids]
         self._ends.drop(ids)
         if ids.shape[0] * _FEW < len(self):
-            stabbing.remove_intervals(self._state, lows, ids, self.epsilon)
+            self._remove(lows, ids)
         elif ids.shape[0]:
             keys, values, items = sorted_blocks.flatten(self._state.intervals)
             kept = self._ends.present(items)
@@ -188,9 +188,20 @@ class StabbingPartition:
         done = 0
         while done < ids.shape[0]:
             done = stabbing.insert_intervals(self._state, lows, highs, ids, done, self.epsilon)
-            if done < ids.shape[0]:
-                intervals, groups, books = self._state
-                self._state = stabbing.Partition(_roomy(intervals), _roomy(groups), books)
+            stabbing.renew_groups(self._state, self.epsilon)
+            if done < ids.shape[0] and _is_full(self._state):
+                old = self._state
+                self._state = _state(_roomy(old.intervals), _roomy(old.groups), old.books)
+                found = int(old.books[stabbing.FOUND])
+                self._state.greedy[:found] = old.greedy[:found]
+                self._state.lost[:found] = old.lost[:found]
+
+    def _remove(self, lows: I64, ids: I64) -> None:
+        """Remove intervals one by one."""
+        done = 0
+        while done < ids.shape[0]:
+            done = stabbing.remove_intervals(self._state, lows, ids, done, self.epsilon)
+            stabbing.renew_groups(self._state, self.epsilon)
 
     def _replace(self, lows: I64, highs: I64, ids: I64) -> None:
         """Start again with these intervals, in order of their low ends, and the fewest groups."""
@@ -199,15 +210,29 @@ class StabbingPartition:
         tau = points.shape[0]
         versions = books[stabbing.VERSION] + 1 + np.arange(tau)
         books[stabbing.VERSION] += tau
-        books[stabbing.TAU] = tau
         intervals, groups = sorted_blocks.new_blocks(len(ids)), sorted_blocks.new_blocks(tau)
         sorted_blocks.fill(intervals, lows, highs, ids)
         sorted_blocks.fill(groups, points, -np.diff(starts), versions)
-        self._state = stabbing.Partition(intervals, groups, books)
+        self._state = _state(intervals, groups, books)
+        stabbing.note_greedy(self._state, points)
+
+
+def _state(intervals: Blocks, groups: Blocks, books: I64) -> stabbing.Partition:
+    """A partition of these intervals; its greedy points are to be noted."""
+    room = groups.items.size
+    greedy, lost = np.zeros(room, np.int64), np.zeros(room, np.bool_)
+    return stabbing.Partition(intervals, groups, books, greedy, lost)
 
 
 def _offsets(sizes: I64) -> I64:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+
+
+def _is_full(state: stabbing.Partition) -> bool:
+    """Whether no block is free for intervals or for groups."""
+    return any(
+        blocks.used[0] == blocks.order.shape[0] for blocks in (state.intervals, state.groups)
+    )
 
 
 def _roomy(blocks: Blocks) -> Blocks:

@@ -3,7 +3,8 @@
 Rows of one stream *probe* rows of another, their *partners*, for many queries at once. A query
 takes a partner if low ≤ gap ≤ high. The gap is the partner's value on the *axis*; in a band join,
 it is that value minus the shift of the probing row. A query may also have intervals for columns of
-the probing row (*own*) and for further columns of the partner (*rest*).
+the probing row (*own*) and for further columns of the partner (*rest*). If a band is not the axis,
+its gap is one of the rest.
 
 All values and bounds are ordered words (`penstock.predicates.terms.ordered`): for floats, the order
 of the words is the order of the floats, with NaN last. Kernels do not write to these arrays.
@@ -21,6 +22,9 @@ LEAST: int = int(np.iinfo(np.int64).min)
 MOST: int = int(np.iinfo(np.int64).max)
 NAN: int = int(np.float64(np.nan).view(np.int64))
 """The word of the float NaN, above the words of all other floats."""
+INTEGER, FLOAT, GAP = 0, 1, 2
+"""Kinds of rest conditions."""
+NO_SHIFTS: I64 = np.empty(0, np.int64)
 
 
 class Entries(NamedTuple):
@@ -62,6 +66,7 @@ class Probes(NamedTuple):
     floor: int
     is_float: bool = False  # whether the gap of a band is a difference of floats
     undefined: int = NAN  # the word of a gap that is NaN
+    rest_shifts: I64 = NO_SHIFTS  # of a band that is not the axis
 
 
 class Queries(NamedTuple):
@@ -74,7 +79,7 @@ class Queries(NamedTuple):
     rest_low: I64  # [rest condition, slot]
     rest_high: I64
     rest_columns: I64  # of the partner's rows
-    rest_float: I64  # 1: a column of floats, with words that are not ordered yet
+    rest_kinds: I64  # `INTEGER`, `FLOAT` (words that are not ordered yet), or the `GAP` of a band
     lengths: I64  # length of the partner's window; empty: it has all rows from `floor` on
     since: I64  # the first epoch that a query sees; empty: it sees all rows
 

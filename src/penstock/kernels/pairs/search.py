@@ -13,7 +13,16 @@ import numpy as np
 
 from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
-from penstock.kernels.pairs.data import LEAST, MOST, Entries, Partner, Probes, Queries
+from penstock.kernels.pairs.data import (
+    FLOAT,
+    GAP,
+    LEAST,
+    MOST,
+    Entries,
+    Partner,
+    Probes,
+    Queries,
+)
 
 INFINITE = int(np.float64(np.inf).view(np.int64))
 _MINUS_INFINITE = int(np.float64(-np.inf).view(np.int64)) ^ MOST
@@ -71,14 +80,20 @@ def sees(view: View, position: int) -> bool:
 
 
 @inlined
-def gap_of(value: int, view: View) -> int:
+def gap_between(value: int, shift: int, is_float: bool, undefined: int) -> int:
     """The word of value − shift, rounded for floats, and limited to int64 for integers."""
-    if view.is_float:
-        return ordered_word(as_float(value) - as_float(view.shift), view.undefined)
-    gap = value - view.shift
-    if (value ^ view.shift) & (value ^ gap) < 0:
+    if is_float:
+        return ordered_word(as_float(value) - as_float(shift), undefined)
+    gap = value - shift
+    if (value ^ shift) & (value ^ gap) < 0:
         return MOST if value >= 0 else LEAST
     return gap
+
+
+@inlined
+def gap_of(value: int, view: View) -> int:
+    """The gap of a value on the axis."""
+    return gap_between(value, view.shift, view.is_float, view.undefined)
 
 
 @inlined
@@ -116,6 +131,17 @@ def first_gap_above(values: I64, begin: int, end: int, bound: int, view: View) -
 def first_gap_from(values: I64, begin: int, end: int, bound: int, view: View) -> int:
     """The first place of a stretch at [begin, end) that has a gap of `bound` or greater."""
     return begin if bound == LEAST else first_gap_above(values, begin, end, bound - 1, view)
+
+
+@kernel
+def gaps_between(values: I64, shifts: I64, is_float: bool, undefined: int) -> I64:
+    """The gaps between each value and each shift."""
+    gaps = np.empty(values.shape[0] * shifts.shape[0], np.int64)
+    for i in range(values.shape[0]):
+        for j in range(shifts.shape[0]):
+            gap = gap_between(values[i], shifts[j], is_float, undefined)
+            gaps[i * shifts.shape[0] + j] = gap
+    return gaps
 
 
 # ---- stretches -----------------------------------------------------------------------
@@ -210,9 +236,11 @@ def _is_partner(
         column = queries.rest_columns[c]
         if partner.rows[at, 0] >> column & 1:
             return False
-        word = partner.rows[at, 1 + column]
-        if queries.rest_float[c] and word < 0:
+        word, kind = partner.rows[at, 1 + column], queries.rest_kinds[c]
+        if word < 0 and (kind == FLOAT or (kind == GAP and probes.is_float)):
             word ^= MOST
+        if kind == GAP:
+            word = gap_between(word, probes.rest_shifts[row], probes.is_float, probes.undefined)
         if word < queries.rest_low[c, slot] or word > queries.rest_high[c, slot]:
             return False
     return True

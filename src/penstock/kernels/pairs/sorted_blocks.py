@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.arrays import I64
-from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.jit import kernel, lean, lean_inlined
 
 CAPACITY = 256
 _FILL = 192  # entries of a block when blocks are filled anew
@@ -51,19 +51,19 @@ def new_blocks(entries: int) -> Blocks:
     )  # fmt: skip
 
 
-@inlined
+@lean_inlined
 def is_full(blocks: Blocks) -> bool:
     """Whether there is no free block left for an insertion that needs one."""
     return blocks.used[0] == blocks.order.shape[0]
 
 
-@inlined
+@lean_inlined
 def length(blocks: Blocks) -> int:
     """The number of entries."""
     return blocks.counts[1]
 
 
-@inlined
+@lean_inlined
 def seek(blocks: Blocks, key: int, item: int) -> tuple[int, int]:
     """The place where (key, item) is or belongs; it may be the end of a block."""
     rank, size = 0, blocks.used[0]
@@ -86,7 +86,7 @@ def seek(blocks: Blocks, key: int, item: int) -> tuple[int, int]:
     return rank, low
 
 
-@inlined
+@lean_inlined
 def seek_entry(blocks: Blocks, key: int, item: int) -> tuple[int, int]:
     """The place of the first entry that is not before (key, item), or the end."""
     rank, at = seek(blocks, key, item)
@@ -95,13 +95,13 @@ def seek_entry(blocks: Blocks, key: int, item: int) -> tuple[int, int]:
     return rank, at
 
 
-@inlined
+@lean_inlined
 def is_end(blocks: Blocks, rank: int, at: int) -> bool:
     """Whether a place of `seek_entry` is the end."""
     return at == blocks.sizes[blocks.order[rank]]
 
 
-@inlined
+@lean_inlined
 def count_before(blocks: Blocks, rank: int, at: int) -> int:
     """The number of entries before a place."""
     node = (blocks.counts.shape[0] >> 1) + rank
@@ -112,7 +112,7 @@ def count_before(blocks: Blocks, rank: int, at: int) -> int:
     return at
 
 
-@inlined
+@lean_inlined
 def least_from(blocks: Blocks, rank: int, at: int) -> int:
     """The least value of the entries from a place on; the most integer if there are none."""
     slab = blocks.order[rank]
@@ -127,7 +127,7 @@ def least_from(blocks: Blocks, rank: int, at: int) -> int:
     return found
 
 
-@inlined
+@lean_inlined
 def place_of_least(blocks: Blocks) -> tuple[int, int]:
     """The place of the first entry with the least value; there must be entries."""
     width = blocks.least.shape[0] >> 1
@@ -142,7 +142,7 @@ def place_of_least(blocks: Blocks) -> tuple[int, int]:
     return node - width, at
 
 
-@inlined
+@lean_inlined
 def _least_of(blocks: Blocks, slab: int) -> int:
     least = _MOST
     for i in range(blocks.sizes[slab]):
@@ -150,7 +150,7 @@ def _least_of(blocks: Blocks, slab: int) -> int:
     return least
 
 
-@inlined
+@lean_inlined
 def _measure(blocks: Blocks, rank: int) -> None:
     """Renew the leaf of a block."""
     slab, leaf = blocks.order[rank], (blocks.least.shape[0] >> 1) + rank
@@ -159,17 +159,26 @@ def _measure(blocks: Blocks, rank: int) -> None:
     blocks.firsts[rank] = blocks.keys[slab, 0]
 
 
-@inlined
-def _climb(blocks: Blocks, rank: int) -> None:
-    """Renew the nodes above the leaf of a block."""
-    node = ((blocks.least.shape[0] >> 1) + rank) >> 1
+@lean_inlined
+def _count(blocks: Blocks, rank: int, by: int) -> None:
+    """Add to the count of a block, and to the counts above it."""
+    node = (blocks.counts.shape[0] >> 1) + rank
     while node:
-        blocks.least[node] = min(blocks.least[2 * node], blocks.least[2 * node + 1])
-        blocks.counts[node] = blocks.counts[2 * node] + blocks.counts[2 * node + 1]
+        blocks.counts[node] += by
         node >>= 1
 
 
-@kernel
+@lean_inlined
+def _set_least(blocks: Blocks, rank: int, least: int) -> None:
+    """Renew the least value of a block, and those above it as far as they change."""
+    node = (blocks.least.shape[0] >> 1) + rank
+    while node and blocks.least[node] != least:
+        blocks.least[node] = least
+        least = min(least, blocks.least[node ^ 1])
+        node >>= 1
+
+
+@lean
 def _renew_trees(blocks: Blocks) -> None:
     """Renew all nodes above the leaves."""
     for node in range((blocks.least.shape[0] >> 1) - 1, 0, -1):
@@ -177,7 +186,7 @@ def _renew_trees(blocks: Blocks) -> None:
         blocks.counts[node] = blocks.counts[2 * node] + blocks.counts[2 * node + 1]
 
 
-@kernel
+@lean
 def _halve(blocks: Blocks, rank: int) -> None:
     """Move the upper half of a full block to a new block after it."""
     used, width = blocks.used[0], blocks.least.shape[0] >> 1
@@ -190,16 +199,17 @@ def _halve(blocks: Blocks, rank: int) -> None:
     blocks.order[rank + 1] = new
     blocks.used[0] = used + 1
     half = CAPACITY // 2
-    blocks.keys[new, :half] = blocks.keys[old, half:]
-    blocks.values[new, :half] = blocks.values[old, half:]
-    blocks.items[new, :half] = blocks.items[old, half:]
+    for i in range(half):
+        blocks.keys[new, i] = blocks.keys[old, half + i]
+        blocks.values[new, i] = blocks.values[old, half + i]
+        blocks.items[new, i] = blocks.items[old, half + i]
     blocks.sizes[old] = blocks.sizes[new] = half
     _measure(blocks, rank)
     _measure(blocks, rank + 1)
     _renew_trees(blocks)
 
 
-@kernel
+@lean
 def _drop_block(blocks: Blocks, rank: int) -> None:
     """Give back the slab of an empty block."""
     used, width = blocks.used[0], blocks.least.shape[0] >> 1
@@ -215,7 +225,7 @@ def _drop_block(blocks: Blocks, rank: int) -> None:
     _renew_trees(blocks)
 
 
-@inlined
+@lean_inlined
 def insert(blocks: Blocks, key: int, value: int, item: int) -> None:
     """Add an entry; `is_full` must be False."""
     rank, at = seek(blocks, key, item)
@@ -234,13 +244,12 @@ def insert(blocks: Blocks, key: int, value: int, item: int) -> None:
     blocks.items[slab, at] = item
     blocks.sizes[slab] += 1
     blocks.firsts[rank] = blocks.keys[slab, 0]
-    leaf = (blocks.least.shape[0] >> 1) + rank
-    blocks.least[leaf] = min(blocks.least[leaf], value)
-    blocks.counts[leaf] += 1
-    _climb(blocks, rank)
+    _count(blocks, rank, 1)
+    if value < blocks.least[(blocks.least.shape[0] >> 1) + rank]:
+        _set_least(blocks, rank, value)
 
 
-@inlined
+@lean_inlined
 def remove(blocks: Blocks, rank: int, at: int) -> None:
     """Take the entry at a place away."""
     slab, leaf = blocks.order[rank], (blocks.least.shape[0] >> 1) + rank
@@ -254,13 +263,12 @@ def remove(blocks: Blocks, rank: int, at: int) -> None:
         _drop_block(blocks, rank)
         return
     blocks.firsts[rank] = blocks.keys[slab, 0]
-    blocks.counts[leaf] -= 1
+    _count(blocks, rank, -1)
     if value == blocks.least[leaf]:
-        blocks.least[leaf] = _least_of(blocks, slab)
-    _climb(blocks, rank)
+        _set_least(blocks, rank, _least_of(blocks, slab))
 
 
-@inlined
+@lean_inlined
 def replace(blocks: Blocks, rank: int, at: int, key: int, value: int, item: int) -> None:
     """Give the entry at a place other contents, which must belong at this place too."""
     slab, leaf = blocks.order[rank], (blocks.least.shape[0] >> 1) + rank
@@ -270,22 +278,22 @@ def replace(blocks: Blocks, rank: int, at: int, key: int, value: int, item: int)
     blocks.items[slab, at] = item
     blocks.firsts[rank] = blocks.keys[slab, 0]
     if value <= blocks.least[leaf]:
-        blocks.least[leaf] = value
+        _set_least(blocks, rank, value)
     elif before == blocks.least[leaf]:
-        blocks.least[leaf] = _least_of(blocks, slab)
-    _climb(blocks, rank)
+        _set_least(blocks, rank, _least_of(blocks, slab))
 
 
-@kernel
+@lean
 def fill(blocks: Blocks, keys: I64, values: I64, items: I64) -> None:
     """Replace all entries by these, which are in order and for which there is room."""
     entries, slabs = keys.shape[0], blocks.order.shape[0]
     step = max(_FILL, (entries + slabs - 1) // slabs)
     used = max(1, (entries + step - 1) // step)
     blocks.used[0] = used
-    blocks.sizes[:] = 0
-    blocks.least[:] = _MOST
-    blocks.counts[:] = 0
+    for slab in range(slabs):
+        blocks.sizes[slab] = 0
+    for node in range(blocks.least.shape[0]):
+        blocks.least[node], blocks.counts[node] = _MOST, 0
     for rank in range(used):
         slab, start = blocks.order[rank], rank * step
         size = min(step, entries - start)

@@ -12,6 +12,10 @@ and lowers tau by at most one. The points are computed again only when there mig
 (1 + epsilon) tau, and replaced if there are more than (1 + epsilon / 2) tau; so at least
 epsilon tau / (2 + 2 epsilon) updates lie between two computations: O(log n / epsilon) amortised
 per update (Lemma 2).
+
+The intervals that end at the greedy points, and begin after the point before, are disjoint: tau is
+not below their number. Only the removal of such a *witness* can lower tau. So `Partition` keeps the
+greedy points, and far fewer computations are needed than if each removal counted.
 """
 
 from __future__ import annotations
@@ -20,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.arrays import I64
-from penstock.kernels.jit import inlined, kernel
+from penstock.arrays import I64, Bool
+from penstock.kernels.jit import kernel, lean, lean_inlined
 from penstock.kernels.pairs.sorted_blocks import (
     FIRST,
     LAST,
@@ -41,8 +45,9 @@ from penstock.kernels.pairs.sorted_blocks import (
 )
 
 _LEAST = np.iinfo(np.int64).min
-VERSION, TAU = 0, 1
-"""In `Partition.books`: the number of the last change, and a number that tau is not below."""
+VERSION, TAU, FOUND = 0, 1, 2
+"""In `Partition.books`: the number of the last change, a number that tau is not below, and the
+number of greedy points."""
 
 
 class Partition(NamedTuple):
@@ -51,6 +56,8 @@ class Partition(NamedTuple):
     intervals: Blocks  # key: low end, value: high end, item: id
     groups: Blocks  # key: point, value: −size, item: version, of its own, of the last change
     books: I64
+    greedy: I64  # the points of the last greedy computation; room for as many as there are groups
+    lost: Bool  # which of them have lost a witness
 
 
 @kernel
@@ -163,13 +170,41 @@ def _kept_versions(sizes: I64, versions: I64, ends: I64, books: I64) -> I64:
     return found
 
 
+@lean
+def note_greedy(partition: Partition, points: I64) -> None:
+    """Keep the points of a greedy computation; each has a witness."""
+    for i in range(points.shape[0]):
+        partition.greedy[i], partition.lost[i] = points[i], False
+    partition.books[TAU] = partition.books[FOUND] = points.shape[0]
+
+
+@lean_inlined
+def _lose_witness(partition: Partition, low: int, high: int) -> None:
+    """Lower the bound on tau if a removed interval may have been the witness of a point."""
+    greedy, end = partition.greedy, partition.books[FOUND]
+    first, until = 0, end
+    while first < until:
+        middle = (first + until) >> 1
+        if greedy[middle] < high:
+            first = middle + 1
+        else:
+            until = middle
+    if first == end or greedy[first] != high or partition.lost[first]:
+        return
+    if first == 0 or greedy[first - 1] < low:
+        partition.lost[first] = True
+        partition.books[TAU] -= 1
+
+
 @kernel
-def _renew_groups(partition: Partition, epsilon: float) -> None:
-    """Compute tau, and replace the points if there are more than (1 + epsilon / 2) tau."""
+def renew_groups(partition: Partition, epsilon: float) -> None:
+    """If due, compute tau; replace the points if there are more than (1 + epsilon / 2) tau."""
     groups, books = partition.groups, partition.books
     size = length(groups)
+    if not _is_due(partition, epsilon):
+        return
     points, ends = _fewest_points(partition.intervals, size)
-    books[TAU] = points.shape[0]
+    note_greedy(partition, points)
     if size > (1 + epsilon / 2) * points.shape[0]:
         _, values, versions = flatten(groups)
         kept = _kept_versions(-values, versions, ends, books)
@@ -178,20 +213,19 @@ def _renew_groups(partition: Partition, epsilon: float) -> None:
         fill(groups, points, -sizes, kept)
 
 
-@inlined
-def _keep_bound(partition: Partition, epsilon: float) -> None:
-    """Look at the groups again if there might be more than (1 + epsilon) tau."""
-    if length(partition.groups) > (1 + epsilon) * partition.books[TAU]:
-        _renew_groups(partition, epsilon)
+@lean_inlined
+def _is_due(partition: Partition, epsilon: float) -> bool:
+    """Whether there might be more than (1 + epsilon) tau groups."""
+    return length(partition.groups) > (1 + epsilon) * partition.books[TAU]
 
 
-@inlined
+@lean_inlined
 def _next_version(partition: Partition) -> int:
     partition.books[VERSION] += 1
     return partition.books[VERSION]
 
 
-@inlined
+@lean_inlined
 def _place_interval(partition: Partition, low: int, high: int) -> None:
     """Count an interval, which is not among the others yet, in its group.
 
@@ -219,26 +253,35 @@ def _place_interval(partition: Partition, low: int, high: int) -> None:
     insert(groups, high, later - size - 1, _next_version(partition))
 
 
-@kernel
+@lean
 def insert_intervals(
     partition: Partition, lows: I64, highs: I64, ids: I64, start: int, epsilon: float
 ) -> int:
-    """Add intervals from number `start` on; the number of the first that found no free block."""
+    """Add intervals from number `start` on, until the groups are due or no block is free.
+
+    Returns the number of the first interval that is not added.
+    """
     for i in range(start, ids.shape[0]):
-        if is_full(partition.intervals) or is_full(partition.groups):
+        due = _is_due(partition, epsilon)
+        if due or is_full(partition.intervals) or is_full(partition.groups):
             return i
         _place_interval(partition, lows[i], highs[i])
         insert(partition.intervals, lows[i], highs[i], ids[i])
-        _keep_bound(partition, epsilon)
     return ids.shape[0]
 
 
-@kernel
-def remove_intervals(partition: Partition, lows: I64, ids: I64, epsilon: float) -> None:
-    """Remove intervals that are there, by their low ends and ids."""
+@lean
+def remove_intervals(partition: Partition, lows: I64, ids: I64, start: int, epsilon: float) -> int:
+    """Remove intervals that are there from number `start` on, by their low ends and ids.
+
+    Stops when the groups are due; returns the number of the first interval that is not removed.
+    """
     intervals, groups = partition.intervals, partition.groups
-    for i in range(ids.shape[0]):
+    for i in range(start, ids.shape[0]):
+        if _is_due(partition, epsilon):
+            return i
         rank, at = seek_entry(intervals, lows[i], ids[i])
+        high = intervals.values[intervals.order[rank], at]
         remove(intervals, rank, at)
         rank, at = seek_entry(groups, lows[i], FIRST)
         slab = groups.order[rank]
@@ -247,8 +290,8 @@ def remove_intervals(partition: Partition, lows: I64, ids: I64, epsilon: float) 
             remove(groups, rank, at)
         else:
             replace(groups, rank, at, point, 1 - size, _next_version(partition))
-        partition.books[TAU] -= 1
-        _keep_bound(partition, epsilon)
+        _lose_witness(partition, lows[i], high)
+    return ids.shape[0]
 
 
 @kernel

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.kernels.pairs.data import (
+    FLOAT,
+    GAP,
     LEAST,
     MOST,
     NAN,
@@ -37,6 +39,7 @@ class Kind:
     partners: int = 30
     queries: int = 25
     undefined: int = NAN
+    rest_band: bool = False  # the first rest condition is a band
 
 
 @dataclass(frozen=True)
@@ -119,12 +122,15 @@ def make_case(seed: int, kind: Kind) -> Case:
         floor,
         kind.is_float,
         kind.undefined,
+        some_values(rng, kind, (n,)) if kind.rest_band else empty,
     )
     lengths = rng.integers(1, 40, q) if kind.windows else empty
     since = rng.integers(0, 3, q) if kind.windows else empty
     partner = Partner(logged, np.sort(rng.integers(20, 58, m)), rng.integers(0, 4, m), base)
-    rest_float = np.full(kind.rest, int(kind.is_float))
-    bounds = (low, high, own_low, own_high, rest_low, rest_high, rest_columns, rest_float)
+    rest_kinds = np.full(kind.rest, int(kind.is_float))
+    if kind.rest_band:
+        rest_kinds[0] = GAP
+    bounds = (low, high, own_low, own_high, rest_low, rest_high, rest_columns, rest_kinds)
     return Case(probes, entries, partner, Queries(*bounds, lengths, since))
 
 
@@ -155,7 +161,12 @@ def gap_of(case: Case, value: int, row: int) -> int:
     probes = case.probes
     if not probes.shifts.shape[0]:
         return value
-    shift = int(probes.shifts[row])
+    return gap_from(case, value, int(probes.shifts[row]))
+
+
+def gap_from(case: Case, value: int, shift: int) -> int:
+    """The word of the gap of a band."""
+    probes = case.probes
     if not probes.is_float:
         return max(LEAST, min(MOST, value - shift))
     with np.errstate(all="ignore"):
@@ -182,7 +193,10 @@ def holds(case: Case, row: int, at: int, gap: int) -> np.ndarray:
         hold &= (probes.epochs[row] >= q.since) & (partner.epoch[at] >= q.since)
     for c, column in enumerate(q.rest_columns):
         words = partner.rows[at, 1 + column : 2 + column]
-        word = to_words(words.view(np.float64))[0] if q.rest_float[c] else words[0]
+        is_float = case.probes.is_float if q.rest_kinds[c] == GAP else q.rest_kinds[c] == FLOAT
+        word = to_words(words.view(np.float64))[0] if is_float else words[0]
+        if q.rest_kinds[c] == GAP:
+            word = gap_from(case, int(word), int(case.probes.rest_shifts[row]))
         is_null = partner.rows[at, 0] >> column & 1
         hold &= (not is_null) & (q.rest_low[c] <= word) & (word <= q.rest_high[c])
     return hold

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from random import Random
 
 import numpy as np
@@ -15,6 +16,7 @@ from penstock.indexes.pairs.pair_index import PairIndex, PairQueries
 from penstock.indexes.pairs.router import PAIR_STRATEGIES, PairStrategy, Policy
 from penstock.indexes.pairs.rows import ProbingRows
 from penstock.indexes.pairs.shape import PairBand, PairRange, PairShape
+from penstock.indexes.pairs.sides import PairSide
 from penstock.kernels.pairs.data import LEAST, MOST, Entries, Partner
 from penstock.logical.expr import Call, Column, Expr, Literal, Param
 from penstock.logical.lifetime import Lifetime
@@ -37,10 +39,28 @@ def _compare(fn: str, value: Expr, param: int) -> Expr:
 
 GAP = difference_value(False)
 BAND = PairBand((B, B), 1, GAP, (_compare("ge", GAP, LOW), _compare("le", GAP, HIGH)))
-RANGES = tuple(
-    PairRange(side, C, Column(BIGINT, C), (_compare(fn, Column(BIGINT, C), param),))
-    for side, fn, param in ((0, "gt", LEFT), (1, "le", RIGHT))
-)
+FUNCTIONS = {"gt": operator.gt, "le": operator.le, "ge": operator.ge}
+
+
+def _range(side: int, column: int, fn: str, param: int) -> PairRange:
+    value = Column(BIGINT, column)
+    return PairRange(side, column, value, (_compare(fn, value, param),))
+
+
+def asked_by(asked: PairRange) -> tuple[str, int]:
+    """The comparison of a range, and its parameter."""
+    (condition,) = asked.conditions
+    assert isinstance(condition, Call)
+    bound = condition.args[1]
+    assert isinstance(bound, Param)
+    return condition.fn, bound.index
+
+
+RANGES = _range(0, C, "gt", LEFT), _range(1, C, "le", RIGHT)
+MORE = (
+    _range(0, B, "le", HIGH), _range(0, C, "gt", LEFT),
+    _range(1, B, "ge", LOW), _range(1, C, "le", RIGHT), _range(1, K, "le", HIGH),
+)  # fmt: skip
 SHAPE = PairShape(((K, K),), BAND, RANGES, None, None)
 SHAPES = {
     "key, band and ranges": SHAPE,
@@ -48,6 +68,8 @@ SHAPES = {
     "turned band": PairShape((), PairBand((B, B), 0, GAP, BAND.conditions), (), None, None),
     "key and ranges": PairShape(((K, K),), None, RANGES, None, None),
     "key and a range": PairShape(((K, K),), None, RANGES[:1], None, None),
+    "key and several ranges": PairShape(((K, K),), None, MORE, None, None),
+    "several ranges": PairShape((), None, MORE[:-1], None, None),
     "two keys and a range": PairShape(((K, K), (B, B)), None, RANGES[1:], None, None),
 }
 Pair = tuple[int, int, int]
@@ -171,9 +193,10 @@ class World:
             missing = (pair[0][0] | pair[1][0]) & NULL_BAND or nulls & (1 << LOW | 1 << HIGH)
             asked.append(not missing and low <= gap <= high)
         for r in self.shape.ranges:
-            missing = pair[r.side][0] >> C & 1 or nulls >> (LEFT, RIGHT)[r.side] & 1
-            value = pair[r.side][1 + C]
-            asked.append(not missing and (value <= right if r.side else value > left))
+            fn, param = asked_by(r)
+            missing = pair[r.side][0] >> r.column & 1 or nulls >> param & 1
+            bound = (low, high, left, right)[param]
+            asked.append(not missing and FUNCTIONS[fn](pair[r.side][1 + r.column], bound))
         return all(asked)
 
 
@@ -245,6 +268,40 @@ def test_a_change_builds_what_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     world.index.follow()
     assert max(built) == 400  # most are gone
     assert world.found(0) == world.expected(0)
+
+
+@pytest.mark.parametrize("shape", [name for name in SHAPES if "several" in name or "," in name])
+def test_every_axis_gives_the_same(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router, "FEW", 2)
+    world, rng, pairs = World(Random(len(shape)), SHAPES[shape]), Random(1), 0
+    for _ in range(8):
+        world.add(12)
+        if len(world.live) > 12:
+            world.drop(rng.sample(world.live, 4))
+        world.index.follow()
+        for side in (0, 1):
+            ways = PairSide.ways(SHAPES[shape], side)
+            assert len(ways) > 1
+            for way in ways:
+                world.index._axes[side].chosen = way
+                world.index._turn(side)
+                few = world.index.among(np.array(world.live[::2]))
+                found = world.found(side)
+                assert set(found) == set(world.expected(side))
+                assert world.found(side, few) == [p for p in found if p[2] in world.live[::2]]
+                pairs += len(found)
+    assert pairs > 100
+
+
+def test_a_large_part_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_index, "_LARGE", 50)
+    world = World(Random(5), SHAPE)
+    for n in (60, 30, 30, 30, 30):
+        world.add(n)
+        world.index.follow()
+    assert [part.qids.shape[0] for part in world.index._parts] == [60, 60, 60]
+    for side in (0, 1):
+        assert world.found(side) == world.expected(side)
 
 
 def test_an_index_of_some_queries() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.arrays import I64
 from penstock.indexes.pairs.stabbing_partition import StabbingPartition
+from penstock.kernels.pairs.stabbing import TAU
 
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 FIGURE_1 = np.array([
@@ -71,6 +72,20 @@ def test_the_ends_of_the_integers_are_values() -> None:
 def test_touching_ends_share_a_point() -> None:
     assert of((0, 5), (5, 9)).outline().points.tolist() == [5]
     assert of((0, 5), (6, 9)).size == 2
+
+
+def test_only_the_removal_of_a_witness_makes_tau_uncertain() -> None:
+    around = [(10 * at - 4 - extra, 10 * at + extra) for extra in range(4) for at in range(200)]
+    partition = of(*around)  # those without extra end at the greedy points
+    books = partition._state.books
+    assert books[TAU] == partition.tau() == 200
+    for at in range(200, 800):
+        partition.remove(np.array([at]))
+    assert books[TAU] == 200
+    for at in range(20):
+        partition.remove(np.array([at]))
+        assert books[TAU] <= partition.tau() == 199 - at
+        assert partition.size <= 2 * partition.tau()
 
 
 def test_equal_intervals_share_a_group() -> None:

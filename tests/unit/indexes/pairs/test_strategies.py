@@ -29,6 +29,8 @@ KINDS = [
             Kind(own=2, rest=1, ends=True),
             Kind(own=1, windows=True, has_key=True, ends=True, runs=2),
             Kind(own=1, queries=90, rows=4),
+            Kind(is_band=False, has_key=True, rest=2, rest_band=True, ends=True),
+            Kind(is_band=False, own=1, rest=1, rest_band=True, is_float=True, ends=True, runs=2),
         ],
         [True, False],
         [True, False],

@@ -7,7 +7,18 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from penstock.kernels.pairs.data import LEAST, MOST, NAN, Entries, Partner, Probes, Queries
+from penstock.kernels.pairs.data import (
+    FLOAT,
+    GAP,
+    INTEGER,
+    LEAST,
+    MOST,
+    NAN,
+    Entries,
+    Partner,
+    Probes,
+    Queries,
+)
 from penstock.kernels.pairs.near import Groups, find_near, new_near
 from penstock.kernels.pairs.search import (
     View,
@@ -182,14 +193,25 @@ def test_partners_are_kept_by_rest_conditions_windows_and_epochs() -> None:
     assert kept(plain) == everything
     rest = plain._replace(
         rest_low=np.array([[5, 9]]), rest_high=np.array([[6, 9]]),
-        rest_columns=np.array([0]), rest_float=np.array([0]),
+        rest_columns=np.array([0]), rest_kinds=np.array([INTEGER]),
     )  # fmt: skip
     assert kept(rest) == [(2, 0), (3, 1), (4, 0)]
     floats = plain._replace(
         rest_low=np.array([[word_of(-2.0), word_of(-1.0)]]), rest_high=np.array([[0, 0]]),
-        rest_columns=np.array([1]), rest_float=np.array([1]),
+        rest_columns=np.array([1]), rest_kinds=np.array([FLOAT]),
     )  # fmt: skip
     assert kept(floats) == [(1, 0), (1, 1), (3, 0), (3, 1), (4, 0)]
+    probes = probes._replace(rest_shifts=np.array([4]))
+    gaps = rest._replace(
+        rest_low=np.array([[1, 5]]), rest_high=np.array([[2, 5]]), rest_kinds=np.array([GAP])
+    )
+    assert kept(gaps) == [(2, 0), (3, 1), (4, 0)]
+    probes = probes._replace(rest_shifts=np.array([word_of(1.0)]), is_float=True)
+    gaps = floats._replace(
+        rest_low=np.array([[word_of(-3.0), word_of(-1.0)]]),
+        rest_high=np.array([[word_of(-2.0), word_of(-0.5)]]), rest_kinds=np.array([GAP]),
+    )  # fmt: skip
+    assert kept(gaps) == [(1, 1), (3, 1), (4, 0)]
     some_lengths = plain._replace(lengths=np.array([30, 31]))
     assert kept(some_lengths) == [(2, 1), (3, 0), (3, 1), (4, 0), (4, 1)]
     assert kept(plain._replace(since=np.array([1, 2]))) == [(at, 0) for at in range(1, 5)]
