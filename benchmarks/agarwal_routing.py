@@ -36,7 +36,7 @@ from penstock.kernels.pairs.data import Entries, Partner
 
 STRATEGIES = ("data_outer", "select_first", "vanilla", "hotspot")
 ALPHA, CLUSTERS, CLUSTERED = 0.001, 50, 0.9
-ROWS = 100  # of R
+ROWS = 500  # of R
 OPTIMUM = 1.3  # times its time, at most
 _NOT_LOGGED = Partner(np.empty((0, 0), np.int64), *np.empty((2, 0), np.int64), 0)
 

@@ -8,8 +8,10 @@ their deletions are measured too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +60,13 @@ def started(
         many = ps.query_many(workload.sql, workload.params(queries))
     ps.push("s", _clocked(workload.columns("s", s_rows), 0, s_rows))
     return ps, many, cost
+
+
+@contextmanager
+def listed_sets() -> Iterator[None]:
+    """No set of queries is coded meanwhile: the queries of each pair are listed."""
+    with patch("penstock.physical.pair_matches.PairMatches._coding", lambda matches: None):
+        yield
 
 
 def pace(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.arrays import I8, I64
-from penstock.delta import Sets, concat_sets
+from penstock.delta import QuerySets, concat_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Changes:
     time: I64
     kind: I8
     qid: I64
-    sets: Sets | None = None
+    sets: QuerySets | None = None
 
     def __len__(self) -> int:
         return int(self.time.shape[0])

@@ -18,12 +18,13 @@ for all its queries (CACQ §2.2).
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from penstock.arrays import I8, I64, Bool
+from penstock.arrays import I8, I64, NEVER, Bool
 from penstock.frozen import record
 
 
@@ -148,6 +149,24 @@ class Sets:
         kept = np.bincount(self.owners[keep], minlength=len(self))
         return Sets(start_offsets(kept), self.items[keep])
 
+    def order(self) -> I64 | None:
+        """The order in which items ascend in each set; None if they do."""
+        owners, falls = self.owners, self.items[1:] < self.items[:-1]
+        if not (falls & (owners[1:] == owners[:-1])).any():
+            return None
+        return np.lexsort((self.items, owners))
+
+    def ascending(self) -> Sets:
+        """The sets with their items in order."""
+        order = self.order()
+        return self if order is None else Sets(self.offsets, self.items[order])
+
+    def holding(self, one: int) -> Bool:
+        """Marks the sets that have this item."""
+        has = np.zeros(len(self), np.bool_)
+        has[self.owners[self.items == one]] = True
+        return has
+
     @staticmethod
     def group(keys: I64, items: I64, count: int) -> Sets:
         """The items by key, in their order; keys are below `count`."""
@@ -155,15 +174,139 @@ class Sets:
         return Sets(start_offsets(np.bincount(keys, minlength=count)), items[order])
 
 
-def start_offsets(sizes: I64) -> I64:
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Lists of ascending numbers, and the rank of each number in another order of its list."""
+
+    members: Sets
+    ranks: I64
+
+    @staticmethod
+    def as_they_are(lists: Sets) -> Ranked:
+        """Lists that have no other order."""
+        first = np.repeat(lists.offsets[:-1], lists.sizes)
+        return Ranked(lists, np.arange(lists.items.shape[0]) - first)
+
+    def spread(self, items: I64, sizes: I64 | None) -> tuple[Ranked, I64 | None]:
+        """Replace each member by `sizes` items (None: by one) with ranks that follow each other.
+
+        Also returns how many items take the place of the first members by rank, over all lists.
+        """
+        offsets, owners = self.members.offsets, self.members.owners
+        if sizes is None:
+            return Ranked(Sets(offsets, items), self.ranks)._ascending(), None
+        places = offsets[owners] + self.ranks
+        counts = np.empty_like(places)
+        counts[places] = sizes
+        before, begins = start_offsets(counts), start_offsets(sizes)
+        ends, owners = before[offsets], np.repeat(owners, sizes)
+        first = np.repeat(before[places] - begins[:-1], sizes)
+        ranks = first + np.arange(items.shape[0]) - ends[owners]
+        return Ranked(Sets(ends, items), ranks)._ascending(), before
+
+    def _ascending(self) -> Ranked:
+        order = self.members.order()
+        if order is None:
+            return self
+        return Ranked(Sets(self.members.offsets, self.members.items[order]), self.ranks[order])
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixSets:
+    """Sets of numbers that are not listed: unions of prefixes of lists that many sets share.
+
+    Set i has the segments at [starts[i], starts[i + 1]), which have no member in common. Segment j
+    has the members of list ``lists[j]`` with ranks below ``lengths[j]``.
+    """
+
+    starts: I64
+    lists: I64
+    lengths: I64
+    ranked: Ranked
+
+    def __len__(self) -> int:
+        return int(self.starts.shape[0]) - 1
+
+    @property
+    def sizes(self) -> I64:
+        """The number of members of each set."""
+        return np.diff(start_offsets(self.lengths)[self.starts])
+
+    @property
+    def items(self) -> I64:
+        """The members of all lists, which include those of all sets."""
+        return self.ranked.members.items
+
+    def take(self, index: I64) -> PrefixSets:
+        """The sets at these positions, over the same lists."""
+        segments = Sets(self.starts, np.arange(self.lists.shape[0])).take(index)
+        lists, lengths = self.lists[segments.items], self.lengths[segments.items]
+        return PrefixSets(segments.offsets, lists, lengths, self.ranked)
+
+    def spread(self, items: I64, sizes: I64 | None) -> PrefixSets:
+        """Replace each member of the lists by `sizes` items (None: by one), also in the sets."""
+        ranked, before = self.ranked.spread(items, sizes)
+        lengths = self.lengths
+        if before is not None:
+            first = self.ranked.members.offsets[self.lists]
+            lengths = before[first + lengths] - before[first]
+        return PrefixSets(self.starts, self.lists, lengths, ranked)
+
+    def keep(self, keep: Bool) -> PrefixSets:
+        """The sets without the members of lists that are not kept; some may be left empty."""
+        return self.spread(self.items[keep], keep.astype(np.int64))
+
+    def holding(self, one: int) -> Bool:
+        """Marks the sets that have this member."""
+        members, found = self.ranked.members, np.flatnonzero(self.items == one)
+        least = np.full(len(members), NEVER)
+        least[np.searchsorted(members.offsets, found, "right") - 1] = self.ranked.ranks[found]
+        has = start_offsets(least[self.lists] < self.lengths)
+        return np.asarray(np.diff(has[self.starts]) > 0)
+
+
+QuerySets = Sets | PrefixSets
+"""Sets of queries one after another, listed or as prefixes."""
+
+
+def start_offsets(sizes: I64 | Bool) -> I64:
     """The starts of consecutive parts with these sizes, and the end of the last."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
-def concat_sets(parts: list[Sets]) -> Sets:
-    """The sets of all parts."""
+def concat_sets(parts: Sequence[QuerySets]) -> QuerySets:
+    """The sets of all parts; with prefixes if some part has them."""
+    if any(isinstance(part, PrefixSets) for part in parts):
+        return _concat_prefixes([_as_prefixes(part) for part in parts])
+    return _concat_plain([part for part in parts if isinstance(part, Sets)])
+
+
+def _concat_plain(parts: list[Sets]) -> Sets:
     sizes = np.concatenate([part.sizes for part in parts])
     return Sets(start_offsets(sizes), np.concatenate([part.items for part in parts]))
+
+
+def _concat_prefixes(parts: list[PrefixSets]) -> PrefixSets:
+    before = start_offsets(np.array([len(part.ranked.members) for part in parts]))
+    counts = np.concatenate([np.diff(part.starts) for part in parts])
+    lists = [part.lists + first for part, first in zip(parts, before[:-1], strict=True)]
+    lengths = np.concatenate([part.lengths for part in parts])
+    ranked = concat_ranked([part.ranked for part in parts])
+    return PrefixSets(start_offsets(counts), np.concatenate(lists), lengths, ranked)
+
+
+def concat_ranked(parts: list[Ranked]) -> Ranked:
+    """The lists of all parts."""
+    members = _concat_plain([part.members for part in parts])
+    return Ranked(members, np.concatenate([part.ranks for part in parts]))
+
+
+def _as_prefixes(sets: QuerySets) -> PrefixSets:
+    """The same sets, each a whole list."""
+    if isinstance(sets, PrefixSets):
+        return sets
+    numbers = np.arange(len(sets))
+    return PrefixSets(np.append(numbers, len(sets)), numbers, sets.sizes, Ranked.as_they_are(sets))
 
 
 def concat(deltas: list[Delta], columns: int) -> Delta:

@@ -116,6 +116,8 @@ _PAIRS = (  # run with every strategy for pairs
     "SELECT r.k, s.k AS j FROM r [RANGE 5] JOIN s [RANGE 5] ON s.a - r.a BETWEEN $a AND $b",
     "SELECT r.k, s.k AS j FROM r [RANGE 5] JOIN s [RANGE 5]"
     " ON r.k = s.k AND s.x - r.x BETWEEN $x AND $b AND r.a > $a AND s.a < $b",
+    "SELECT r.k, s.k AS j FROM r [RANGE 5] JOIN s [RANGE 5] ON abs(s.a - r.a) <= $b"
+    " EMIT CHANGES PER ROW",
     "SELECT r.k, s.k AS j FROM r [RANGE $b] JOIN s [RANGE $b]"
     " ON r.k = s.k AND r.a < s.a + $a AND r.name = s.name AND s.x > $x AND r.a > $k",
     "SELECT r.k, s.k AS j FROM r [RANGE $b] JOIN s [RANGE $b] ON abs(s.a - r.a) < $a",

@@ -47,6 +47,24 @@ def use_index(monkeypatch: pytest.MonkeyPatch, most_in_groups: int = 0) -> None:
     monkeypatch.setattr("penstock.eddy.index_policy.MOST_IN_GROUPS", most_in_groups)
 
 
+def use_codes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Code all sets that can be coded, and list none before the end; gives the codes of batches."""
+    counts: list[int] = []
+
+    def noted(queries: int, pairs: int) -> bool:
+        counts.append(pairs)
+        return True
+
+    monkeypatch.setattr("penstock.indexes.pairs.part.pays", noted)
+    monkeypatch.setattr("penstock.state.sets.cheaper", lambda sets: sets)
+    return counts
+
+
+def use_no_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """List all sets, as if each query had a window of its own."""
+    monkeypatch.setattr("penstock.physical.pair_matches.PairMatches._coding", lambda self: None)
+
+
 def use_any_axis(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """At every step, either side may look along another axis."""
     rng = Random(seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from random import Random
@@ -181,6 +181,24 @@ ACROSS = (
 )
 
 
+WRAPS = (
+    "SELECT x.k, x.a, x.f, y.a AS b, y.f AS g FROM {join}",
+    "SELECT x.i, x.m, y.d, y.t, y.c FROM {join}",
+    "SELECT x.k, y.k AS l FROM {join}",
+    "SELECT DISTINCT x.k, y.i FROM {join}",
+    "SELECT x.k AS g, count(*) AS n, sum(y.i) AS s, max(y.m) AS h FROM {join} GROUP BY x.k",
+    "SELECT count(*) AS n, min(x.d) AS d FROM {join}",
+    "SELECT x.k AS c FROM {join} EXCEPT ALL SELECT k AS c FROM u [RANGE 4]",
+    "SELECT x.k AS c FROM {join} EXCEPT SELECT k AS c FROM u [RANGE 4]",
+    "SELECT x.a, y.a AS b FROM {join} AND NOT EXISTS (SELECT 1 FROM u [RANGE 3] v WHERE v.k = x.k)",
+    "SELECT y.k AS c FROM {join} UNION ALL SELECT k AS c FROM u [RANGE 2]",
+    "SELECT x.k, y.i, v.k AS l FROM u [RANGE 3] v, {join} AND v.k = y.k",
+    "WITH j AS (SELECT x.k, y.i FROM {join}) SELECT j.k, v.k AS l FROM j, u [RANGE 3] v "
+    "WHERE v.k = j.i",
+    "SELECT j.n, j.k FROM (SELECT x.k, x.i + y.i AS n FROM {join}) j WHERE j.n > 0",
+)
+
+
 class Texts:
     """Draws templates."""
 
@@ -192,9 +210,25 @@ class Texts:
         """A query over two aliases of streams."""
         rng = self._rng
         self._places = []
-        pieces = self._pieces(rng.random() < 0.7 if band is None else band)
-        mode, wrap = rng.choice(MODES), rng.choice(WRAPS)
-        sources = f"{self._source('r', 'x')}, {self._source(rng.choice('rsss'), 'y')}"
+        return self._of(self._pieces(rng.random() < 0.7 if band is None else band), band)
+
+    def pure(self) -> Template:
+        """A query PER ROW that asks nothing of pairs but a band, and perhaps a key."""
+        self._places = []
+        keys = [self._same("x.k = y.k")] if self._rng.random() < 0.3 else []
+        wraps = WRAPS if self._rng.random() < 0.2 else WRAPS[:3]
+        made = self._of([self._band(), *keys], True, wraps, longest=12)
+        return made if made.per_row else self.pure()
+
+    def _of(
+        self, pieces: list[tuple[str, str]], band: bool | None,
+        wraps: Sequence[str] = WRAPS, longest: int = 6,
+    ) -> Template:  # fmt: skip
+        """A query of these conditions."""
+        rng = self._rng
+        mode, wrap = rng.choice(MODES), rng.choice(wraps)
+        left = self._source("r", "x", longest)
+        sources = f"{left}, {self._source(rng.choice('rsss'), 'y', longest)}"
         rng.shuffle(pieces)
         text, oracle = (
             wrap.format(join=f"{sources} WHERE {' AND '.join(p[at] for p in pieces)}")
@@ -213,7 +247,7 @@ class Texts:
         self._places = []
         pieces = self._total_pieces()
         rng.shuffle(pieces)
-        sources = f"{self._source('r', 'x')}, {self._source(rng.choice('rss'), 'y')}"
+        sources = f"{self._source('r', 'x', 6)}, {self._source(rng.choice('rss'), 'y', 6)}"
         chosen = ", ".join(rng.sample(TOTALS, rng.randint(1, 4)))
         having = f" HAVING {self._filled('count(*) > {1}', 'i')}" if rng.random() < 0.2 else ""
         text, oracle = (
@@ -304,9 +338,9 @@ class Texts:
         self._places.append(place)
         return f"${place.name}"
 
-    def _source(self, stream: str, alias: str) -> str:
+    def _source(self, stream: str, alias: str, longest: int) -> str:
         rng = self._rng
-        length = rng.randint(1, 6)
+        length = rng.randint(1, longest)
         window = rng.choice(
             (
                 *(f"RANGE {length}",) * 8,
@@ -327,22 +361,6 @@ TOTALS = (
     "count(*) AS n", "sum(y.i) AS s", "sum(x.m) AS m", "avg(x.a) AS v", "avg(y.m) AS w",
     "count(y.c) AS c", "count(x.f) AS f", "sum(x.k) AS k", "1 + sum(y.k) AS h",
 )  # fmt: skip
-WRAPS = (
-    "SELECT x.k, x.a, x.f, y.a AS b, y.f AS g FROM {join}",
-    "SELECT x.i, x.m, y.d, y.t, y.c FROM {join}",
-    "SELECT x.k, y.k AS l FROM {join}",
-    "SELECT DISTINCT x.k, y.i FROM {join}",
-    "SELECT x.k AS g, count(*) AS n, sum(y.i) AS s, max(y.m) AS h FROM {join} GROUP BY x.k",
-    "SELECT count(*) AS n, min(x.d) AS d FROM {join}",
-    "SELECT x.k AS c FROM {join} EXCEPT ALL SELECT k AS c FROM u [RANGE 4]",
-    "SELECT x.k AS c FROM {join} EXCEPT SELECT k AS c FROM u [RANGE 4]",
-    "SELECT x.a, y.a AS b FROM {join} AND NOT EXISTS (SELECT 1 FROM u [RANGE 3] v WHERE v.k = x.k)",
-    "SELECT y.k AS c FROM {join} UNION ALL SELECT k AS c FROM u [RANGE 2]",
-    "SELECT x.k, y.i, v.k AS l FROM u [RANGE 3] v, {join} AND v.k = y.k",
-    "WITH j AS (SELECT x.k, y.i FROM {join}) SELECT j.k, v.k AS l FROM j, u [RANGE 3] v "
-    "WHERE v.k = j.i",
-    "SELECT j.n, j.k FROM (SELECT x.k, x.i + y.i AS n FROM {join}) j WHERE j.n > 0",
-)
 
 
 # ---- input ---------------------------------------------------------------------------

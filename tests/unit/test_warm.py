@@ -7,8 +7,7 @@ import sys
 
 ASKED_FOR_BY_NOBODY = {
     "penstock.kernels.prefix.shown_rows",  # negations are expiring below joins, which do not ask
-    # the affected queries alone, codes of pairs, and histograms of other kinds: benchmarks ask
-    "penstock.kernels.pairs.coded.probe_coded",
+    # the affected queries alone, and histograms of other kinds: benchmarks ask
     "penstock.kernels.pairs.histogram.count_between",
     "penstock.kernels.pairs.histogram.count_values",
     "penstock.kernels.pairs.histogram.cut_groups",

@@ -38,13 +38,14 @@ class FlowReport:
         return f"eddy {self.span.streams[alias]}: {visits}: {modules}"
 
     def numbers(self) -> dict[str, object]:
-        """Streams, queries, bytes of filters, and statistics of the eddies."""
+        """Streams, queries, bits that rows carry, bytes of filters, statistics of the eddies."""
         groups = self.membership.groups
         return {
             "streams": list(self.span.streams),
             "templates": len(self.membership),
             "queries": self.membership.queries(),
             "pooled": sum(len(group) for group in groups),
+            "lineage_bits": sum(64 * group.words for group in groups),
             "bytes": sum(group.nbytes for group in groups),
             "routing": self.routing,
             "eddies": [asdict(eddy) for group in groups for eddy in group.report(self.stems)],

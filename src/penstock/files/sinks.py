@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.errors import DataError
+from penstock.shards.changes import in_texts
 
 __all__ = ["FORMATS", "PipedConsole", "Sink", "file_name", "json_lines", "open_sink"]
 
@@ -126,7 +127,7 @@ class _DirectorySink:
         staged = os.path.join(self.path, f".part-{batch:012d}{self.ending}.{os.getpid()}")
         try:
             os.makedirs(self.path, exist_ok=True)
-            self.save(changes, staged)
+            self.save(_with_names(changes), staged)
             os.replace(staged, final)
         except OSError as error:
             with suppress(OSError):
@@ -140,6 +141,12 @@ class _DirectorySink:
 
     def close(self) -> None:
         """Do nothing: every batch is already written."""
+
+
+def _with_names(changes: pa.Table) -> pa.Table:
+    """The changes with the names of queries as texts, as every runner writes them."""
+    columns = [in_texts(column) for column in changes.columns]
+    return pa.Table.from_arrays(columns, names=changes.column_names)
 
 
 def _save_json(table: pa.Table, path: str) -> None:

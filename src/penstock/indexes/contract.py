@@ -18,7 +18,7 @@ from penstock.delta import Sets
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Hid
 from penstock.indexes.pairs.axes import IsThere, Rows
-from penstock.indexes.pairs.rows import ProbingRows, Takers
+from penstock.indexes.pairs.rows import Prefixes, ProbingRows, Takers
 from penstock.indexes.pairs.sides import Names
 from penstock.kernels.grouped_filter_bits import U64
 from penstock.logical.expr import Expr
@@ -197,6 +197,9 @@ class PairQueryIndex(PredicateIndex[ProbingRows, Takers], Protocol):
 
     def follow(self) -> None:
         """Take in what has changed in Q."""
+
+    def match_coded(self, batch: ProbingRows) -> tuple[Takers, list[Prefixes]]:
+        """Like `match`, with some queries of pairs as prefixes of lists; none is in both."""
 
     def among(self, qids: I64) -> PairQueryIndex:
         """An index of some of the queries alone."""

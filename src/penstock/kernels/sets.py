@@ -1,4 +1,4 @@
-"""Kernels of query sets: replacements split by set, lists of names.
+"""Kernels of query sets: replacements split by set, counts of equal elements.
 
 Sets are stored one after another: set i is items[offsets[i] : offsets[i + 1]], ascending.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.arrays import I8, I32, I64
+from penstock.arrays import I8, I64
 from penstock.kernels.jit import kernel
-from penstock.kernels.strings import U8
 
 
 @kernel
@@ -63,53 +62,3 @@ def count_before(first: I64) -> I64:
         out[i] = seen[first[i]]
         seen[first[i]] += 1
     return out
-
-
-@kernel
-def set_texts(offsets: I64, items: I64, starts: I64, text: U8) -> tuple[I64, I32, U8]:
-    """The concatenated texts of each set's items: starts of sets, ends of texts, bytes.
-
-    Text j is text[starts[j] : starts[j + 1]]; ends count from the start of their set.
-    """
-    begins = np.zeros(offsets.shape[0], np.int64)
-    total = 0
-    for s in range(offsets.shape[0] - 1):
-        for k in range(offsets[s], offsets[s + 1]):
-            total += starts[items[k] + 1] - starts[items[k]]
-        begins[s + 1] = total
-    ends = np.empty(items.shape[0], np.int32)
-    data = np.empty(total, np.uint8)
-    place = 0
-    for s in range(offsets.shape[0] - 1):
-        for k in range(offsets[s], offsets[s + 1]):
-            for j in range(starts[items[k]], starts[items[k] + 1]):
-                data[place] = text[j]
-                place += 1
-            ends[k] = place - begins[s]
-    return begins, ends, data
-
-
-@kernel
-def list_texts(
-    who: I64, offsets: I64, begins: I64, ends: I32, data: U8
-) -> tuple[I32, I32, U8]:  # fmt: skip
-    """For each row, its set as an Arrow list of strings: list offsets, text offsets, bytes."""
-    n = who.shape[0]
-    lists = np.zeros(n + 1, np.int32)
-    size = 0
-    for i in range(n):
-        lists[i + 1] = lists[i] + (offsets[who[i] + 1] - offsets[who[i]])
-        size += begins[who[i] + 1] - begins[who[i]]
-    texts = np.empty(lists[n] + 1, np.int32)
-    out = np.empty(size, np.uint8)
-    texts[0] = 0
-    k, place = 1, 0
-    for i in range(n):
-        s = who[i]
-        for j in range(offsets[s], offsets[s + 1]):
-            texts[k] = place + ends[j]
-            k += 1
-        start, length = begins[s], begins[s + 1] - begins[s]
-        out[place : place + length] = data[start : start + length]
-        place += length
-    return lists, texts, out

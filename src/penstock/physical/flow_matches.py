@@ -72,6 +72,21 @@ class MatchedRows:
         self._own_windows, self._sets = block.own_windows, sets
         self._width, self._runs = len(block.output), _runs(block.output)
 
+    @property
+    def sets(self) -> SetTable | None:
+        """The table of query sets, if the rows carry these."""
+        return self._sets
+
+    def delta_of_pairs(self, found: Matches) -> Delta:
+        """The rows of matches that have the codes of sets instead of queries.
+
+        All queries have windows of the same lengths.
+        """
+        if not len(found):
+            return Delta.empty(self._width)
+        views = self._flow.views()
+        return self._rows(found, self._shared_expiry(found, views), found.qids, views)
+
     def delta(self, found: Matches) -> Delta:
         """The rows of matches, without those that expire before they begin."""
         if not len(found):
@@ -93,6 +108,20 @@ class MatchedRows:
         exp = self._expiry(found, self._flow.views())
         alive = exp > found.instants
         return found if alive.all() else found.take(np.flatnonzero(alive))
+
+    def living_pairs(self, found: Matches) -> Matches:
+        """The same where all queries have windows of the same lengths."""
+        alive = self._shared_expiry(found, self._flow.views()) > found.instants
+        return found if alive.all() else found.take(np.flatnonzero(alive))
+
+    def _shared_expiry(self, found: Matches, views: list[LogView]) -> I64:
+        """The expiry of each pair, if all queries have windows of the same lengths."""
+        exp, lengths = np.full(len(found), NEVER), self._template.longest()
+        for alias, (view, lifetime) in enumerate(zip(views, self._template.lifetimes, strict=True)):
+            if lifetime.ends:
+                ts = view.ts[found.positions[alias] - view.base]
+                np.minimum(exp, lifetime.departures(ts, lengths[alias]), out=exp)
+        return exp
 
     def _expiry(self, found: Matches, views: list[LogView]) -> I64:
         """The expiry of each result: the earliest expiry of its rows."""

@@ -40,8 +40,7 @@ class PairCheck:
         self, found: Matches, views: list[LogView], index: Exactness, totals: Totals
     ) -> Matches:
         """Keep the matches that satisfy all conditions."""
-        if len(self._key) > 1:  # the index compares a hash of the columns
-            found = found.take(np.flatnonzero(self._same_key(found, views)))
+        found = self.of_one_key(found, views)
         if self._whole is not None and len(found):
             open_ = ~index.exact(found.qids)
             if open_.any():
@@ -53,6 +52,17 @@ class PairCheck:
         if self._rest is not None and len(found):
             found = found.take(np.flatnonzero(self._holds(self._rest, found, views, totals)))
         return found
+
+    @property
+    def reads_queries(self) -> bool:
+        """Whether there is a condition that no query leaves to the index."""
+        return self._rest is not None
+
+    def of_one_key(self, found: Matches, views: list[LogView]) -> Matches:
+        """Keep the matches with equal keys; the index compares a hash of several columns."""
+        if len(self._key) <= 1:
+            return found
+        return found.take(np.flatnonzero(self._same_key(found, views)))
 
     def _same_key(self, found: Matches, views: list[LogView]) -> Bool:
         places = [p - view.base for p, view in zip(found.positions, views, strict=True)]

@@ -16,12 +16,11 @@ from penstock.eddy.membership import FlowTemplate
 from penstock.eddy.results import Matches
 from penstock.expressions.context import Context
 from penstock.expressions.hidden import Totals
-from penstock.indexes.contract import PairQueryIndex
 from penstock.indexes.factory import pair_index
 from penstock.indexes.pairs.axes import Rows
 from penstock.indexes.pairs.pair_index import PairQueries
 from penstock.indexes.pairs.router import Policy
-from penstock.indexes.pairs.rows import ProbingRows
+from penstock.indexes.pairs.rows import ProbingRows, Takers
 from penstock.indexes.pairs.shape import PairShape
 from penstock.indexes.pairs.sides import Names
 from penstock.kernels.pairs.data import Entries, Partner
@@ -30,6 +29,7 @@ from penstock.logical.stem_kind import StemKind
 from penstock.optimizer.flow_block import Block
 from penstock.physical.flow_matches import MatchedRows
 from penstock.physical.pair_check import PairCheck
+from penstock.physical.pair_sets import PairSets
 from penstock.queries.query_table import QueryTable
 from penstock.state.source_log import SourceLog
 from penstock.stems.keyed_stem import KeyedStem
@@ -51,7 +51,7 @@ class PairMatcher:
         wanted = PairQueries(queries, shape, block.lifetimes, policy)
         self.index = pair_index(wanted).make(wanted, ctx)
         self.hidden = ctx.hidden
-        self._check = PairCheck(shape, queries, ctx)
+        self.check = PairCheck(shape, queries, ctx)
         self._shape, self._flows, self._queries = shape, flows, queries
         self.streams = block.span.streams
         self._stems: list[KeyedStem] = []
@@ -109,7 +109,7 @@ class PairMatcher:
 
         Failures that ON ERROR hides are counted in `totals`.
         """
-        return self._check.passing(found, views, self.index, totals)
+        return self.check.passing(found, views, self.index, totals)
 
     def report(self) -> dict[str, object]:
         """For stats(): what the index holds, and by stream how its rows find partners."""
@@ -136,6 +136,7 @@ class PairMatches:
         self, flow: Flow, template: FlowTemplate, made: MatchedRows, *, matcher: PairMatcher
     ) -> None:
         self._flow, self._template, self._made, self._matcher = flow, template, made, matcher
+        self._sets = None if made.sets is None else PairSets(made.sets)
 
     def close(self) -> None:
         """Release the SteMs."""
@@ -152,15 +153,20 @@ class PairMatches:
         assert ends is not None
         index, views, parts = self._matcher.index, self._flow.views(), list[Matches]()
         self._matcher.settle(views)
-        totals = self._matcher.hidden
+        totals, sets = self._matcher.hidden, self._coding()
         for side in (0, 1):
             view, other = views[side], views[1 - side]
             for at in range(int(starts[side]), int(ends[side]), _BATCH):
                 end = min(at + _BATCH, int(ends[side]))
                 instants = view.ts[at - view.base : end - view.base]
                 limits = other.positions(instants, int(starts[1 - side]), after=side == 1)
-                parts.append(self._found(index, views, side, at, instants, limits, totals))
-        delta = self._made.delta(_in_order(parts))
+                rows = self._rows(views, side, at, instants, limits)
+                if sets is None:
+                    parts.append(self._found(index.match(rows), rows, at, views, totals))
+                else:
+                    parts.append(self._found_sets(sets, rows, at, views, totals))
+        made = self._made.delta if sets is None else self._made.delta_of_pairs
+        delta = made(_in_order(parts))
         return delta.alive(clock.now) if clock.at_commit else delta
 
     def held(self, now: int, until: I64, qids: I64 | None) -> Delta:
@@ -173,32 +179,57 @@ class PairMatches:
             n = min(at + _BATCH, int(until[0])) - at
             limits, instants = np.full(n, int(until[1])), np.full(n, now)
             again = Totals()  # pairs that are looked up again do not count
-            parts.append(self._found(index, views, 0, at, instants, limits, again))
+            rows = self._rows(views, 0, at, instants, limits)
+            parts.append(self._found(index.match(rows), rows, at, views, again))
         return self._made.delta(_in_order(parts))
 
-    def _found(
-        self, index: PairQueryIndex, views: list[LogView], side: int, start: int, instants: I64,
-        limits: I64, totals: Totals,
-    ) -> Matches:  # fmt: skip
-        """The matches of one side's rows from a position on."""
+    def _coding(self) -> PairSets | None:
+        """Where set codes are made, if pairs have the same expiry for all queries."""
+        can = self._template.is_uniform and not self._matcher.check.reads_queries
+        return self._sets if can else None
+
+    def _rows(
+        self, views: list[LogView], side: int, start: int, instants: I64, limits: I64
+    ) -> ProbingRows:
+        """One side's rows from a position on, and what they probe."""
         view, other = views[side], views[1 - side]
         stem = self._matcher.stem(1 - side, self._flow.logs)
         stem.build(int(limits.max(initial=0)))
         floor = max(self._floor(1 - side, int(instants[0])), other.base)
         there = slice(start - view.base, start - view.base + instants.shape[0])
-        batch = ProbingRows(
+        return ProbingRows(
             side, view.rows[there], instants, view.epoch[there], floor, limits,
             Entries(*stem.runs()), Partner(other.rows, other.ts, other.epoch, other.base),
         )  # fmt: skip
-        found = index.match(batch)
-        places = [start + found.rows, found.positions]
-        matches = Matches(
-            np.vstack(places if side == 0 else places[::-1]), instants[found.rows], found.qids
-        )
-        known = self._template.is_uniform and self._floor(1 - side, int(instants[-1])) <= floor
-        if not known or self._floor(side, int(instants[-1])) > start:
+
+    def _found(
+        self, found: Takers, rows: ProbingRows, start: int, views: list[LogView], totals: Totals
+    ) -> Matches:
+        """The matches of one side's rows from a position on, query by query."""
+        matches = _matches(rows, start, found.rows, found.positions, found.qids)
+        if not self._all_live(rows, start):
             matches = self._made.living(matches)
         return self._matcher.checked(matches, views, totals)
+
+    def _found_sets(
+        self, sets: PairSets, rows: ProbingRows, start: int, views: list[LogView], totals: Totals
+    ) -> Matches:
+        """The matches of one side's rows from a position on, pair by pair, with sets' codes."""
+        found, coded = self._matcher.index.match_coded(rows)
+        sets.follow(coded)
+        parts = [sets.of_queries(self._found(found, rows, start, views, totals))]
+        for some in coded:
+            pairs = _matches(rows, start, some.rows, some.positions, sets.codes(some))
+            if not self._all_live(rows, start):
+                pairs = self._made.living_pairs(pairs)
+            parts.append(self._matcher.check.of_one_key(pairs, views))
+        return sets.united(parts)
+
+    def _all_live(self, rows: ProbingRows, start: int) -> bool:
+        """Whether all rows that the probing rows can meet live at that instant, and they too."""
+        side, last = rows.side, int(rows.instants[-1])
+        known = self._template.is_uniform and self._floor(1 - side, last) <= rows.floor
+        return known and self._floor(side, last) <= start
 
     def _floor(self, side: int, instant: int) -> int:
         """The first position that the longest window of a side may hold at an instant."""
@@ -215,6 +246,13 @@ class PairMatches:
         index = self._matcher.index
         index.follow()
         return f"× {len(self._template.queries)} queries ({index.explain()})"
+
+
+def _matches(rows: ProbingRows, start: int, found: I64, positions: I64, lin: I64) -> Matches:
+    """Pairs of probing rows, by number, and partners, by position."""
+    places = [start + found, positions]
+    both = np.vstack(places if rows.side == 0 else places[::-1])
+    return Matches(both, rows.instants[found], lin)
 
 
 def _in_order(parts: list[Matches]) -> Matches:

@@ -98,5 +98,4 @@ def _concerns(changes: Changes, row: int) -> Bool:
     """Marks the changes that belong to one row of Q."""
     if changes.sets is None:
         return np.asarray(changes.qid == row)
-    sets = changes.sets
-    return np.isin(changes.qid, sets.owners[sets.items == row])
+    return changes.sets.holding(row)[changes.qid]

@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.arrays import I64
 from penstock.changes import Changes
-from penstock.delta import Sets, start_offsets
+from penstock.delta import PrefixSets, QuerySets, Sets, start_offsets
 from penstock.kernels.subscribers import (
     link_queries,
     link_to_fresh,
@@ -176,11 +176,16 @@ class Subscribers:
         return len(self._keys)
 
 
-def _of_sets(changes: Changes, sets: Sets, theirs: Sets) -> Changes:
+def _of_sets(changes: Changes, sets: QuerySets, theirs: Sets) -> Changes:
     """Changes with sets of rows replaced by sets of queries, ascending; empty sets are dropped."""
-    owner = np.repeat(sets.owners, theirs.sizes)
-    order = np.lexsort((theirs.items, owner))
-    sizes = np.bincount(owner, minlength=len(sets))
-    shown = changes.with_(sets=Sets(start_offsets(sizes), theirs.items[order]))
-    kept = np.flatnonzero(sizes[changes.qid])
-    return shown if kept.shape[0] == len(changes) else shown.take(kept)
+    if isinstance(sets, PrefixSets):
+        spread = sets.spread(theirs.items, theirs.sizes)
+        return _not_empty(changes.with_(sets=spread), spread.sizes)
+    sizes = np.bincount(np.repeat(sets.owners, theirs.sizes), minlength=len(sets))
+    found = Sets(start_offsets(sizes), theirs.items).ascending()
+    return _not_empty(changes.with_(sets=found), sizes)
+
+
+def _not_empty(shown: Changes, sizes: I64) -> Changes:
+    kept = np.flatnonzero(sizes[shown.qid])
+    return shown if kept.shape[0] == len(shown) else shown.take(kept)

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from penstock.arrays import BEGINNING, I64
 from penstock.changes import Changes
-from penstock.delta import Sets, concat_sets, start_offsets
+from penstock.delta import PrefixSets, QuerySets, Sets, concat_sets, start_offsets
 from penstock.schema import Schema
-from penstock.shards.changes import CHANGE_TYPES, META, NAMES, name_lists
+from penstock.shards.changes import CHANGE_TYPES, META, NUMBERED_NAMES, numbered_lists
 from penstock.state.convert import to_arrow
 from penstock.state.strings import StringTable
 
@@ -40,7 +40,7 @@ class ChangeBatch:
     number: int
     who: I64
     table: pa.Table
-    sets: Sets | None = None
+    sets: QuerySets | None = None
     _sorted: tuple[I64, pa.RecordBatch] | None = None
     _ends: tuple[int, int] | None = None
 
@@ -54,9 +54,7 @@ class ChangeBatch:
     def of(self, one: int) -> pa.Table:
         """The rows of one query, in order."""
         if self.sets is not None:
-            has = np.zeros(len(self.sets), np.bool_)
-            has[self.sets.owners[self.sets.items == one]] = True
-            return self.table.filter(pa.array(has[self.who]))
+            return self.table.filter(pa.array(self.sets.holding(one)[self.who]))
         if self._sorted is None:
             mask = self.who == one
             if mask.all():
@@ -83,14 +81,11 @@ class ChangeBatch:
             found = _owned(self.who, owners)
             rows = None if found.sizes is None else np.repeat(np.arange(len(self.who)), found.sizes)
             return ChangeBatch(self.number, found.items, self._take(rows))
-        found = _owned(self.sets.items, owners)
-        if found.sizes is None:
-            return ChangeBatch(
-                self.number, self.who, self.table, Sets(self.sets.offsets, found.items)
-            )
-        sizes = np.bincount(np.repeat(self.sets.owners, found.sizes), minlength=len(self.sets))
-        rows = np.flatnonzero(sizes[self.who])
-        own = Sets(start_offsets(sizes), found.items)
+        own = _owned_sets(self.sets, owners)
+        sizes = own.sizes[self.who]
+        if sizes.all():
+            return ChangeBatch(self.number, self.who, self.table, own)
+        rows = np.flatnonzero(sizes)
         return ChangeBatch(self.number, self.who[rows], self._take(rows), own)
 
     def _take(self, rows: I64 | None) -> pa.Table:
@@ -98,7 +93,7 @@ class ChangeBatch:
 
     @property
     def owners(self) -> I64:
-        """The queries that have rows, possibly with repetitions."""
+        """The queries that have rows, possibly with repetitions; with sets, perhaps some more."""
         return self.who if self.sets is None else self.sets.items
 
 
@@ -120,6 +115,17 @@ def _owned(queries: I64, owners: Sets) -> _Owned:
     items = only[known]
     has = items >= 0
     return _Owned(items, None) if has.all() else _Owned(items[has], has.astype(np.int64))
+
+
+def _owned_sets(sets: QuerySets, owners: Sets) -> QuerySets:
+    """The sets with owners, ascending, in place of queries."""
+    found = _owned(sets.items, owners)
+    if isinstance(sets, PrefixSets):
+        return sets.spread(found.items, found.sizes)
+    if found.sizes is None:
+        return Sets(sets.offsets, found.items).ascending()
+    sizes = np.bincount(np.repeat(sets.owners, found.sizes), minlength=len(sets))
+    return Sets(start_offsets(sizes), found.items).ascending()
 
 
 def concat_batches(parts: list[ChangeBatch]) -> ChangeBatch:
@@ -207,7 +213,9 @@ class Changelog:
     def query_type(self, many: bool) -> pa.DataType:
         """The type of the names of queries."""
         return (
-            NAMES if self.per_row else pa.dictionary(pa.int32() if many else pa.int8(), pa.string())
+            NUMBERED_NAMES
+            if self.per_row
+            else pa.dictionary(pa.int32() if many else pa.int8(), pa.string())
         )
 
     @property
@@ -262,7 +270,7 @@ def label(parts: list[pa.Table], name: str, schema: pa.Schema) -> pa.Table:
         return schema.empty_table()
     table = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
     whole = ChangeBatch(0, np.zeros(len(table), np.int8), table)
-    if schema.field("_query").type == NAMES:
+    if schema.field("_query").type == NUMBERED_NAMES:
         whole.sets = Sets(np.array([0, 1]), np.array([0]))
     return label_all([whole], pa.array([name]), schema)
 
@@ -274,7 +282,7 @@ def label_all(parts: list[ChangeBatch], names: pa.Array, schema: pa.Schema) -> p
         return schema.empty_table()
     whole = parts[0] if len(parts) == 1 else concat_batches(parts)
     if whole.sets is not None:
-        queries = name_lists(whole.who.astype(np.int64), whole.sets, names)
+        queries = numbered_lists(whole.who.astype(np.int64), whole.sets, names)
     else:
         kind = schema.field("_query").type.index_type
         queries = pa.DictionaryArray.from_arrays(pa.array(whole.who).cast(kind), names)

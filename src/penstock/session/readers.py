@@ -27,6 +27,7 @@ from penstock.session.changelog import (
     label,
     label_all,
 )
+from penstock.state.prefixes import plain
 
 
 @dataclass(slots=True)
@@ -196,6 +197,8 @@ class Readers:
     # ---- what is not in the changelog ------------------------------------------------
     def put_aside(self, batch: ChangeBatch) -> None:
         """Keep changes by reader that are not in the changelog."""
+        if batch.sets is not None:
+            batch.sets = plain(batch.sets)
         unread = np.zeros(len(self), np.bool_)
         unread[batch.owners] = True
         self.aside.append(Aside(batch, unread))
@@ -257,7 +260,7 @@ def in_order(batch: ChangeBatch) -> ChangeBatch:
         return ChangeBatch(batch.number, batch.who[order], batch.table.take(pa.array(order)))
     fresh = np.append(True, np.diff(number[order]) | np.diff(seq[order]))[: order.shape[0]] != 0
     row = np.cumsum(fresh) - 1
-    sets = batch.sets.take(batch.who[order])
+    sets = plain(batch.sets.take(batch.who[order]))
     owner = row[sets.owners]
     members = sets.items[np.lexsort((sets.items, owner))]
     count = int(fresh.sum())

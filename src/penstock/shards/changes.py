@@ -6,21 +6,26 @@ template, and a repeated batch has the same numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.arrays import BEGINNING, I32, I64
-from penstock.delta import Sets
-from penstock.kernels.sets import list_texts, set_texts
-from penstock.kernels.strings import U8
-from penstock.state.strings import utf8_buffers
+from penstock.delta import QuerySets, Sets
+from penstock.kernels.prefix_sets import copy_lists
+from penstock.state.prefixes import small_items
 
 CHANGE_TYPES = pa.array(["insert", "delete", "update_preimage", "update_postimage"])
 META = ("_change_type", "_time", "_batch", "_seq")
 """Columns before the query's own; a query's name comes before them."""
 NAMES = pa.list_(pa.string())
-"""Type of the names of the queries that a row belongs to (EMIT … PER ROW)."""
-_MOST_BYTES = 1 << 30  # of names in one chunk of a column: Arrow counts them with 31 bits
+"""Type of the names of the queries that a row belongs to (EMIT … PER ROW), in files."""
+NUMBERED_NAMES = pa.list_(pa.dictionary(pa.int32(), pa.string()))
+"""The same for readers of a session, which pay for a number per name."""
+_MOST_NAMES, _MOST_BYTES = 1 << 30, 1 << 30
+"""Of names in one chunk of a column: Arrow counts them, and the bytes of texts, with 31 bits."""
 
 
 def block_table(
@@ -68,26 +73,35 @@ def owners_of(data: pa.RecordBatch) -> tuple[I64, Sets | None]:
     return column.indices.to_numpy().astype(np.int64), Sets(offsets - offsets[0], items)
 
 
-def name_lists(who: I64, sets: Sets, names: pa.Array) -> pa.ChunkedArray:
-    """The names of the members of each row's set; `names` are by member."""
-    if names.null_count:
-        taken = sets.take(who)
-        return pa.chunked_array(
-            [pa.ListArray.from_arrays(taken.offsets.astype(np.int32), names.take(taken.items))]
-        )
-    starts, text, _ = utf8_buffers(names)
-    begins, ends, data = set_texts(sets.offsets, sets.items, starts, text)
-    sizes = np.cumsum(np.diff(begins)[who])
-    cuts = 1 + np.flatnonzero(np.diff(sizes // _MOST_BYTES))
-    parts = [
-        _list_array(*list_texts(part, sets.offsets, begins, ends, data))
-        for part in np.split(who, cuts)
-    ]
+def numbered_lists(who: I64, sets: QuerySets, names: pa.Array) -> pa.ChunkedArray:
+    """The names of the members of each row's set; all lists share `names`."""
+    offsets, items = small_items(sets)
+    sizes = np.cumsum(np.diff(offsets)[who])
+    cuts = 1 + np.flatnonzero(np.diff(sizes // _MOST_NAMES))
+    names = names.cast(pa.string())
+    parts = [_numbered(*copy_lists(part, offsets, items), names) for part in np.split(who, cuts)]
+    return pa.chunked_array(parts, NUMBERED_NAMES)
+
+
+def _numbered(lists: I32, items: I32, names: pa.Array) -> pa.Array:
+    listed = pa.DictionaryArray.from_arrays(pa.array(items), names, safe=False)
+    return pa.ListArray.from_arrays(pa.array(lists), listed)
+
+
+def in_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column with the names themselves, if it has numbers of names."""
+    if column.type != NUMBERED_NAMES:
+        return column
+    parts = [part.cast(NAMES) for chunk in column.chunks for part in _small_parts(chunk)]
     return pa.chunked_array(parts, NAMES)
 
 
-def _list_array(lists: I32, texts: I32, data: U8) -> pa.Array:
-    strings = pa.StringArray.from_buffers(
-        texts.shape[0] - 1, pa.py_buffer(texts), pa.py_buffer(data)
-    )
-    return pa.ListArray.from_arrays(pa.array(lists), strings)
+def _small_parts(lists: pa.Array) -> Iterator[pa.Array]:
+    """Parts of a column; the names of each fit into one array of texts, if it has several lists."""
+    names, half = lists.flatten(), len(lists) // 2
+    longest = pc.max(pc.binary_length(names.dictionary)).as_py() or 0
+    if not half or len(names) * longest <= _MOST_BYTES:
+        yield lists
+    else:
+        yield from _small_parts(lists[:half])
+        yield from _small_parts(lists[half:])

@@ -20,6 +20,7 @@ from penstock.roomy import roomy
 from penstock.schema import Schema
 from penstock.shards.narrow import is_plain, narrowed, widened
 from penstock.state.convert import to_arrow
+from penstock.state.prefixes import small_items
 from penstock.state.strings import StringTable
 
 TIME = "__ts"
@@ -104,6 +105,6 @@ def _owners(changes: Changes) -> pa.Array:
     """The query of each change, or its set; each distinct set is stored once."""
     if changes.sets is None:
         return pa.array(changes.qid)
-    offsets, items = (a.astype(np.int32) for a in (changes.sets.offsets, changes.sets.items))
+    offsets, items = (a.astype(np.int32) for a in small_items(changes.sets))
     sets = pa.ListArray.from_arrays(pa.array(offsets), pa.array(items))
     return pa.DictionaryArray.from_arrays(pa.array(changes.qid.astype(np.int32)), sets)

@@ -19,7 +19,7 @@ from penstock.arrays import I64
 from penstock.delta import Sets
 from penstock.schema import Schema
 from penstock.shards import wire
-from penstock.shards.changes import NAMES, block_table, name_lists, owners_of
+from penstock.shards.changes import NAMES, block_table, in_texts, numbered_lists, owners_of
 from penstock.shards.wire import Result
 from penstock.types import Kind, SqlType, arrow_type
 
@@ -131,7 +131,7 @@ class Decode:
             known, members = np.unique(sets.items, return_inverse=True)
             names = self.names.look_up(known)
         rows = np.flatnonzero(sets.sizes[who])
-        return rows, name_lists(who[rows], Sets(sets.offsets, members), names)
+        return rows, in_texts(numbered_lists(who[rows], Sets(sets.offsets, members), names))
 
     def _arrow(self) -> pa.Schema:
         time = pa.int64() if self.unit_time else pa.timestamp("us")

@@ -52,6 +52,11 @@ class StringTable:
         return int(regs[k.USED] - regs[k.FREE])
 
     @property
+    def identity(self) -> I64:
+        """An array that changes its identity when the arena's content is replaced."""
+        return self._arr("regs")
+
+    @property
     def capacity(self) -> int:
         """Codes in use are below this."""
         return int(self._arr("regs")[k.USED])

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-import penstock.shards.changes as block_changes
 from penstock.arrays import I8
 from penstock.delta import Sets, concat_sets, start_offsets
 from penstock.kernels.rows import first_equal
 from penstock.kernels.sets import count_before, split_pairs
-from penstock.shards.changes import NAMES, name_lists
 
 Row = tuple[int, int, list[int]]
 
@@ -83,22 +80,3 @@ def test_sets_take_keep_group_and_concat() -> None:
     grouped = Sets.group(keys, np.arange(40), 6)
     assert lists_of(grouped) == [np.flatnonzero(keys == k).tolist() for k in range(6)]
     assert sets.owners.tolist() == [i for i, some in enumerate(lists) for _ in some]
-
-
-@pytest.mark.parametrize("most", [1 << 30, 40, 1])
-@pytest.mark.parametrize("seed", range(8))
-def test_name_lists(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_changes, "_MOST_BYTES", most)  # chunks as of very many names
-    rng = np.random.default_rng(seed)
-    names = ["", "a", "bé", "日本語", *(f"query {i}" for i in range(8))]
-    lists = some_sets(rng, 9)
-    who = rng.integers(0, 9, int(rng.integers(0, 30)))
-    found = name_lists(who, sets_of(lists), pa.array(names))
-    found.validate(full=True)
-    assert found.type == NAMES
-    assert found.to_pylist() == [[names[m] for m in lists[i]] for i in who]
-
-
-def test_a_member_without_a_name_is_null() -> None:
-    found = name_lists(np.array([1, 0]), sets_of([[0, 1], [1]]), pa.array(["a", None]))
-    assert found.to_pylist() == [[None], ["a", None]]

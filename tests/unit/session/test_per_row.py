@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 
 STREAM = "CREATE STREAM r (k INT, a BIGINT, ts BIGINT) TIMESTAMP BY ts"
 OVER = "SELECT k, a FROM r [RANGE 9] WHERE a > $low"
-NAMES = pa.list_(pa.string())
+NAMES = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 
 
 @pytest.fixture(params=[None, 2], ids=["one engine", "two shards"])

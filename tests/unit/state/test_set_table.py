@@ -6,10 +6,13 @@ import random
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from penstock.arrays import I64
+from penstock.delta import Ranked, Sets
 from penstock.state.arena import Arena
-from penstock.state.sets import SetTable
+from penstock.state.prefixes import plain
+from penstock.state.sets import SetTable, prefix_codes
 
 Set = tuple[int, ...]
 
@@ -98,3 +101,98 @@ def test_collection_is_due_when_sets_have_doubled() -> None:
     assert table.should_collect()
     assert table.collect([np.arange(50)]) == 10_000 - 49
     assert not table.should_collect()
+
+
+# ---- prefixes and unions -------------------------------------------------------------
+_FIRST_LISTED = 3_000
+"""Queries that are in no ranked list."""
+
+
+class Coded:
+    """A table with ranked lists, and sets that are unions of their prefixes and of listed sets."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = np.random.default_rng(seed)
+        self.arena = Arena()
+        self.table = SetTable(self.arena.scope("sets"))
+        sizes = rng.choice([0, 1, 2, 5, 40, 700], int(rng.integers(1, 5)))
+        pool = np.split(rng.permutation(_FIRST_LISTED), np.cumsum(sizes))[: sizes.shape[0]]
+        self.lists = [np.sort(part) for part in pool]
+        self.ranks = [rng.permutation(n) for n in sizes]
+        self.numbers = self.table.intern_lists(self.ranked())
+        made = [self._made() for _ in range(30)]
+        self.sets = [tuple(sorted(queries)) for _, queries in made]
+        codes = np.array([code for some, _ in made for code in some], np.int64)
+        starts = np.cumsum([0, *(len(some) for some, _ in made)])
+        self.codes = self.table.unite(starts, codes)
+
+    def ranked(self) -> Ranked:
+        offsets = np.cumsum([0, *map(len, self.lists)])
+        return Ranked(Sets(offsets, np.concatenate(self.lists)), np.concatenate(self.ranks))
+
+    def _made(self) -> tuple[list[int], list[int]]:
+        """Codes, and the queries that they stand for together."""
+        rng, codes, queries = self.rng, list[int](), list[int]()
+        for at in rng.permutation(len(self.lists))[: int(rng.integers(0, 5))]:
+            size = len(self.lists[at])
+            length = min(size, int(rng.choice([1, 3, rng.integers(1, size + 2)])))
+            if length:
+                codes.append(int(prefix_codes(self.numbers[at : at + 1], np.array([length]))[0]))
+                queries += self.lists[at][self.ranks[at] < length].tolist()
+        if rng.random() < 0.3:
+            listed = sorted(set((_FIRST_LISTED + rng.integers(0, 9, 4)).tolist()))
+            codes += intern(self.table, [tuple(listed)])
+            queries += listed
+        return codes, queries
+
+    def shown(self, codes: np.ndarray) -> list[Set]:
+        return explode(self.table, codes.tolist())
+
+
+def listed(sets: Sets, which: np.ndarray) -> list[Set]:
+    taken = sets.take(which)
+    return [tuple(taken.items[a:b].tolist()) for a, b in pairwise(taken.offsets)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_prefixes_and_unions_are_sets(seed: int) -> None:
+    made = Coded(seed)
+    table, codes = made.table, made.codes
+    assert made.shown(codes) == made.sets
+    assert (table.intern_lists(made.ranked()) == made.numbers).all(), "a list is kept once"
+    sets, which = table.distinct(codes)
+    assert listed(plain(sets), which) == made.sets
+    assert sets.sizes[which].tolist() == [len(some) for some in made.sets]
+    one = int(made.rng.integers(0, _FIRST_LISTED + 9))
+    assert sets.holding(one)[which].tolist() == [one in some for some in made.sets]
+    some = made.rng.choice(_FIRST_LISTED + 9, 400, replace=False)
+    chosen = set(some.tolist())
+    left = table.without(codes, some)
+    assert made.shown(left) == [tuple(q for q in s if q not in chosen) for s in made.sets]
+    assert (left == 0).tolist() == [chosen.issuperset(s) for s in made.sets]
+    sets, which = table.only(codes, some)
+    assert listed(plain(sets), which) == [tuple(q for q in s if q in chosen) for s in made.sets]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lists_are_freed_with_their_last_prefix(seed: int) -> None:
+    made = Coded(seed)
+    table, version = made.table, made.table.version
+    half = made.codes[::2]
+    table.collect([half, made.codes[:1]])
+    assert made.shown(half) == made.sets[::2]
+    assert table.version[1] != version[1], "numbers of lists have to be asked for again"
+    numbers = table.intern_lists(made.ranked())
+    whole = [(at, some) for at, some in enumerate(made.lists) if len(some)]
+    for at, members in whole:
+        code = prefix_codes(numbers[at : at + 1], np.array([len(members)]))
+        assert made.shown(code) == [tuple(members.tolist())]
+    table.collect([])
+    assert len(table) == table.lists == 0
+
+
+def test_prefixes_are_in_the_arena() -> None:
+    made = Coded(3)
+    again = SetTable(made.arena.scope("sets"))
+    assert explode(again, made.codes.tolist()) == made.sets
+    assert made.table.version[0] is again.version[0]

@@ -3,7 +3,7 @@
 Queries and partners are made up so that all amounts in the formulas vary: the number of queries,
 of clusters, of queries in clusters, of queries that accept a row, and of partners of a row. Rows
 with as many partners are measured together. Times are those of the processor, so that other
-programs disturb little. The cost of results is fitted too, so that it is in no other constant.
+programs disturb little.
 """
 
 from __future__ import annotations
@@ -18,19 +18,35 @@ from time import thread_time_ns
 import numpy as np
 
 from penstock.arrays import I64
+from penstock.indexes.pairs.amounts import Amounts, partners_of
 from penstock.indexes.pairs.constants import Constant, Constants, today
-from penstock.indexes.pairs.costs import BUILD, CALL, FORMULAS, Formula, Work, formulas_of
+from penstock.indexes.pairs.costs import (
+    BUILD,
+    CALL,
+    FORMULAS,
+    RESULTS,
+    Formula,
+    Work,
+    formulas_of,
+)
 from penstock.indexes.pairs.fitting import fit, typical
 from penstock.indexes.pairs.groups import PairGroups
-from penstock.indexes.pairs.router import Amounts, partners_of
 from penstock.indexes.pairs.strategies import STRATEGIES
 from penstock.indexes.pairs.strategy import Strategy, slot_bits
 from penstock.kernels.pairs.data import Entries, Partner, Probes, Queries
 
 _NONE: I64 = np.empty(0, np.int64)
 _DOMAIN = 1_000_000
-_PARTNERS = ((1, 64), (8, 64), (64, 64), (512, 32), (4_096, 8))  # of a key, and how many keys
+_PARTNERS = (
+    (1, 64),
+    (8, 64),
+    (64, 64),
+    (512, 32),
+    (4_096, 8),
+    (16_384, 2),
+)  # of a key, and how many keys
 _OTHERS = 10_000  # keys with three partners
+_REACHES, _WIDTHS = (3e4, 1e3, 8e3, 1.5e5), (200, 20)  # of populations, in turn
 _ROWS, _LEAST_ROWS = 64, 4  # of a measurement
 _ENOUGH = 2_500_000  # nanoseconds of a measurement
 _MANY = 3_000  # queries
@@ -42,22 +58,28 @@ Samples = dict[str, list[tuple[list[float], float]]]
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Queries: their number, their clusters, the share in clusters; and runs of partners."""
+    """Queries: their number, their clusters, the share in clusters; and runs of partners.
+
+    Own conditions reach so far, and clusters are so wide.
+    """
 
     queries: int
     clusters: int
     clustered: float
     runs: int
     has_own: bool
+    reach: float = 3e4
+    width: int = 200
 
     def make(self, rng: np.random.Generator) -> Queries:
         """Make queries: clustered around some points, and short ones anywhere."""
         n, hot = self.queries, int(self.queries * self.clustered)
         middle, half = rng.integers(0, _DOMAIN, n), rng.integers(1, 40, n)
         place = (rng.integers(0, self.clusters, hot) + 0.5) * _DOMAIN / self.clusters
-        middle[:hot] = place.astype(np.int64) + rng.integers(-200, 200, hot)
-        half[:hot] = rng.integers(200, 600, hot)
-        center, reach = rng.normal(_DOMAIN / 2, _DOMAIN / 6, n), np.abs(rng.normal(0, 3e4, n))
+        middle[:hot] = place.astype(np.int64) + rng.integers(-self.width, self.width, hot)
+        half[:hot] = rng.integers(self.width, 3 * self.width, hot)
+        center = rng.normal(_DOMAIN / 2, _DOMAIN / 6, n)
+        reach = np.abs(rng.normal(0, self.reach, n))
         own = [(center + sign * reach).astype(np.int64)[None] for sign in (-1, 1)]
         if not self.has_own:
             own = [bounds[:0] for bounds in own]
@@ -94,9 +116,13 @@ def _populations(quick: bool) -> Iterator[Population]:
     patterns = ((10, 0.0), (5, 0.9), (300, 1.0)) if quick else (
         (10, 0.0), (5, 0.9), (60, 0.95), (300, 1.0)
     )  # fmt: skip
-    numbers = (300, 3_000, 30_000) if quick else (300, 3_000, 30_000, 100_000)
+    numbers = (300, 3_000, 30_000) if quick else (
+        300, 3_000, 30_000, 100_000, 300_000
+    )  # fmt: skip
+
     for at, (has_own, n, pattern) in enumerate(product((True, False), numbers, patterns)):
-        yield Population(n, *pattern, 4 if at % 3 == 2 else 1, has_own)
+        runs, reach, width = 4 if at % 3 == 2 else 1, _REACHES[at % 4], _WIDTHS[at % 5 % 2]
+        yield Population(n, *pattern, runs, has_own, reach, width)
 
 
 def _fitted(
@@ -105,8 +131,7 @@ def _fitted(
     amounts = np.array([amounts for amounts, _ in samples])
     found = fit(amounts, np.array([time for _, time in samples]))
     letters = [term.constant for f in FORMULAS if f.name == name for term in f.terms]
-    made = dict(zip(letters, found, strict=False))  # the last constant is that of results
-    return {**made, BUILD: typical(built), CALL: typical(calls)}
+    return {**dict(zip(letters, found, strict=True)), BUILD: typical(built), CALL: typical(calls)}
 
 
 def _partners(runs: int, rng: np.random.Generator) -> Entries:
@@ -170,7 +195,7 @@ class Bench:
             rows = np.sort(self._rng.choice(everything, n, replace=False))
             times = [self._time(strategy, rows, probes) for _ in range(2)]
             time = (min(nanoseconds for nanoseconds, _ in times) - call) / n
-            amounts = [*_amounts(formula, work, rows), times[0][1] / n]
+            amounts = _amounts(formula, work, rows, times[0][1] / n)
             taken.append((amounts, max(time, _SHORTEST)))
             calls.append(float(call))
         return taken, float(np.median(calls))
@@ -185,6 +210,8 @@ class Bench:
         return thread_time_ns() - start, int(found.starts[-1])
 
 
-def _amounts(formula: Formula, work: Work, rows: I64) -> list[float]:
-    every = (np.broadcast_to(term.amount(work), _ROWS) for term in formula.terms)
-    return [float(amount[rows].mean()) for amount in every]
+def _amounts(formula: Formula, work: Work, rows: I64, results: float) -> list[float]:
+    """Amounts per row; the results are known, and need no estimate."""
+    every = {term.constant: np.broadcast_to(term.amount(work), _ROWS) for term in formula.terms}
+    means = {letter: float(amount[rows].mean()) for letter, amount in every.items()}
+    return [*(means | {RESULTS: results}).values()]

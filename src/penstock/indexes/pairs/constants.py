@@ -18,7 +18,7 @@ from typing import Any
 from penstock.frozen import record
 from penstock.indexes.pairs.default_constants import FITTED
 
-_FORMAT = 1  # of the file; constants of other formulas mean something else
+_FORMAT = 2  # of the file; constants of other formulas mean something else
 DEFAULTS = "defaults"
 
 

@@ -1,21 +1,22 @@
 """Cost formulas of strategies, as in the paper (Agarwal et al. 2009, §4.1 and §4.2).
 
 A formula is a sum of constants times amounts of work, in nanoseconds per row. The amounts are
-known or estimated for each row. The cost of results is the same in all strategies, and left out.
+known or estimated for each row.
 There are formulas for queries with conditions on the probing row (select joins, SJ) and for those
 without (band joins, BJ). `penstock calibrate` fits the constants.
 
 They differ from the paper's where these kernels do. A SteM is several sorted runs, so log |S| and
 log m′ are sums over runs. Vanilla tests a query's own conditions before it searches. In an R-tree
-over own conditions and intervals, a row meets fewer queries if fewer accept it. Each group costs
-a search, and each of its affected queries a descent in its R-tree.
+over own conditions and intervals, a partner meets the more nodes the longer intervals are beside
+the slabs into which the tree is cut. Each group costs a search, and each of its affected queries a
+descent in its R-tree. Strategies list results at different costs, so these are counted too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log2, sqrt
+from math import log2
 
 import numpy as np
 
@@ -32,22 +33,33 @@ BUILD, CALL = "κ", "ι"
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Hot groups: their number, the sum of the roots of their sizes, and the scattered queries.
+    """Hot groups: their number, and the mean length of their intervals.
 
-    `length` is the mean length of the intervals of queries in hot groups.
+    `scattered` queries are in no hot group.
     """
 
     groups: int
-    roots: float
-    scattered: int
     length: float
+    scattered: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slabs:
+    """Into how many slabs an R-tree over all conditions is cut, by own conditions and by interval.
+
+    `overlap` is how many slabs an interval meets, besides its own.
+    """
+
+    own: float
+    overlap: float
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """Amounts by row: partners m′ in so many runs, log m′, accepting queries n′, scattered ones n″.
 
-    `lookup` is log |S|, `affected` the accepting queries of hot groups with a partner in reach.
+    `lookup` is log |S|. Of the accepting queries in hot groups, `affected` ones have a partner.
+    `results` are the pairs k.
     """
 
     lookup: float
@@ -56,9 +68,11 @@ class Work:
     search: F64
     queries: int
     accepting: F64
+    slabs: Slabs
     hot: Clusters
     scattered_accepting: F64
     affected: F64
+    results: F64
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,40 +112,50 @@ class Formula:
         return " + ".join(parts)
 
 
+RESULTS = "ρ"
+"""The constant of results: of these, calibration knows the number."""
+
 _LOOKUP = Term("α", "log|S|", lambda w: w.lookup)
+_RESULTS = Term(RESULTS, "k", lambda w: w.results)
 _SEARCHED = Term("γ", "n′·log m′", lambda w: w.accepting * w.search)
-_ACCEPTING = Term("δ", "n′", lambda w: w.accepting)
+_ACCEPTING = Term("δ", "n′·log|Q|", lambda w: w.accepting * log2(1 + w.queries))
 _SCATTERED_SEARCHED = Term("γ", "n″·log m′", lambda w: w.scattered_accepting * w.search)
 _GROUPS = Term("ζ", "τ·log m′", lambda w: w.hot.groups * w.search)
 
-_VANILLA = (_LOOKUP, Term("β", "|Q|", lambda w: w.queries), _SEARCHED)
+_VANILLA = (_LOOKUP, Term("β", "|Q|", lambda w: w.queries), _SEARCHED, _RESULTS)
 _DATA_OUTER = (
     _LOOKUP,
-    Term("δ", "m′·n′/√|Q|", lambda w: w.partners * w.accepting / sqrt(max(w.queries, 1))),
+    Term("β", "m′·overlap", lambda w: w.partners * w.slabs.overlap),
+    Term(
+        "δ", "m′·slabs·n′/|Q|", lambda w: w.partners * w.slabs.own * w.accepting / max(w.queries, 1)
+    ),
     Term("ε", "m′·log|Q|", lambda w: w.partners * log2(1 + w.queries)),
+    _RESULTS,
 )
 _SELECT_FIRST = (
-    _LOOKUP, Term("β", "log|Q|", lambda w: log2(1 + w.queries)), _SEARCHED, _ACCEPTING
+    _LOOKUP, Term("β", "log|Q|", lambda w: log2(1 + w.queries)), _SEARCHED, _ACCEPTING, _RESULTS
 )  # fmt: skip
 _MERGE = (
     _LOOKUP,
     Term("β", "m′", lambda w: w.partners),
     Term("γ", "|Q|", lambda w: w.queries * w.runs),
+    _RESULTS,
 )
 _SELECT_HOTSPOT = (
     _LOOKUP,
     Term("β", "log|Qˢ|", lambda w: log2(1 + w.hot.scattered)),
     _SCATTERED_SEARCHED,
-    Term("ε", "n″", lambda w: w.scattered_accepting),
-    Term("δ", "Σ√|Qᵢ|", lambda w: w.hot.roots),
+    Term("ε", "n″·log|Qˢ|", lambda w: w.scattered_accepting * log2(1 + w.hot.scattered)),
     _GROUPS,
     Term("η", "affected", lambda w: w.affected),
+    _RESULTS,
 )
 _BAND_HOTSPOT = (
     _LOOKUP,
     Term("β", "m′", lambda w: w.partners * (w.hot.scattered > 0)),
     Term("γ", "|Qˢ|", lambda w: w.hot.scattered * w.runs),
     _GROUPS,
+    _RESULTS,
 )
 
 _SELECT = {

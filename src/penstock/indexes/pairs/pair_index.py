@@ -24,11 +24,10 @@ from penstock.indexes.pairs.groups import PairGroups
 from penstock.indexes.pairs.part import Part
 from penstock.indexes.pairs.report import SideReport
 from penstock.indexes.pairs.router import Policy, Router, Tally
-from penstock.indexes.pairs.rows import ProbingRows, Takers
+from penstock.indexes.pairs.rows import Prefixes, ProbingRows, Takers, merged
 from penstock.indexes.pairs.shape import PairShape
 from penstock.indexes.pairs.sides import Names
 from penstock.kernels.pairs.data import Queries
-from penstock.kernels.pairs.takers import merge_takers
 from penstock.logical.lifetime import Lifetime
 from penstock.queries.query_table import QueryTable
 
@@ -221,16 +220,18 @@ class PairIndex:
         """The queries that take each pair, by row, position and query."""
         found, probes = Takers.none(), self._axes[batch.side].chosen.probes(batch)
         for part in reversed(self._parts):  # the smallest first
-            some = part.match(batch.side, probes, batch.entries, batch.partner)
-            if len(found) and len(some):
-                some = Takers(
-                    *merge_takers(
-                        found.rows, found.positions, found.qids,
-                        some.rows, some.positions, some.qids,
-                    )
-                )  # fmt: skip
-            found = some if len(some) else found
+            found = merged(found, part.match(batch.side, probes, batch.entries, batch.partner))
         return found
+
+    def match_coded(self, batch: ProbingRows) -> tuple[Takers, list[Prefixes]]:
+        """Like `match`; queries of a pair are coded where that costs less."""
+        found, codes = Takers.none(), list[Prefixes]()
+        probes = self._axes[batch.side].chosen.probes(batch)
+        for part in reversed(self._parts):
+            some, coded = part.match_coded(batch.side, probes, batch.entries, batch.partner)
+            found = merged(found, some)
+            codes += [] if coded is None else [coded]
+        return found, codes
 
     def exact(self, qids: I64) -> Bool:
         """Which of these queries take every pair that `match` says."""

@@ -18,14 +18,17 @@ from typing import Literal, get_args
 import numpy as np
 
 from penstock.arrays import I64
+from penstock.indexes.pairs.amounts import Amounts, partners_of
 from penstock.indexes.pairs.constants import Constants, of_this_machine
-from penstock.indexes.pairs.costs import Clusters, Work, formulas_of
-from penstock.indexes.pairs.estimates import F64, Accepting
+from penstock.indexes.pairs.costs import Work, formulas_of
+from penstock.indexes.pairs.estimates import F64
+from penstock.indexes.pairs.ssi import lists_in
 from penstock.indexes.pairs.strategies import STRATEGIES
-from penstock.indexes.pairs.strategy import Strategy, possible_slots, probing_order, slot_bits
+from penstock.indexes.pairs.strategy import Strategy, probing_order, slot_bits
+from penstock.kernels.pairs.coded import Coded, probe_coded
 from penstock.kernels.pairs.data import Entries, Found, Grouping, Partner, Probes, Queries, Triples
 from penstock.kernels.pairs.order import order_triples
-from penstock.kernels.stem_runs import count_keys
+from penstock.kernels.pairs.ssi import Lists
 
 PairStrategy = Literal["auto", "vanilla", "data_outer", "merge", "select_first", "ssi", "hotspot"]
 PAIR_STRATEGIES: tuple[PairStrategy, ...] = get_args(PairStrategy)
@@ -33,7 +36,6 @@ PAIR_STRATEGIES: tuple[PairStrategy, ...] = get_args(PairStrategy)
 
 FEW = 64
 """So few queries are looked at one by one: to choose would cost more."""
-_LOOK = 64  # values that are looked at
 _NO_GROUPS = Grouping(*np.empty((2, 0), np.int64))
 
 
@@ -94,6 +96,26 @@ class Router:
             found.append(self._strategy(name).find(rows, self._bits, *data))
         routed = [rows for _, rows in pieces]
         return order_triples(*_joined(found, routed, order), probes.floor, self._bits)
+
+    def probe_coded(
+        self, probes: Probes, entries: Entries, partner: Partner
+    ) -> tuple[tuple[Lists, Coded] | None, Triples]:
+        """Like `probe`, for a pure template; pairs from lists of groups are coded.
+
+        The lists are those that the codes speak of.
+        """
+        order, data = probing_order(probes), (probes, entries, partner, self._queries)
+        coded, found, routed = None, list[Found](), list[I64]()
+        for name, rows in self.pieces(order, probes, entries):
+            self._tally.count(name, rows.shape[0])
+            strategy = self._strategy(name)
+            lists, rest = lists_in(strategy)
+            if lists is not None:
+                coded = lists, probe_coded(lists, rows, probes, entries)
+            if rest is not None:
+                found.append(rest.find(rows, self._bits, *data))
+                routed.append(rows)
+        return coded, order_triples(*_joined(found, routed, order), probes.floor, self._bits)
 
     def _strategy(self, name: str) -> Strategy:
         if name not in self._built:
@@ -160,57 +182,6 @@ class Router:
         return ready
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """The amounts in the formulas that are the same for all rows, and counts for the others."""
-
-    queries: int
-    hot: Clusters
-    accepting: Accepting
-    scattered: Accepting
-
-    @staticmethod
-    def of(queries: Queries, hot: Grouping) -> Amounts:
-        """Count queries and their hot groups."""
-        slots = possible_slots(queries)
-        groups = hot.groups[slots]
-        scattered, grouped = slots[groups < 0], slots[groups >= 0]
-        sizes = np.bincount(groups[groups >= 0])
-        sizes = sizes[sizes > 0]
-        length = lengths_of(queries, grouped).mean() if grouped.shape[0] else 0.0
-        return Amounts(
-            slots.shape[0],
-            Clusters(
-                sizes.shape[0], float(np.sqrt(sizes).sum()), scattered.shape[0], float(length)
-            ),
-            Accepting(queries.own_low[:, slots], queries.own_high[:, slots]),
-            Accepting(queries.own_low[:, scattered], queries.own_high[:, scattered]),
-        )
-
-    def work(self, own: I64, partners: F64, entries: Entries) -> Work:
-        """The amounts for rows, by their values in own conditions and their partners."""
-        sizes = np.diff(entries.offsets)
-        runs = np.clip(partners, 1, max(sizes.shape[0], 1))  # in which there are partners
-        accepting, scattered = self.accepting.count(own), self.scattered.count(own)
-        reach = 1 - np.exp(-partners * self.hot.length / spread_of(entries))
-        return Work(
-            float(np.log2(1 + sizes).sum()), runs, partners, runs * np.log2(1 + partners / runs),
-            self.queries, accepting, self.hot, scattered,
-            np.maximum(accepting - scattered, 0) * reach,
-        )  # fmt: skip
-
-
-def lengths_of(queries: Queries, slots: I64) -> F64:
-    """The lengths of some queries' intervals."""
-    return queries.high[slots].astype(np.float64) - queries.low[slots].astype(np.float64)
-
-
-def spread_of(entries: Entries) -> float:
-    """About how far the values of partners are apart, from some of them."""
-    values = entries.values[:: max(entries.values.shape[0] // _LOOK, 1)].astype(np.float64)
-    return max(float(np.ptp(values)), 1.0) if values.shape[0] else 1.0
-
-
 def choose(costs: F64, calls: list[float]) -> I64:
     """By row the strategy that costs least; `costs` are [strategy, row], `calls` those of a call.
 
@@ -223,17 +194,6 @@ def choose(costs: F64, calls: list[float]) -> I64:
         if at != most and (costs[most, rows] - costs[at, rows]).sum() < calls[at]:
             best[rows] = most
     return best
-
-
-def partners_of(order: I64, probes: Probes, entries: Entries) -> F64:
-    """How many partners rows have (m′), those beyond the ends of windows included."""
-    if probes.keys.shape[0]:
-        found = count_keys(probes.keys[order], entries.keys, entries.offsets)
-    else:
-        found = np.full(order.shape[0], entries.positions.shape[0])
-    if probes.skip.shape[0]:
-        found[probes.skip[order]] = 0
-    return found.astype(np.float64)
 
 
 def _joined(found: list[Found], routed: list[I64], order: I64) -> tuple[Found, I64]:

@@ -16,6 +16,7 @@ from penstock.indexes.pairs.plain import Merge, SelectFirst
 from penstock.indexes.pairs.strategy import (
     Data,
     Probing,
+    Strategy,
     boxes_of,
     bytes_of,
     possible_slots,
@@ -186,3 +187,12 @@ class Hotspot(Probing):
         if self.scattered is None:
             return found
         return join_found(found, self.scattered.find(order, bits, *data))
+
+
+def lists_in(strategy: Strategy) -> tuple[Lists | None, Strategy | None]:
+    """The sorted lists with which a strategy finds pairs, and what finds the others."""
+    if isinstance(strategy, Hotspot) and isinstance(strategy.ssi.members, Lists):
+        return strategy.ssi.members, strategy.scattered
+    if isinstance(strategy, Ssi) and isinstance(strategy.members, Lists):
+        return strategy.members, None
+    return None, strategy

@@ -59,12 +59,12 @@ def _append_codes(
 
 
 @kernel
-def _order_codes(heads: I64, codes: I64, ends: I64, order: I64, floor: int) -> Coded:
+def _order_codes(heads: I64, codes: I64, ends: I64, order: I64, every: int, floor: int) -> Coded:
     """Sort the codes of each row by position, put rows in order, and number the pairs."""
     sort_words(heads, ends)
-    m, n, pairs = order.shape[0], ends[order.shape[0]], 0
-    place = np.empty(m, np.int64)
-    for i in range(m):
+    n, pairs = ends[order.shape[0]], 0
+    place = np.full(every, -1, np.int64)  # −1: a row that did not probe
+    for i in range(order.shape[0]):
         place[order[i]] = i
     rows, positions, starts = (
         np.empty(n, np.int64),
@@ -73,7 +73,9 @@ def _order_codes(heads: I64, codes: I64, ends: I64, order: I64, floor: int) -> C
     )
     groups, sides, lengths = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     out = 0
-    for row in range(m):
+    for row in range(every):
+        if place[row] < 0:
+            continue
         begin = ends[place[row]]
         for h in range(begin, ends[place[row] + 1]):
             position = floor + (heads[h] >> _INDEX_BITS)
@@ -95,7 +97,10 @@ def _order_codes(heads: I64, codes: I64, ends: I64, order: I64, floor: int) -> C
 
 @kernel
 def probe_coded(lists: Lists, order: I64, probes: Probes, entries: Entries) -> Coded:
-    """Walk from the point of each group in both directions, without listing queries."""
+    """Walk from the point of each group in both directions, without listing queries.
+
+    The rows in `order` probe: all, or some of them.
+    """
     values, positions = entries.values, entries.positions
     ends, (parts, near) = np.zeros(order.shape[0] + 1, np.int64), new_near(entries, lists.groups)
     heads, codes, n = np.empty(256, np.int64), np.empty(512, np.int64), ends[0]
@@ -114,4 +119,4 @@ def probe_coded(lists: Lists, order: I64, probes: Probes, entries: Entries) -> C
                         end, view, heads, codes, n, ends[i],
                     )  # fmt: skip
         ends[i + 1] = n
-    return _order_codes(heads, codes, ends, order, probes.floor)
+    return _order_codes(heads, codes, ends, order, probes.limits.shape[0], probes.floor)

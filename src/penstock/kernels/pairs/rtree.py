@@ -12,6 +12,8 @@ import numpy as np
 
 from penstock.arrays import I64
 from penstock.kernels.jit import inlined, kernel
+from penstock.kernels.pairs.data import LEAST, MOST
+from penstock.kernels.pairs.histogram import F64
 
 FANOUT = 8
 _LEVELS = 12
@@ -34,12 +36,64 @@ class Forest(NamedTuple):
 
 # ---- build ---------------------------------------------------------------------------
 @kernel
-def _slices(leaves: int, dimensions: int) -> int:
-    """The least number of which the power is enough for the leaves."""
-    n = 1
-    while n**dimensions < leaves:
-        n += 1
-    return n
+def _selectivities(lows: I64, highs: I64, order: I64, begin: int, end: int, out: F64) -> None:
+    """By dimension, how far the centers of the boxes at [begin, end) are apart, in their lengths.
+
+    Sides without an end reach to the outermost end that there is.
+    """
+    n = end - begin
+    for d in range(lows.shape[0]):
+        least, most = MOST, LEAST
+        for i in order[begin:end]:
+            for bound in (lows[d, i], highs[d, i]):
+                if LEAST < bound < MOST:
+                    least, most = min(least, bound), max(most, bound)
+        total, squares, length = 0.0, 0.0, 0.0
+        for i in order[begin:end]:
+            low = float(max(lows[d, i], least)) - least
+            high = float(min(highs[d, i], most)) - least
+            total += (low + high) / 2
+            squares += ((low + high) / 2) ** 2
+            length += high - low + 1
+        variance = squares / n - (total / n) ** 2
+        out[d] = n * np.sqrt(max(variance, 0.0)) / length if least <= most else 0.0
+
+
+@kernel
+def slices_of(leaves: int, selectivities: F64) -> float:
+    """Into how many slabs boxes are cut by the first dimension, given what each distinguishes.
+
+    A point meets the fewest leaves if the numbers of slabs are to each other as the selectivities
+    are. Their product is the number of leaves; a dimension that would get no slab of its own is
+    left out.
+    """
+    used = selectivities > 0
+    while used.any():
+        logs, n = np.log(float(max(leaves, 1))), 0
+        for d in range(used.shape[0]):
+            if used[d]:
+                logs, n = logs - np.log(selectivities[d]), n + 1
+        logs, least = logs / n, -1
+        for d in range(used.shape[0]):
+            if used[d] and (least < 0 or selectivities[d] < selectivities[least]):
+                least = d
+        if n == 1 or np.log(selectivities[least]) + logs >= 0:
+            return np.exp(np.log(selectivities[0]) + logs) if used[0] else 1.0
+        used[least] = False
+    return 1.0
+
+
+@kernel
+def slabs_of(lows: I64, highs: I64, slots: I64) -> F64:
+    """By dimension, into how many slabs a tree over these slots is cut."""
+    dimensions, n = lows.shape[0], slots.shape[0]
+    slabs, given = np.ones(dimensions), np.zeros(dimensions)
+    if n > FANOUT:
+        _selectivities(lows, highs, slots, 0, n, given)
+        for d in range(dimensions):
+            turned = np.concatenate((given[d:], given[:d]))
+            slabs[d] = slices_of((n + FANOUT - 1) // FANOUT, turned)
+    return slabs
 
 
 @kernel
@@ -55,9 +109,11 @@ def tile_boxes(lows: I64, highs: I64, order: I64, starts: I64) -> None:
     """Put the boxes of each tree, `order[starts[t]:starts[t + 1]]`, into tiles.
 
     Bounds are [dimension, item]. Boxes are sorted by their centers in one dimension and cut into
-    slabs, which are sorted and cut by the next, until a slab is a row of leaves.
+    slabs, which are sorted and cut by the next, until a slab is a row of leaves. A dimension that
+    distinguishes the boxes better has more slabs.
     """
     dimensions, n = lows.shape
+    selectivities = np.empty(dimensions)
     slabs, ends = starts[:-1].copy(), starts[1:].copy()
     for d in range(dimensions):
         centers = np.empty(n, np.int64)
@@ -69,8 +125,11 @@ def tile_boxes(lows: I64, highs: I64, order: I64, starts: I64) -> None:
             begin, end = slabs[s], ends[s]
             _sort_slab(centers, order, begin, end)
             leaves = (end - begin + FANOUT - 1) // FANOUT
-            slices = max(_slices(leaves, dimensions - d), 1)
-            size = max((leaves + slices - 1) // slices, 1) * FANOUT
+            size = 1
+            if d + 1 < dimensions and leaves > 1:
+                _selectivities(lows[d:], highs[d:], order, begin, end, selectivities[d:])
+                size = int(np.ceil(leaves / slices_of(leaves, selectivities[d:]) - 1e-6))
+            size = max(size, 1) * FANOUT
             while begin < end and d + 1 < dimensions:
                 new_slabs[m], new_ends[m] = begin, min(begin + size, end)
                 begin += size

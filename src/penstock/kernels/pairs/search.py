@@ -222,28 +222,48 @@ def own_holds(own: I64, lows: I64, highs: I64, row: int, slot: int) -> bool:
 
 
 @inlined
-def _is_partner(
-    probes: Probes, partner: Partner, queries: Queries, row: int, at: int, slot: int
-) -> bool:
-    """Whether the logged row `at` is in the window of a query and meets its rest conditions."""
-    if queries.lengths.shape[0]:
-        if probes.instants[row] - partner.ts[at] >= queries.lengths[slot]:
-            return False
-    if queries.since.shape[0]:
-        if min(probes.epochs[row], partner.epoch[at]) < queries.since[slot]:
-            return False
-    for c in range(queries.rest_columns.shape[0]):
-        column = queries.rest_columns[c]
-        if partner.rows[at, 0] >> column & 1:
-            return False
-        word, kind = partner.rows[at, 1 + column], queries.rest_kinds[c]
-        if word < 0 and (kind == FLOAT or (kind == GAP and probes.is_float)):
-            word ^= MOST
-        if kind == GAP:
-            word = gap_between(word, probes.rest_shifts[row], probes.is_float, probes.undefined)
-        if word < queries.rest_low[c, slot] or word > queries.rest_high[c, slot]:
-            return False
-    return True
+def _keep_young(
+    words: I64, begin: int, end: int, bits: int, base: int, instant: int, ts: I64, lengths: I64
+) -> int:
+    """Keep the pairs with a partner in the window of the query; the new end."""
+    n = begin
+    for i in range(begin, end):
+        words[n] = words[i]
+        n += instant - ts[base + (words[i] >> bits)] < lengths[words[i] & ((1 << bits) - 1)]
+    return n
+
+
+@inlined
+def _keep_seen(
+    words: I64, begin: int, end: int, bits: int, base: int, own: int, epochs: I64, since: I64
+) -> int:
+    """Keep the pairs of rows that the query sees; the new end."""
+    n = begin
+    for i in range(begin, end):
+        epoch = min(own, epochs[base + (words[i] >> bits)])
+        words[n] = words[i]
+        n += epoch >= since[words[i] & ((1 << bits) - 1)]
+    return n
+
+
+@inlined
+def _keep_between(
+    words: I64, begin: int, end: int, bits: int, base: int, rows: I64, column: int,
+    is_float: bool, is_gap: bool, shift: int, undefined: int, lows: I64, highs: I64,
+) -> int:  # fmt: skip
+    """Keep the pairs with a partner that meets a rest condition of the query; the new end."""
+    n = begin
+    for i in range(begin, end):
+        at, slot = base + (words[i] >> bits), words[i] & ((1 << bits) - 1)
+        value = rows[at, 1 + column]
+        if is_float and value < 0:
+            value ^= MOST
+        if is_gap:
+            value = gap_between(value, shift, is_float, undefined)
+        there = rows[at, 0] >> column & 1 == 0
+        words[n] = words[i]
+        n += there and lows[slot] <= value <= highs[slot]
+    return n
 
 
 @kernel
@@ -254,17 +274,26 @@ def keep_partners(
     """Drop what fails rest conditions, lengths and epochs of the pairs of a row; the new end.
 
     The strategies find pairs by interval and own conditions alone. Their pairs of one row at a
-    time pass through here, so that no more than these are held in memory.
+    time pass through here, so that no more than these are held in memory. Loops get arrays, not
+    tuples of arrays, of which numba would count the references for every pair.
     """
-    if queries.rest_columns.shape[0] + queries.lengths.shape[0] + queries.since.shape[0] == 0:
-        return end
-    mask, base, n = (1 << bits) - 1, probes.floor - partner.base, begin
-    for i in range(begin, end):
-        word = words[i]
-        if _is_partner(probes, partner, queries, row, base + (word >> bits), word & mask):
-            words[n] = word
-            n += 1
-    return n
+    base = probes.floor - partner.base
+    if queries.lengths.shape[0]:
+        instant = probes.instants[row]
+        end = _keep_young(words, begin, end, bits, base, instant, partner.ts, queries.lengths)
+    if queries.since.shape[0]:
+        own = probes.epochs[row]
+        end = _keep_seen(words, begin, end, bits, base, own, partner.epoch, queries.since)
+    for c in range(queries.rest_columns.shape[0]):
+        kind = queries.rest_kinds[c]
+        is_gap = kind == GAP
+        shift = probes.rest_shifts[row] if is_gap else 0
+        end = _keep_between(
+            words, begin, end, bits, base, partner.rows, queries.rest_columns[c],
+            kind == FLOAT or (is_gap and probes.is_float), is_gap, shift, probes.undefined,
+            queries.rest_low[c], queries.rest_high[c],
+        )  # fmt: skip
+    return end
 
 
 # ---- output --------------------------------------------------------------------------

@@ -11,10 +11,10 @@ import pytest
 from penstock.arrays import I64
 from penstock.delta import Lineage
 from penstock.expressions.context import Context, Failures
-from penstock.indexes.pairs import pair_index, router
+from penstock.indexes.pairs import pair_index, part, router
 from penstock.indexes.pairs.pair_index import PairIndex, PairQueries
 from penstock.indexes.pairs.router import PAIR_STRATEGIES, PairStrategy, Policy
-from penstock.indexes.pairs.rows import ProbingRows
+from penstock.indexes.pairs.rows import Prefixes, ProbingRows, Takers
 from penstock.indexes.pairs.shape import PairBand, PairRange, PairShape
 from penstock.indexes.pairs.sides import PairSide
 from penstock.kernels.pairs.data import LEAST, MOST, Entries, Partner
@@ -89,6 +89,7 @@ class World:
         self.index = PairIndex(wanted, self.ctx)
         self.rows = [self._rows(8), self._rows(16)]
         self.live: list[int] = []
+        self.newest = 2  # the last epoch from which a query sees rows
 
     def _rows(self, n: int) -> I64:
         """Stored rows: the NULL word, then three columns."""
@@ -108,7 +109,7 @@ class World:
             bounds = [low, low + rng.randint(-1, 4), rng.randint(-4, 2), rng.randint(-3, 4)]
             nulls = rng.choice((0,) * 9 + (1 << rng.randint(LOW, RIGHT),))
             rows.append([nulls, *bounds, rng.randint(1, 7)])
-        qids = self.table.add(np.array(rows, np.int64).T, self.rng.randint(0, 2))
+        qids = self.table.add(np.array(rows, np.int64).T, self.rng.randint(0, self.newest))
         self.live = sorted({*self.live, *qids.tolist()})
         return qids
 
@@ -198,6 +199,64 @@ class World:
             bound = (low, high, left, right)[param]
             asked.append(not missing and FUNCTIONS[fn](pair[r.side][1 + r.column], bound))
         return all(asked)
+
+
+# ---- codes ---------------------------------------------------------------------------
+def triples(takers: Takers) -> list[Pair]:
+    columns = (takers.rows, takers.positions, takers.qids)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def told_by(found: Prefixes) -> list[Pair]:
+    """The queries that prefixes stand for, one by one."""
+    told, ranked = list[Pair](), found.of.ranked
+    for at in range(len(found)):
+        there = slice(*ranked.members.offsets[found.lists[at] :][:2])
+        members = ranked.members.items[there][ranked.ranks[there] < found.lengths[at]].tolist()
+        assert members, "a code without a query"
+        told += [(int(found.rows[at]), int(found.positions[at]), qid) for qid in members]
+    return told
+
+
+@pytest.mark.parametrize("strategy", ["hotspot", "ssi", "auto"])
+@pytest.mark.parametrize("shape", ["band", "turned band"])
+def test_coded_queries_are_those_that_are_listed(
+    shape: str, strategy: PairStrategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router, "FEW", 2)
+    monkeypatch.setattr(part, "pays", lambda queries, pairs: True)
+    world, codes = World(Random(5), SHAPES[shape], Policy(strategy)), 0
+    world.newest = 0
+    for turn in range(12):
+        world.add((40, 5, 1)[turn % 3])
+        world.drop(world.rng.sample(world.live, turn))  # some of a part, or all
+        world.index.follow()
+        for side in (0, 1):
+            batch = world.batch(side)
+            takers, coded = world.index.match_coded(batch)
+            told = [triple for some in coded for triple in told_by(some)]
+            codes += sum(map(len, coded))
+            assert sorted(triples(takers) + told) == triples(world.index.match(batch))
+            for some in coded:
+                order = list(zip(some.rows.tolist(), some.positions.tolist(), strict=True))
+                assert order == sorted(order)
+    assert codes > 200 or strategy == "auto"
+
+
+def test_codes_are_left_where_pairs_have_few_queries() -> None:
+    world = World(Random(6), SHAPES["band"], Policy("ssi"))
+    world.newest = 0
+    world.add(4)
+    world.index.follow()
+    assert world.index.match_coded(world.batch(0))[1]
+    takers, coded = world.index.match_coded(world.batch(0))
+    assert not coded
+    assert triples(takers) == triples(world.index.match(world.batch(0)))
+    world.drop(world.live)
+    world.add(400)
+    world.index.follow()
+    for _ in range(3):
+        assert world.index.match_coded(world.batch(0))[1]
 
 
 @pytest.mark.parametrize("strategy", PAIR_STRATEGIES)

@@ -273,9 +273,9 @@ def test_constants_are_written_and_read(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"format": 0}', '{"format": 1, "nanoseconds": {}}', '{"format": 1}',
-     '{"format": 1, "nanoseconds": {"SJ-Vanilla": {"β": [1, 2]}}}',
-     '{"format": 1, "nanoseconds": {"SJ-Vanilla": 5}}'],
+    ["", "{", "[]", '{"format": 0}', '{"format": 2, "nanoseconds": {}}', '{"format": 2}',
+     '{"format": 2, "nanoseconds": {"SJ-Vanilla": {"β": [1, 2]}}}',
+     '{"format": 2, "nanoseconds": {"SJ-Vanilla": 5}}'],
 )  # fmt: skip
 def test_a_bad_file_is_ignored_with_a_notice(
     path: Path, text: str, capsys: pytest.CaptureFixture[str]
@@ -291,7 +291,7 @@ def test_constants_that_are_no_numbers_are_refused(path: Path) -> None:
     made = constants().numbers()
     made["BJ-MJ"]["γ"] = [-1.0, 0.0, 0.0]
     path.parent.mkdir()
-    path.write_text(json.dumps({"format": 1, "nanoseconds": made}))
+    path.write_text(json.dumps({"format": 2, "nanoseconds": made}))
     with pytest.raises(ValueError, match="negative"):
         Constants.read(path)
 

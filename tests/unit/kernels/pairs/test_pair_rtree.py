@@ -13,6 +13,7 @@ from penstock.kernels.pairs.rtree import (
     Forest,
     build_forest,
     room_for_search,
+    slices_of,
     stab_tree,
     tile_boxes,
 )
@@ -81,6 +82,37 @@ def test_tiles_keep_neighbours_together() -> None:
     tile_boxes(points, points, order, np.array([0, side * side]))
     leaves = points[:, order].reshape(2, -1, FANOUT)
     assert (leaves.max(axis=2) - leaves.min(axis=2)).sum(axis=0).mean() < 8
+
+
+def test_slabs_are_cut_where_boxes_differ() -> None:
+    """Of boxes that all hold a point of one dimension, leaves are slabs of the other."""
+    rng, n = np.random.default_rng(3), 4096
+    place = rng.integers(0, 100_000, n)
+    lows = np.stack([place, rng.integers(-1000, 0, n)])
+    highs = np.stack([place + 20, rng.integers(0, 1000, n)])
+    for turned in (slice(None), slice(None, None, -1)):
+        low, high = np.ascontiguousarray(lows[turned]), np.ascontiguousarray(highs[turned])
+        order = np.arange(n)
+        tile_boxes(low, high, order, np.array([0, n]))
+        leaf_low, leaf_high = (bound[:, order].reshape(2, -1, FANOUT) for bound in (low, high))
+        extent = (leaf_high.max(axis=2) - leaf_low.min(axis=2))[turned][0]
+        assert np.median(extent) < 4 * 100_000 / (n / FANOUT)
+
+
+@pytest.mark.parametrize("leaves", [1, 2, 50, 4000])
+@pytest.mark.parametrize(
+    "selectivities", [[1.0], [3.0, 3.0], [300.0, 0.5], [0.01, 9.0, 4.0], [0.0, 2.0], [0.0, 0.0]]
+)
+def test_slabs_are_in_proportion(leaves: int, selectivities: list[float]) -> None:
+    """The product of slabs is the number of leaves; their ratios are those of selectivities."""
+    given = np.array(selectivities)
+    slabs = np.array([slices_of(leaves, np.roll(given, -d)) for d in range(given.shape[0])])
+    assert slices_of.py_func(leaves, given) == pytest.approx(slabs[0])
+    if given.any():
+        assert np.prod(slabs) == pytest.approx(leaves)
+    cut = slabs > 1 + 1e-9
+    ratios = slabs[cut] / given[cut]
+    assert (ratios == pytest.approx(ratios[0])) if leaves > 1 and given.any() else not cut.any()
 
 
 def test_kernels_equal_their_plain_twins() -> None:
