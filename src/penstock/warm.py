@@ -101,6 +101,10 @@ _MANY = (
     "SELECT a, n FROM (SELECT a, count(*) AS n FROM r [RANGE 5] GROUP BY a) g WHERE n > $a"
     " EMIT CHANGES PER ROW",
     "SELECT a, n FROM (SELECT a, sum(k) AS n FROM r [RANGE 5] GROUP BY a) g WHERE n > $a",
+    "SELECT count(*) AS n, avg(s.k) AS m FROM r [RANGE 5] JOIN s [RANGE 5]"
+    " ON s.a - r.a BETWEEN $a - 9223372036854775807 - 1 AND $b",
+    "SELECT count(*) AS n, sum(s.a) AS t FROM r [RANGE 5] JOIN s [RANGE 5]"
+    " ON s.a - r.a BETWEEN $a AND $b EMIT ON COMMIT",
 )
 _ROWS = 1_300  # of parameters: more than a flow takes from one template
 _PARAMS = pa.table(

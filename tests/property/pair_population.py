@@ -113,11 +113,13 @@ class Population:
     def __init__(
         self, rng: Random, scenario: Scenario, templates: list[Template], *,
         churn: float = 0.4, restores: float = 0.0, checkpoint: Path | None = None,
-        shards: int | None = None,
+        shards: int | None = None, optimizer_off: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         self.rng, self.scenario, self.templates = rng, scenario, templates
         self.churn, self.restores = churn, restores
-        self.options = {"shards": shards, "checkpoint": checkpoint}
+        self.options = {
+            "shards": shards, "checkpoint": checkpoint, "optimizer_off": optimizer_off,
+        }  # fmt: skip
         self.world = scenario.world()
         self.trace = Trace(scenario, [], self.world, [], [], [])
         self.groups: list[_Group] = []
@@ -221,7 +223,8 @@ class Population:
         if self.options["checkpoint"] is None:
             image = self.session.snapshot()
             self.session.close()
-            self.session = penstock.connect(runner="inprocess", snapshot=image)
+            off = self.options["optimizer_off"]
+            self.session = penstock.connect(runner="inprocess", snapshot=image, optimizer_off=off)
         else:
             self.session.close()
             self.session = penstock.connect(runner="inprocess", **self.options)

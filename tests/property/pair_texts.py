@@ -241,6 +241,44 @@ class Texts:
         suffix = " PER ROW" if per_row else ""
         return Template(text + emit + suffix, oracle + emit, tuple(self._places), mode, per_row)
 
+    def totals(self) -> Template:
+        """A query for counts and sums of pairs, mostly of a kind that needs no pairs."""
+        rng = self._rng
+        self._places = []
+        pieces = self._total_pieces()
+        rng.shuffle(pieces)
+        sources = f"{self._source('r', 'x', 6)}, {self._source(rng.choice('rss'), 'y', 6)}"
+        chosen = ", ".join(rng.sample(TOTALS, rng.randint(1, 4)))
+        having = f" HAVING {self._filled('count(*) > {1}', 'i')}" if rng.random() < 0.2 else ""
+        text, oracle = (
+            f"SELECT {chosen} FROM {sources} WHERE {' AND '.join(p[at] for p in pieces)}{having}"
+            for at in (0, 1)
+        )
+        if not self._places:
+            return self.totals()
+        emit = rng.choice(("", "", " EMIT CHANGES", " EMIT ON COMMIT"))
+        per_row = bool(emit) and rng.random() < 0.3
+        suffix = " PER ROW" if per_row else ""
+        mode = rng.choice(MODES)
+        return Template(text + emit + suffix, oracle + emit, tuple(self._places), mode, per_row)
+
+    def _total_pieces(self) -> list[tuple[str, str]]:
+        """A band, or an equality and a range of one side or either; sometimes more than these."""
+        rng = self._rng
+        if rng.random() < 0.6:
+            pieces = [self._band()]
+            if rng.random() < 0.4:
+                pieces.append(self._same("x.k = y.k"))
+        else:
+            pieces = [self._same("x.k = y.k")]
+            for side in rng.choice(("x", "y", "xy")):
+                kind = rng.choice("iaamdtf")
+                text = self._filled(rng.choice(RANGES), kind, v=f"{side}.{kind}")
+                pieces.append(self._same(text))
+        if rng.random() < 0.1:
+            pieces.append(self._of_side(*rng.choice(RESIDUALS)))
+        return pieces
+
     def _pieces(self, band: bool) -> list[tuple[str, str]]:
         """The conditions, as the engine and as DuckDB read them."""
         rng = self._rng
@@ -317,6 +355,12 @@ class Texts:
             self._places.append(Place(f"p{len(self._places)}", "w", 0))
             window = f"RANGE ${self._places[-1].name}"
         return f"{stream} [{window}] {alias}"
+
+
+TOTALS = (
+    "count(*) AS n", "sum(y.i) AS s", "sum(x.m) AS m", "avg(x.a) AS v", "avg(y.m) AS w",
+    "count(y.c) AS c", "count(x.f) AS f", "sum(x.k) AS k", "1 + sum(y.k) AS h",
+)  # fmt: skip
 
 
 # ---- input ---------------------------------------------------------------------------

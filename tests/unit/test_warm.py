@@ -16,7 +16,6 @@ ASKED_FOR_BY_NOBODY = {
     "penstock.kernels.pairs.ssi_own.affected_slots",
     "penstock.kernels.pairs.ssi_windows.affected_in_windows",
     "penstock.kernels.pairs.stabbing.fewest_groups",  # of tests
-    "penstock.kernels.pairs.stabbing.spread_groups",
 }
 
 

@@ -265,12 +265,16 @@ class Join(Node):
 
 @frozen
 class GroupBy(Node):
-    """Aggregates per value of the `keys` columns; without keys, one row always."""
+    """Aggregates per value of the `keys` columns; without keys, one row always.
+
+    With `totals`, counts and sums of a join's pairs may be computed without forming the pairs.
+    """
 
     input: Node
     keys: tuple[int, ...]
     aggs: tuple[Agg, ...]
     names: tuple[str, ...]  # of the aggregates
+    totals: bool = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.errors import PlanError
-from penstock.logical.nodes import Distinct, Join, Node, Project, TableScan, walk
+from penstock.logical.nodes import Distinct, GroupBy, Join, Node, Project, TableScan, walk
 from penstock.optimizer.lower import lower
 from penstock.optimizer.merge_projections import merge_projections
 from penstock.optimizer.order_joins import order_joins
@@ -21,6 +21,7 @@ from penstock.optimizer.push_down_filter import push_down_filter
 from penstock.optimizer.push_down_simple import push_down_simple
 from penstock.optimizer.push_down_table_join import push_down_table_join
 from penstock.optimizer.stats import Stats
+from penstock.optimizer.total_pairs import total_pairs
 
 Rule = Callable[[Node, Stats], Node]
 
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     push_down_table_join,
     push_down_distinct,
     order_joins,
+    total_pairs,
 )
 NEEDS: dict[Rule, frozenset[type[Node]]] = {
     merge_projections: frozenset({Project}),
@@ -41,9 +43,10 @@ NEEDS: dict[Rule, frozenset[type[Node]]] = {
     push_down_table_join: frozenset({Join, TableScan}),
     push_down_distinct: frozenset({Distinct}),
     order_joins: frozenset({Join}),
+    total_pairs: frozenset({GroupBy, Join}),
 }
 """For each rule, the kinds of nodes that a plan must contain; otherwise the rule is skipped."""
-THOROUGH: frozenset[Rule] = frozenset({prune_projection})
+THOROUGH: frozenset[Rule] = frozenset({prune_projection, total_pairs})
 """Rules that find nothing more to do in their own output."""
 _NOTHING: frozenset[type[Node]] = frozenset()
 RULE_NAMES = frozenset(rule.__name__ for rule in RULES)

@@ -269,7 +269,8 @@ def _narrow_group_by(node: GroupBy, plan: _Narrowing) -> tuple[Node, Kept]:
     keys = tuple(kept.index(k) for k in node.keys)
     aggs = tuple(_moved_agg(node.aggs[i], kept) for i in stay)
     names = tuple(node.names[i] for i in stay)
-    return GroupBy(source, keys, aggs, names), (*range(first), *(i + first for i in stay))
+    narrow = GroupBy(source, keys, aggs, names, node.totals)
+    return narrow, (*range(first), *(i + first for i in stay))
 
 
 @case(_NARROW, Windowed)

@@ -33,7 +33,7 @@ def split(node: GroupBy) -> tuple[GroupBy, Final] | None:
         return None
     parts = _Parts()
     exprs = tuple(parts.value_of(agg) for agg in node.aggs)
-    partial = _partial(node.input, parts)
+    partial = _partial(node, parts)
     if partial is None:
         return None
 
@@ -121,13 +121,13 @@ def _name(agg: Agg, at: int) -> str:
     return f"{agg.fn}_{at}"
 
 
-def _partial(rows: Node, parts: _Parts) -> GroupBy | None:
-    """Aggregate `rows` by `parts`; None if that needs too many columns.
+def _partial(node: GroupBy, parts: _Parts) -> GroupBy | None:
+    """Aggregate the input of `node` by `parts`; None if that needs too many columns.
 
     Operators read columns only, so computed arguments and keys become columns of a projection
     below.
     """
-    aggs, keys = list(parts.shown()), parts.keys
+    rows, aggs, keys = node.input, list(parts.shown()), parts.keys
     read = [e for agg in aggs for e in (agg.arg, agg.filter) if e is not None] + keys
     computed = list(dict.fromkeys(read))
     if max(len(computed), len(keys) + len(aggs)) > MAX_COLUMNS:
@@ -146,4 +146,5 @@ def _partial(rows: Node, parts: _Parts) -> GroupBy | None:
 
         aggs = [replace(a, arg=moved(a.arg), filter=moved(a.filter)) for a in aggs]
     places = tuple(computed.index(key) for key in keys)
-    return GroupBy(rows, places, tuple(aggs), tuple(map(_name, aggs, count())))
+    names = tuple(map(_name, aggs, count()))
+    return GroupBy(rows, places, tuple(aggs), names, node.totals)

@@ -103,6 +103,11 @@ def group_edge(schema: Schema, level: Lineage) -> Edge:
     )
 
 
+def totals_edge(schema: Schema) -> Edge:
+    """Changes of totals per query: they are added up, so none of them leaves."""
+    return Edge(schema, Pattern.MON, Lineage.QUERY, False, False)
+
+
 # ---- two inputs ----------------------------------------------------------------------
 def union_edge(left: Edge, right: Edge) -> Edge:
     """The rows of both inputs."""

@@ -20,6 +20,7 @@ from penstock.kernels import aggregates_order as order
 from penstock.kernels import aggregates_parts as parts
 from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
+from penstock.kernels import aggregates_totals as totals
 from penstock.kernels import deque, exact_spread, exact_sums, multiset, wides
 from penstock.kernels.aggregates_events import GROUP, VALID, AggSlots, Events, gate_distinct
 from penstock.physical.aggregates import EXACT, AggPlan, GroupPlan, Keep
@@ -109,9 +110,12 @@ class Accumulators:
         average, flip = a.agg.fn == "avg", a.agg.fn == "min"
         if a.keep is Keep.COUNT:
             sums.count_pass(events, place, state)
-        elif a.keep is Keep.WIDE:
+        elif a.keep is Keep.COUNTS:
+            totals.count_totals_pass(events, place, state)
+        elif a.keep in (Keep.WIDE, Keep.SUMS):
+            run = sums.wide_pass if a.keep is Keep.WIDE else totals.sum_totals_pass
             failed = np.empty(events.shown.shape[0], np.int64)
-            n = sums.wide_pass(events, place, state, average, a.scale, a.bound, failed)
+            n = run(events, place, state, average, a.scale, a.bound, failed)
             if n:
                 self._fail(a, lins[failed[:n]])
         elif a.keep is Keep.FLOAT:

@@ -19,6 +19,7 @@ from penstock.kernels import aggregates_spread as spread
 from penstock.kernels import aggregates_sums as sums
 from penstock.kernels import deque
 from penstock.kernels.aggregates_events import ARGS, SHOWN, AggSlots
+from penstock.kernels.pairs.alive import SUM_WORDS
 from penstock.logical.expr import Agg, Column, Expr
 from penstock.logical.functions import SUM_OF_PARTS, SUM_PARTS
 from penstock.physical.expiry import Kept, Store
@@ -37,6 +38,8 @@ class Keep(enum.Enum):
     PARTS = "exact sum of doubles, shown in parts"
     PART = "part shown by the aggregate before"
     MERGED = "exact sum of sums in parts"
+    COUNTS = "sum of counts"
+    SUMS = "128-bit sum of sums in halves"
     SPREAD = "exact sums of x and x²"
     BEST = "best value"
     DEQUE = "monotonic deque"
@@ -51,6 +54,8 @@ _WORDS = {
     Keep.PARTS: sums.FLOAT_WORDS,
     Keep.PART: 0,
     Keep.MERGED: sums.FLOAT_WORDS,
+    Keep.COUNTS: sums.COUNT_WORDS,
+    Keep.SUMS: sums.WIDE_WORDS,
     Keep.SPREAD: spread.SPREAD_WORDS,
     Keep.BEST: order.BEST_WORDS,
     Keep.DEQUE: deque.STATE_WORDS,
@@ -61,6 +66,10 @@ EXACT = (Keep.FLOAT, Keep.PARTS, Keep.MERGED)
 _OF_PARTS = {
     SUM_PARTS[0]: Keep.PARTS, **dict.fromkeys(SUM_PARTS[1:], Keep.PART), SUM_OF_PARTS: Keep.MERGED,
 }  # fmt: skip
+
+
+_SEVERAL = {Keep.MERGED: len(SUM_PARTS), Keep.SUMS: SUM_WORDS}
+"""Kinds of state of aggregates that read several adjacent columns, and how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +113,21 @@ class GroupPlan:
         return [a for a in self.aggs if a.keep is keep and a.text == text]
 
 
-def plan_aggregates(aggs: tuple[Agg, ...], kept: Kept) -> GroupPlan:
-    """Choose the state of each aggregate for rows that leave as `kept` says."""
-    columns = [_column(a.arg) for a in aggs]
+def plan_aggregates(aggs: tuple[Agg, ...], kept: Kept, of_totals: bool = False) -> GroupPlan:
+    """Choose the state of each aggregate for rows that leave as `kept` says.
+
+    If the rows are totals, column 0 has the change of the count.
+    """
+    columns = [0 if of_totals and a.arg is None else _column(a.arg) for a in aggs]
     filters = [_column(a.filter) for a in aggs]
+    keeps = [_keep_totals(a) if of_totals else _keep(a, kept) for a in aggs]
     plain = {c for a, c in zip(aggs, columns, strict=True) if c >= 0 and not _is_distinct(a)}
-    parts = [c for a, c in zip(aggs, columns, strict=True) if a.fn == SUM_OF_PARTS]
-    arguments = sorted(plain.union(c + i for c in parts for i in range(len(SUM_PARTS))))
+    several = [(c, _SEVERAL[k]) for c, k in zip(columns, keeps, strict=True) if k in _SEVERAL]
+    arguments = sorted(plain.union(c + i for c, words in several for i in range(words)))
     word, at = ARGS + len(arguments), SHOWN + len(aggs)
     planned: list[AggPlan] = []
-    for i, agg in enumerate(aggs):
-        keep, slot = _keep(agg, kept), 0
+    for i, (agg, keep) in enumerate(zip(aggs, keeps, strict=True)):
+        slot = 0
         if _is_distinct(agg):
             slot, word = word, word + 1
         elif columns[i] >= 0:
@@ -153,6 +166,10 @@ def _column(expr: Expr | None) -> int:
 def _is_distinct(agg: Agg) -> bool:
     """Whether repeated values must be counted; for min and max they make no difference."""
     return agg.distinct and agg.arg is not None and agg.fn not in ("min", "max")
+
+
+def _keep_totals(agg: Agg) -> Keep:
+    return Keep.COUNTS if agg.fn == "count" else Keep.SUMS
 
 
 def _keep(agg: Agg, kept: Kept) -> Keep:

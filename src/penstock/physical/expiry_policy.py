@@ -14,7 +14,13 @@ from penstock.dispatch import case, complete, subclasses
 from penstock.logical.nodes import SetKind
 from penstock.patterns.edge import Edge, Emit, Pattern
 from penstock.patterns.edges import told_edge
-from penstock.physical import join_specs, keyed_specs, reevaluate_specs, specs
+from penstock.physical import (
+    join_specs,
+    keyed_specs,
+    reevaluate_specs,
+    specs,
+    totals_specs,
+)
 from penstock.physical.expiry import Expiry, Kept, Signal, Store, signal_of
 from penstock.physical.join_specs import JoinSpec, NrrJoinSpec, SemiJoinSpec, WindowJoinSpec
 from penstock.physical.keyed_specs import DistinctSpec, GroupBySpec, SetOpSpec
@@ -36,6 +42,7 @@ from penstock.physical.specs import (
     ViewScanSpec,
     ViewSpec,
 )
+from penstock.physical.totals_specs import PairTotalsSpec
 
 S = TypeVar("S", bound=Spec)
 
@@ -131,6 +138,12 @@ def _flow(spec: FlowSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     joins = len(spec.block.scans) > 1
     kept = Kept(Signal.LOG, Store.STEM if joins else Store.NONE)
     return Expiry(signal_of(spec.edge), (kept,), recalls=joins or spec.edge.expiring)
+
+
+@case(_EXPIRIES, PairTotalsSpec)
+def _pair_totals(spec: PairTotalsSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
+    """Changes of totals do not leave; the operator reads the logs again."""
+    return Expiry(Signal.NONE, (Kept(Signal.LOG, Store.STEM),), recalls=False)
 
 
 @case(_EXPIRIES, WindowJoinSpec)
@@ -252,5 +265,5 @@ def _nrr_join(spec: NrrJoinSpec, wish: Emit, policy: ExpiryPolicy) -> Expiry:
     return Expiry(signal_of(spec.edge), kept, recalls=_all_recall(spec))
 
 
-for module in (specs, keyed_specs, join_specs, reevaluate_specs):
+for module in (specs, keyed_specs, join_specs, reevaluate_specs, totals_specs):
     complete(_EXPIRIES, subclasses(module, Spec), "expiry")

@@ -49,7 +49,7 @@ class GroupByOp(Operator):
         self._lineages = lineages
         self._seeded: I64 | None = None  # the lineages that already have their rows
         (kept,) = spec.expiry.inputs
-        self._plan = plan_aggregates(spec.aggs, kept)
+        self._plan = plan_aggregates(spec.aggs, kept, spec.of_totals)
         self._groups = KeyTable(scope.scope("groups"), 2 + len(spec.keys))
         self._store = make_store(scope.scope("store"), kept, self._plan.entry_width)
         self._accumulators = Accumulators(self._plan, scope, ctx, spec.edge.lineage)

@@ -20,7 +20,13 @@ from penstock.expressions.context import Context
 from penstock.logical.expr import Expr
 from penstock.logical.nodes import Node
 from penstock.optimizer.distribution import Send
-from penstock.physical import join_specs, keyed_specs, reevaluate_specs, specs
+from penstock.physical import (
+    join_specs,
+    keyed_specs,
+    reevaluate_specs,
+    specs,
+    totals_specs,
+)
 from penstock.physical.distinct import DistinctOp
 from penstock.physical.draft import PlanSpec
 from penstock.physical.explode import ExplodeOp
@@ -38,6 +44,7 @@ from penstock.physical.match_count import MatchCountOp
 from penstock.physical.nrr_join import NrrJoinOp
 from penstock.physical.operator import Operator
 from penstock.physical.pair_matches import PairMatcher, PairMatches
+from penstock.physical.pair_totals import PairTotals
 from penstock.physical.project import ProjectOp
 from penstock.physical.receive import ReceiveOp
 from penstock.physical.reevaluate import HeldOp, ReevaluateOp
@@ -64,6 +71,7 @@ from penstock.physical.specs import (
     ViewSpec,
 )
 from penstock.physical.table_scan import TableScanOp
+from penstock.physical.totals_specs import PairTotalsSpec
 from penstock.physical.union import UnionOp
 from penstock.physical.view import ViewOp
 from penstock.physical.view_scan import ViewScanOp
@@ -200,7 +208,7 @@ def _table(spec: TableScanSpec, _: Inputs, scope: Scope, site: Site) -> Operator
     return TableScanOp(spec, scope, site.tables[spec.table.table])
 
 
-@case(_MAKERS, FlowSpec)
+@case(_MAKERS, FlowSpec, PairTotalsSpec)
 def _flow(spec: FlowSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
     flow = site.flows.of(spec.block.span, site.sources, spec.streams)
     own = _own_matches(spec, scope, site)
@@ -209,6 +217,8 @@ def _flow(spec: FlowSpec, _: Inputs, scope: Scope, site: Site) -> Operator:
 
 def _own_matches(spec: FlowSpec, scope: Scope, site: Site) -> MakeOwn | None:
     """The function that builds the matches of the template's own index, if it can have one."""
+    if isinstance(spec, PairTotalsSpec):
+        return partial(PairTotals, spec=spec, ctx=site.ctx, flows=site.flows)
     if spec.pairs is not None:
         made = PairMatcher(spec.pairs, spec.block, site.queries, site.ctx, site.flows)
         return partial(PairMatches, matcher=made)
@@ -305,5 +315,5 @@ def _join(spec: JoinSpec, inputs: Inputs, scope: Scope, site: Site) -> Operator:
     return JoinOp(spec, left, right, scope, site.ctx, site.condition(spec.residual), since)
 
 
-for module in (specs, keyed_specs, join_specs, reevaluate_specs):
+for module in (specs, keyed_specs, join_specs, reevaluate_specs, totals_specs):
     complete(_MAKERS, subclasses(module, Spec), "operator")

@@ -37,20 +37,22 @@ class DistinctSpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class GroupBySpec(Spec):
-    """Aggregates per key and lineage."""
+    """Aggregates per key and lineage; if `of_totals`, input rows are changes of counts and sums."""
 
     keys: tuple[int, ...]
     aggs: tuple[Agg, ...]
+    of_totals: bool = False
     name = "group by"
     label = "group-by"
 
     @classmethod
     def of(
-        cls, source: Spec, keys: tuple[int, ...], aggs: tuple[Agg, ...], schema: Schema
-    ) -> GroupBySpec:
+        cls, source: Spec, keys: tuple[int, ...], aggs: tuple[Agg, ...], schema: Schema,
+        of_totals: bool = False,
+    ) -> GroupBySpec:  # fmt: skip
         """Build the spec and derive its edge."""
         edge = edges.group_edge(schema, source.edge.lineage)
-        return cls(keys, aggs, edge=edge, inputs=(source,))
+        return cls(keys, aggs, of_totals, edge=edge, inputs=(source,))
 
     def detail(self) -> str:
         """Keys and aggregates."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from penstock.arrays import I64, Bool
@@ -11,13 +13,19 @@ from penstock.expressions.condition import Condition
 from penstock.expressions.context import Context
 from penstock.expressions.evaluate import EvaluationError
 from penstock.expressions.hidden import Hidden, Totals
-from penstock.indexes.contract import PairQueryIndex
 from penstock.indexes.pairs.shape import Checked, PairShape
 from penstock.kernels.lineage import join_rows
 from penstock.queries.query_table import QueryTable
 from penstock.stems.log_view import LogView
 
 _MOST_PAIRS = 1 << 20  # most pairs evaluated at once
+
+
+class Exactness(Protocol):
+    """Tells which queries an index decides alone."""
+
+    def exact(self, qids: I64) -> Bool:
+        """Whether each of these queries takes exactly the pairs that were found."""
 
 
 class PairCheck:
@@ -29,7 +37,7 @@ class PairCheck:
         self._whole = None if shape.whole is None else _Prepared(shape.whole, ctx)
 
     def passing(
-        self, found: Matches, views: list[LogView], index: PairQueryIndex, totals: Totals
+        self, found: Matches, views: list[LogView], index: Exactness, totals: Totals
     ) -> Matches:
         """Keep the matches that satisfy all conditions."""
         found = self.of_one_key(found, views)

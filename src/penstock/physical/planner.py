@@ -65,6 +65,7 @@ from penstock.physical.specs import (
     ViewScanSpec,
     ViewSpec,
 )
+from penstock.physical.totals_specs import plan_totals
 from penstock.stems.window_join import Window
 
 _PLANS: dict[type[Node], Callable[..., Spec]] = {}
@@ -211,6 +212,11 @@ def _group_by(draft: Draft, node: GroupBy) -> Spec:
     counted = _match_count(draft, node)
     if counted is not None:
         return counted
+    setting = draft.setting
+    totals = plan_totals(node, setting.streams) if setting.policy.joins_logs else None
+    if totals is not None:
+        spec, aggs = totals
+        return draft.add(GroupBySpec.of(draft.add(spec), (), aggs, node.schema, True), node)
     source = draft.tag(draft.build(node.input), Lineage.COHORT)
     return draft.add(GroupBySpec.of(source, node.keys, node.aggs, node.schema), node)
 

@@ -146,6 +146,7 @@ class FlowSpec(Spec):
     index: MatchSpec | None
     pairs: PairShape | None
     name = "flow"
+    means = "index over pairs"
 
     @classmethod
     def of(cls, block: Block, streams: frozenset[str], level: Lineage, at_commit: bool) -> FlowSpec:

@@ -13,6 +13,7 @@ from penstock.indexes.pairs.router import PAIR_STRATEGIES
 from penstock.kernels.compiling import tell_once
 from penstock.logical.strategy import UPA, strategy_of
 from penstock.optimizer.optimizer import RULES
+from penstock.optimizer.total_pairs import total_pairs
 from penstock.session.changelog import DEFAULT_KEPT_ROWS
 from penstock.session.opening import Options, open_in_process, open_on_shards
 from penstock.session.query import Queries, Query
@@ -80,6 +81,11 @@ def _rules(given: str | Collection[str]) -> frozenset[str]:
     return chosen
 
 
+def _needless(settings: Settings) -> frozenset[str]:
+    """The rules that would leave a strategy for pairs without pairs to find."""
+    return frozenset() if settings.pairs == "auto" else frozenset({total_pairs.__name__})
+
+
 def _refuse_ignored(runner: str, shards: int | None, **given: Any) -> None:
     """Raise an error for arguments that the runner would ignore."""
     kind = "shards" if runner == "inprocess" and shards is not None else runner
@@ -129,8 +135,9 @@ def connect(
     filters and SteMs: "tickets" learns a good order; "fixed", "random" and "optimal" exist for
     comparison. `pairs` selects how joins with constants of their own find pairs: "auto" chooses per
     row by cost; "vanilla", "data_outer", "merge", "select_first", "ssi" and "hotspot" always do the
-    same, for comparison. `strategy` decides how expirations reach the operators of queries that
-    name no strategy: "upa" as update patterns ask, or as docs/strategies.md describes the others.
+    same, for comparison, and form pairs also for counts and sums. `strategy` decides how
+    expirations reach the operators of queries that name no strategy: "upa" as update patterns ask,
+    or as docs/strategies.md describes the others.
     """
     tell_once()
     off = _rules(optimizer_off)
@@ -139,8 +146,9 @@ def connect(
         runner, count, checkpoint=checkpoint, snapshot=snapshot, spark=spark, master=master,
         spark_options=spark_options,
     )  # fmt: skip
+    settings = _settings(routing, pairs)
     runs_by = strategy_of(strategy, UPA)
-    options = Options(off, keep_changes, _settings(routing, pairs), runs_by)
+    options = Options(off | _needless(settings), keep_changes, settings, runs_by)
     directory = _directory(checkpoint)
     if runner == "spark":
         from penstock.session.opening_spark import open_on_spark  # slow to import

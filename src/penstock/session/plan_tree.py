@@ -119,7 +119,7 @@ class PlanTree:
             assert isinstance(running, MatchOp | MatchCountOp | FlowOp)
             return running.how()
         if isinstance(spec, FlowSpec) and spec.pairs is not None:
-            return f"× {self._live()} queries (index over pairs)"
+            return f"× {self._live()} queries ({spec.means})"
         match = _match_of(spec)
         if self.queries is None:
             return f"× 0 {'cohorts' if match.edge.lineage is Lineage.COHORT else 'queries'}"

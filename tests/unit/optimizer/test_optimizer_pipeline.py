@@ -27,7 +27,7 @@ A, B, C = (scan(name, W) for name in "abc")
 
 
 def test_each_rule_has_a_verb_phrase_and_a_switch() -> None:
-    verbs = {"push", "prune", "merge", "pull", "order"}
+    verbs = {"push", "prune", "merge", "pull", "order", "total"}
     assert {rule.__name__.split("_")[0] for rule in RULES} <= verbs
     plan = Filter(join(A, B), cmp("gt", col(1), lit(1)))
     assert optimize(plan, NONE, off=RULE_NAMES) == plan
