@@ -194,7 +194,7 @@ class Ranked:
         """
         offsets, owners = self.members.offsets, self.members.owners
         if sizes is None:
-            return Ranked(Sets(offsets, items), self.ranks)._ascending(), None
+            return Ranked(Sets(offsets, items), self.ranks).ascending(), None
         places = offsets[owners] + self.ranks
         counts = np.empty_like(places)
         counts[places] = sizes
@@ -202,9 +202,10 @@ class Ranked:
         ends, owners = before[offsets], np.repeat(owners, sizes)
         first = np.repeat(before[places] - begins[:-1], sizes)
         ranks = first + np.arange(items.shape[0]) - ends[owners]
-        return Ranked(Sets(ends, items), ranks)._ascending(), before
+        return Ranked(Sets(ends, items), ranks).ascending(), before
 
-    def _ascending(self) -> Ranked:
+    def ascending(self) -> Ranked:
+        """The same with the members of each list ascending."""
         order = self.members.order()
         if order is None:
             return self
