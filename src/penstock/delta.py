@@ -18,7 +18,7 @@ for all its queries (CACQ §2.2).
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,6 +90,14 @@ class Delta:
         """The NULL word of each row."""
         word: I64 = self.rows[0]
         return word
+
+    def has_null(self, columns: Iterable[int]) -> Bool:
+        """Marks the rows that are NULL in one of these columns; a column may be given twice."""
+        bits = 0
+        for column in columns:
+            bits |= 1 << column
+        marks: Bool = self.nulls & bits != 0
+        return marks
 
     def take(self, index: I64 | Bool) -> Delta:
         """The rows at `index` (positions or mask), in that order."""

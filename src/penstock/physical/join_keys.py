@@ -105,7 +105,7 @@ class JoinKeys:
         columns = self._columns[0 if is_left else 1]
         banded = test.left_column if is_left else test.right_column
         tested = [*columns.tolist(), banded] if test.kind else columns.tolist()
-        good = (delta.nulls & sum(1 << c for c in set(tested))) == 0
+        good = ~delta.has_null(tested)
         if not self.bucketed:
             return equi_keys(delta.rows, delta.lin, columns, self._tagged), good
         values = delta.rows[1 + banded]

@@ -94,8 +94,7 @@ class SemiJoinOp(Operator):
         """Drop the rows of one side that a NULL key excludes from every match."""
         if self._null_safe or (side == 0 and self._anti):
             return delta
-        bits = sum(1 << int(c) for c in self._columns[side])
-        keep = (delta.nulls & bits) == 0
+        keep = ~delta.has_null(self._columns[side].tolist())
         return delta if bool(keep.all()) else delta.take(keep)
 
     def _left_ids(self, left: Delta) -> I64:

@@ -16,7 +16,10 @@ from penstock.physical.semi_join import SemiJoinOp
 from penstock.state.arena import Arena
 
 Keys = tuple[tuple[int, int], ...]
-KEYS: tuple[Keys, ...] = ((), ((0, 0),), ((1, 0),), ((0, 1), (1, 0)))
+KEYS: tuple[Keys, ...] = (
+    (), ((0, 0),), ((1, 0),), ((0, 1), (1, 0)), ((0, 0), (0, 1)), ((0, 0), (1, 0)),
+    ((0, 0), (0, 1), (1, 0)),
+)  # fmt: skip
 
 
 def make(
