@@ -129,6 +129,8 @@ SPELLINGS = (
     "{y} - {x} >= {0} AND {x} - {y} >= {0}",
     "NOT ({y} - {x} > {1})",
     "{y} - {x} <> {1}",
+    "{y} - {x} BETWEEN - {1} AND {1}",
+    "- {1} <= {x} - {y}",
 )
 MOVED = (
     "{y} BETWEEN {x} + {0} AND {x} + {1}",
@@ -140,6 +142,7 @@ MOVED = (
     "-{x} + {y} <= {1}",
     "{y} - {x} - {0} <= {1}",
     "{y} - {0} > {x} + {1}",
+    "{y} BETWEEN {x} + (- {1}) AND - {0} + {x}",
 )
 SIMPLE = SPELLINGS[:8]
 RANGES = (

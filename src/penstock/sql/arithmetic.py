@@ -6,7 +6,15 @@ from decimal import Decimal
 
 from penstock.errors import TypeError_
 from penstock.logical.expr import Call, Expr, Literal
-from penstock.sql.coercion import FreeParam, Where, coerce, computing_type, untyped
+from penstock.sql.coercion import (
+    FreeMinus,
+    FreeParam,
+    Where,
+    coerce,
+    computing_type,
+    minus,
+    untyped,
+)
 from penstock.sql.dialect import place_of
 from penstock.sql.literals import as_number, from_decimal, negated
 from penstock.types import BIGINT, DATE, DOUBLE, INTERVAL, TIMESTAMP, Kind, SqlType, decimal
@@ -93,15 +101,8 @@ def negative(expr: Expr, node: Where) -> Expr:
     if isinstance(expr, Literal) and (literal := negated(expr)) is not None:
         return literal
     if isinstance(expr, FreeParam):
-        raise untyped(expr, node)
-    if not expr.type.is_numeric:
-        raise TypeError_(
-            f"minus needs a number, this is {expr.type}",
-            place=place_of(node),
-            remedy="CAST it to a number",
-        )
-    to = computing_type(expr.type)
-    return Call(to, "neg", (coerce(expr, to),))
+        return FreeMinus(expr.type, expr.index, expr.name, expr.owner, expr, node)
+    return minus(expr, node)
 
 
 def _fold(fn: str, left: Expr, right: Expr) -> Literal | None:

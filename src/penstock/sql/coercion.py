@@ -74,9 +74,21 @@ class FreeParam(Expr):
     name: str
     owner: Params = field(compare=False, repr=False)
 
-    def fixed(self, type_: SqlType) -> Param:
+    def fixed(self, type_: SqlType) -> Expr:
         """The parameter, with its type known from now on."""
         return Param(self.owner.types.setdefault(self.name, type_), self.index, self.name)
+
+
+@frozen
+class FreeMinus(FreeParam):
+    """Minus a parameter of a type that is not known yet."""
+
+    of: FreeParam = field(repr=False)
+    node: Where = field(compare=False, repr=False)
+
+    def fixed(self, type_: SqlType) -> Expr:
+        """The negated parameter: both are of the type in which values of `type_` are computed."""
+        return minus(self.of.fixed(computing_type(type_)), self.node)
 
 
 def common_type(a: SqlType, b: SqlType) -> SqlType | None:
@@ -154,6 +166,7 @@ def _adapted(literal: Literal, to: SqlType) -> bool:
 
 def unify(exprs: Sequence[Expr], node: Where, of: CommonType = common_type) -> list[Expr]:
     """All of `exprs` in the type that `of` finds for theirs."""
+    exprs = _computed(exprs, node, of)
     constants = [e for e in exprs if isinstance(e, Literal)]
     typed = [e.type for e in exprs if not isinstance(e, Literal | FreeParam)]
     types = typed or [e.type for e in constants]
@@ -174,6 +187,15 @@ def unify(exprs: Sequence[Expr], node: Where, of: CommonType = common_type) -> l
     return [
         _constant(e, target, free) if isinstance(e, Literal) else coerce(e, target) for e in exprs
     ]
+
+
+def _computed(exprs: Sequence[Expr], node: Where, of: CommonType) -> Sequence[Expr]:
+    """`exprs`; negated parameters get the type that the others have in common."""
+    others = [e for e in exprs if not isinstance(e, FreeMinus)]
+    if not others or len(others) == len(exprs):
+        return exprs
+    target = unify(others, node, of)[0].type
+    return [e.fixed(target) if isinstance(e, FreeMinus) else e for e in exprs]
 
 
 def _constant(literal: Literal, to: SqlType, free: bool) -> Literal:
@@ -219,6 +241,17 @@ def boolean(expr: Expr, node: Where) -> Expr:
 def computing_type(type_: SqlType) -> SqlType:
     """The type in which numbers of `type_` are computed."""
     return BIGINT if type_.is_integer else DOUBLE if type_.is_float else type_
+
+
+def minus(expr: Expr, node: Where) -> Expr:
+    """Minus a number."""
+    if not expr.type.is_numeric:
+        raise TypeError_(
+            f"minus needs a number, this is {expr.type}", place=place_of(node),
+            remedy="CAST it to a number",
+        )  # fmt: skip
+    to = computing_type(expr.type)
+    return Call(to, "neg", (coerce(expr, to),))
 
 
 def cast(expr: Expr, to: SqlType, node: Where) -> Expr:

@@ -160,6 +160,31 @@ def test_parameters_take_the_type_of_their_context() -> None:
     assert found == {"hi": 0, "lo": 1, "hi2": 2, "n": 3, "t": 4, "c": 5}
 
 
+@pytest.mark.parametrize(
+    ("text", "types", "shown"),
+    [
+        ("b BETWEEN -$lo AND $hi", "BIGINT BIGINT", "((b <= $hi) AND (b >= neg($lo)))"),
+        ("-$x < a", "BIGINT", "(CAST(a AS BIGINT) > neg($x))"),
+        ("a = -(-$x)", "BIGINT", "(CAST(a AS BIGINT) = neg(neg($x)))"),
+        ("p <= -($x)", "DOUBLE", "(p <= neg($x))"),
+        ("d > -$x", "DECIMAL(10,2)", "(d > neg($x))"),
+        ("b > a + -$x", "BIGINT", "(b > (CAST(a AS BIGINT) + neg($x)))"),
+        ("b IN (1, -$x)", "BIGINT", "((b = 1) OR (b = neg($x)))"),
+        ("coalesce(-$x, a) = b", "BIGINT", "(coalesce(neg($x), CAST(a AS BIGINT)) = b)"),
+        ("CAST(-$x AS DOUBLE) = p", "DOUBLE", "(p = neg($x))"),
+        ("-$x = 5", "BIGINT", "(neg($x) = 5)"),
+        ("a = $x AND b > -$x", "INT", "((a = $x) AND (b > neg(CAST($x AS BIGINT))))"),
+    ],
+)
+def test_negated_parameters_take_the_type_of_their_context(
+    text: str, types: str, shown: str
+) -> None:
+    result = bound(SELECT + text)
+    assert " ".join(str(p.type) for p in result.params) == types
+    assert isinstance(result.node, Filter)
+    assert str(result.node.predicate) == shown
+
+
 def test_numbered_parameters() -> None:
     result = bound("SELECT * FROM r [NOW] WHERE a > $1 AND p < $2")
     assert [p.name for p in result.params] == ["1", "2"]
@@ -205,6 +230,13 @@ SELECT = "SELECT * FROM r [NOW] WHERE "
         ("name LIKE name", "PS-TYPE-010", "1:29"),
         ("a = 1 AND $x = $y", "PS-TYPE-004", "1:39"),
         ("$x IS NULL", "PS-TYPE-004", "1:29"),
+        ("-$x IS NULL", "PS-TYPE-004", "1:30"),
+        ("-$x = -$y", "PS-TYPE-004", "1:30"),
+        ("-$x + $y = 1", "PS-TYPE-004", "1:30"),
+        ("a = 1 AND -$x", "PS-TYPE-001", "1:40"),
+        ("name = -$x", "PS-TYPE-001", "1:37"),
+        ("name LIKE -$x", "PS-TYPE-001", "1:40"),
+        ("ts > -$x", "PS-TYPE-001", "1:35"),
         ("EXISTS (SELECT a $x FROM u [NOW])", "PS-TYPE-004", "1:46"),
         ("CAST('x' AS INT) = a", "PS-TYPE-006", "1:29"),
         ("a = 99999999999999999999", "PS-TYPE-006", "1:33"),
