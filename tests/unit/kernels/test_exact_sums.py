@@ -15,13 +15,14 @@ from penstock.arrays import I64
 from penstock.kernels import exact_spread, exact_sums, wides
 
 TINY, LARGEST = 5e-324, 1.7976931348623157e308
+BELOW_ONE = st.floats(-1.0, 1.0, exclude_min=True, exclude_max=True)  # 2.0**1024 is infinite
 ADVERSE = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from(
         [0.0, -0.0, TINY, -TINY, 2.0**-1022, LARGEST, -LARGEST, 1.7e308, 1e32, 1e16, 0.1, 0.2,
          9.969209968386869e36, 1e9, 7.0, 2.0**53, 1.0, 2.0**-53, 2.0**-54, -(2.0**-106)]
     ),
-    st.builds(math.ldexp, st.floats(-1.0, 1.0), st.integers(-1074, 1024)),
+    st.builds(math.ldexp, BELOW_ONE, st.integers(-1074, 1024)),
 )  # fmt: skip
 
 
