@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import cycle, product
 
 import pytest
 
 from oracle.check import check, compare
 from oracle.driver import run
+from penstock.logical.strategy import STRATEGIES, UPA, Strategy
 from penstock.pipeline.engine import PipelinedEngine
 from penstock.pipeline.schedule import SCHEDULES, ScheduleName, make_schedule
 from penstock.session import opening
@@ -16,6 +17,7 @@ from property.test_invariance import equal_histories
 
 WAYS = [*product(SCHEDULES, [(1, 1), (2, 3), (3, 0)])]
 """A schedule, the rows of a batch, and the units that run between two batches."""
+LATE = Strategy("input-triggered", heartbeats=False)
 
 
 def use_pipelines(
@@ -39,16 +41,30 @@ def test_pipelines_equal_the_oracle_and_the_engine(
 
 
 def _equal(
-    subject: Case, monkeypatch: pytest.MonkeyPatch, schedule: ScheduleName, size: tuple[int, int]
-) -> None:
+    subject: Case, monkeypatch: pytest.MonkeyPatch, schedule: ScheduleName, size: tuple[int, int],
+    strategy: Strategy = UPA,
+) -> None:  # fmt: skip
     sqls = list(subject.sqls)
-    plain = run(sqls, subject.scenario, views=False)
+    plain = run(sqls, subject.scenario, views=False, strategy=strategy)
     with monkeypatch.context() as inside:
         use_pipelines(inside, schedule, *size)
-        piped = run(sqls, subject.scenario)
+        piped = run(sqls, subject.scenario, strategy=strategy)
     assert plain.late == piped.late
     equal_histories(plain, piped)
-    compare(piped)
+    if strategy.heartbeats:
+        compare(piped)
+
+
+@pytest.mark.parametrize("strategy", [*STRATEGIES, LATE], ids=str)
+def test_strategies_in_pipelines(strategy: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
+    way = cycle(WAYS)
+    for seed in seeds(96, 0, 15 * CHUNKS):
+        schedule, size = next(way)
+        verify(
+            f"pipelines, {strategy}",
+            case(seed, queries=2),
+            lambda c, of=schedule, at=size: _equal(c, monkeypatch, of, at, strategy),
+        )
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

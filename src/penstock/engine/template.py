@@ -19,6 +19,7 @@ from penstock.optimizer.distribution import Send
 from penstock.physical.flow import FlowOp
 from penstock.physical.instantiate import Plan
 from penstock.physical.operator import Operator
+from penstock.physical.view import ViewOp
 from penstock.queries.query_table import QueryTable
 from penstock.state.arena import Scope
 from penstock.state.sets import SetTable
@@ -108,18 +109,25 @@ class Template:
             if operator is view:
                 continue
             inputs = [out[source] for source in operator.inputs]
-            if self.triggered and inputs:
-                out[operator] = step_triggered(operator, inputs, clock.now, awaited)
-            else:
-                out[operator] = step_operator(operator, inputs, clock)
+            out[operator] = self.step_one(operator, inputs, clock, awaited)
         if view is None:
             return out, self.no_changes()
-        shown = out[view.inputs[0]]
+        return out, self.show(view, out[view.inputs[0]], clock, awaited)
+
+    def step_one(
+        self, operator: Operator, inputs: list[Delta], clock: Clock, awaited: bool = False
+    ) -> Delta:
+        """Step one operator of the plan; `awaited` says that a query has no answer yet."""
+        if self.triggered and inputs:
+            return step_triggered(operator, inputs, clock.now, awaited)
+        return step_operator(operator, inputs, clock)
+
+    def show(self, view: ViewOp, rows: Delta, clock: Clock, awaited: bool = False) -> Changes:
+        """The changes of the answers that the rows below the view make."""
         if not self.triggered:
-            return out, view.changes(shown, clock)
-        return out, concat_changes(
-            [self.no_changes(), *changes_triggered(view, shown, clock.now, awaited)]
-        )
+            return view.changes(rows, clock)
+        shown = changes_triggered(view, rows, clock.now, awaited)
+        return concat_changes([self.no_changes(), *shown])
 
     def _collect_sets(self) -> None:
         """Free query sets that no state holds; output no longer refers to them."""

@@ -15,7 +15,7 @@ from typing import Protocol
 from penstock.changes import Changes
 from penstock.delta import Clock, Delta
 from penstock.eddy.flow import Flow
-from penstock.engine.template import Template, step_operator
+from penstock.engine.template import Template
 from penstock.physical.flow import FlowOp
 from penstock.physical.operator import Operator
 from penstock.physical.scan import ScanOp
@@ -118,7 +118,7 @@ class Stage(Unit):
 
     def work(self) -> None:
         """Step the operator."""
-        self._made = step_operator(self.operator, self._taken, self._clock())
+        self._made = self.template.step_one(self.operator, self._taken, self._clock())
 
     def _clock(self) -> Clock:
         return Clock(self.at, self._until)
@@ -139,7 +139,7 @@ class Root(Stage):
     def work(self) -> None:
         """Find the changes of the answers."""
         assert isinstance(self.operator, ViewOp)
-        self._changes = self.operator.changes(self._taken[0], self._clock())
+        self._changes = self.template.show(self.operator, self._taken[0], self._clock())
 
     def end(self) -> None:
         """Report the changes."""
