@@ -48,6 +48,7 @@ UNFIT = {
     "own_length": MANY,
     "per_row": MANY,
     "per_row_on_commit": MANY,
+    "pair_totals": MANY,
     "query_bands": MANY,
     "relation": BETWEEN,
     "union_expiry": BETWEEN,

@@ -10,6 +10,7 @@ import pytest
 from oracle.check import compare
 from oracle.driver import Trace
 from penstock.indexes.pairs import crowds
+from penstock.optimizer import total_pairs
 from property.cases import CHUNKS, seeds, tally
 from property.pair_population import Population, use_index, use_small_batches
 from property.pair_texts import Texts, scenario
@@ -31,6 +32,7 @@ def use(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """How small the groups of a seed may be; others are looked at one by one."""
     monkeypatch.setattr(crowds, "_FEW", (0, 0, 32)[seed % 3])
     monkeypatch.setattr(crowds, "_SMALL", (1, 2, 3)[seed % 4 % 3])
+    monkeypatch.setattr(total_pairs, "MANY", 0)
     use_small_batches(monkeypatch)
 
 

@@ -43,13 +43,15 @@ class TableStats:
 class Stats:
     """Statistics by name; `selectivity` by predicate; `premature` by negation node.
 
-    `premature` is the share of a negation's results that ended before their expiry.
+    `premature` is the share of a negation's results that ended before their expiry. `queries` is
+    the number of queries with which a new template begins.
     """
 
     streams: Mapping[str, StreamStats] = field(default_factory=dict)
     tables: Mapping[str, TableStats] = field(default_factory=dict)
     selectivity: Mapping[Expr, float] = field(default_factory=dict)
     premature: Mapping[Node, float] = field(default_factory=dict)
+    queries: int = 1
 
     def stream(self, name: str) -> StreamStats:
         """The statistics of a stream, guessed if unknown."""

@@ -10,11 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.logical.expr import Agg, Column
-from penstock.logical.nodes import GroupBy, Node
+from penstock.logical.nodes import GroupBy, Join, Node, walk
 from penstock.logical.reads import streams_of
+from penstock.optimizer.estimate import Estimator
 from penstock.optimizer.flow_block import Block, find_block
 from penstock.optimizer.rewrite import over
 from penstock.optimizer.stats import Stats
+
+MANY = 64
+"""So many queries, or partners of a row, make totals cheaper than an equality's pairs."""
 
 
 def total_pairs(node: Node, stats: Stats) -> Node:
@@ -23,15 +27,33 @@ def total_pairs(node: Node, stats: Stats) -> Node:
     before: γ count(*) (r ⋈ $low ≤ s b − r b ≤ $high s)
     after:  γ totals: count(*) (r ⋈ $low ≤ s b − r b ≤ $high s)
     """
-    return _marked(node, frozenset(streams_of(node)))
+    return _marked(node, frozenset(streams_of(node)), stats)
 
 
-def _marked(node: Node, streams: frozenset[str]) -> Node:
-    node = over(node, [_marked(child, streams) for child in node.inputs])
+def _marked(node: Node, streams: frozenset[str], stats: Stats) -> Node:
+    node = over(node, [_marked(child, streams, stats) for child in node.inputs])
     if not isinstance(node, GroupBy) or node.totals:
         return node
-    fits = pairs_block(node, streams) is not None
-    return replace(node, totals=True) if fits else node
+    block = pairs_block(node, streams)
+    return replace(node, totals=True) if block is not None and pays(node, block, stats) else node
+
+
+def pays(node: GroupBy, block: Block, stats: Stats) -> bool:
+    """Whether totals are expected to cost less than the pairs.
+
+    A band has many partners. An equality may have few, and then one query alone has few pairs.
+    """
+    if block.band is not None or block.span.bands or stats.queries >= MANY:
+        return True
+    return stats.knows(node) and _partners(node, stats) >= MANY
+
+
+def _partners(node: GroupBy, stats: Stats) -> float:
+    """How many partners a row is expected to have."""
+    known = Estimator(stats)
+    (join, *_) = (part for part in walk(node) if isinstance(part, Join))
+    rows = sum(known.of(side).rate for side in join.inputs)
+    return known.of(node.input).rate / max(rows, 1e-9)
 
 
 def pairs_block(node: GroupBy, streams: frozenset[str]) -> Block | None:

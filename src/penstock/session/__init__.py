@@ -66,12 +66,12 @@ def _shards(count: Any) -> int:
     )
 
 
-def _rules(given: str | Collection[str]) -> frozenset[str]:
+def _rules(given: str | Collection[str] | None) -> frozenset[str]:
     """The optimizer rules to switch off, as given in `optimizer_off`."""
     names = frozenset(rule.__name__ for rule in RULES)
     if given == "all":
         return names
-    chosen = frozenset([given] if isinstance(given, str) else given)
+    chosen = frozenset([given] if isinstance(given, str) else given or ())
     if unknown := sorted(chosen - names):
         raise UnsupportedError(
             f"the optimizer has no rule {unknown[0]!r}",
@@ -117,7 +117,7 @@ def connect(
     spark_options: Mapping[str, str] | None = None,
     checkpoint: str | Path | None = None,
     snapshot: Snapshot | None = None,
-    optimizer_off: str | set[str] | frozenset[str] = frozenset(),
+    optimizer_off: str | Collection[str] | None = None,
     keep_changes: int = DEFAULT_KEPT_ROWS,
     routing: str = "tickets",
     pairs: str = "auto",

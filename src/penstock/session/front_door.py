@@ -97,4 +97,5 @@ class FrontDoor:
 
 
 def _by(select: Select, prepared: Prepared) -> Prepared:
-    return replace(prepared, strategy=select.runs_by)
+    by = select.runs_by
+    return prepared if prepared.strategy == by else replace(prepared, strategy=by)

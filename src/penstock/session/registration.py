@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from penstock.arrays import BEGINNING, I64
@@ -54,7 +56,7 @@ class Registrar:
         self._books.queries.check_names(names)
         if history and not runner.calls.is_repeating:
             check_history(self._books, compiled, rows)
-        info, blocks = self._template_for(prepared)
+        info, blocks = self._template_for(prepared, rows.shape[1])
         qids, first = runner.steps.enter(info, rows, history)
         try:
             all_new = first.shape[0] == qids.shape[0]
@@ -99,14 +101,16 @@ class Registrar:
 
     # ---- templates -------------------------------------------------------------------
     @roomy
-    def _template_for(self, prepared: Prepared) -> tuple[TemplateInfo, list[b.Block]]:
-        """The template of a query, and the block that adds it if it does not run yet."""
+    def _template_for(self, prepared: Prepared, queries: int) -> tuple[TemplateInfo, list[b.Block]]:
+        """The template of queries, and the block that adds it if it does not run yet."""
         info = self._books.queries.registry.find_template(
             prepared.compiled.template, prepared.emission, prepared.strategy
         )
         if info is not None and info.key in self._books.engine.templates:
             return info, []
-        info = self._runner.steps.choose_template(info, lambda: self._new_template(prepared))
+        info = self._runner.steps.choose_template(
+            info, lambda: self._new_template(prepared, queries)
+        )
         return info, [template_block(info)]
 
     @roomy
@@ -115,9 +119,9 @@ class Registrar:
         self._books.queries.registry.add_template(info)
         self._books.delivery.open_log(info)
 
-    def _new_template(self, prepared: Prepared) -> TemplateInfo:
+    def _new_template(self, prepared: Prepared, queries: int) -> TemplateInfo:
         """Optimize a template and collect the facts that the session needs."""
-        compiled, stats = prepared.compiled, self._books.stats()
+        compiled, stats = prepared.compiled, replace(self._books.stats(), queries=queries)
         template = compiled.template
         plan = compiling.optimise(template, stats, self._off)
         return TemplateInfo(

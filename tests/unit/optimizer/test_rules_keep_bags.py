@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from evaluate_bags import bag
 from plan_builders import PlanMaker, cmp, col, count_by, join, lit, scan
@@ -7,7 +9,7 @@ from plan_builders import PlanMaker, cmp, col, count_by, join, lit, scan
 from penstock.logical.nodes import Filter, Join, JoinKind, Node, SetKind, SetOp, walk
 from penstock.optimizer.lower import lower
 from penstock.optimizer.optimizer import NEEDS, RULES, THOROUGH, Rule, optimize
-from penstock.optimizer.total_pairs import total_pairs
+from penstock.optimizer.total_pairs import MANY, total_pairs
 from penstock.patterns.check import check_bounded
 from penstock.patterns.rules import is_nrr, pattern_of
 
@@ -28,7 +30,7 @@ def test_each_rule_keeps_every_bag(rule: Rule) -> None:
     changed = 0
     for seed in SEEDS:
         maker = PlanMaker(seed)
-        plan, stats = lower(plan_for(rule, maker)), maker.stats()
+        plan, stats = lower(plan_for(rule, maker)), replace(maker.stats(), queries=MANY)
         after = rule(plan, stats)
         changed += after != plan
         assert after.schema == plan.schema, seed

@@ -11,6 +11,7 @@ import pytest
 
 import penstock
 from penstock.errors import QueryFailed
+from penstock.optimizer.total_pairs import MANY
 from penstock.session import Session
 
 FORMED = "total_pairs"
@@ -109,9 +110,10 @@ FORMING = [
 ]
 
 
-def plan(sql: str, **options: Any) -> str:
+def plan(sql: str, queries: int = MANY, **options: Any) -> str:
     ps = opened(**options)
-    return str(ps.query_many(sql, pa.table({"low": [1], "high": [2]}))[0].explain())
+    params = pa.table({"low": [1] * queries, "high": [2] * queries})
+    return str(ps.query_many(sql, params)[0].explain())
 
 
 @pytest.mark.parametrize("sql", SERVED)
@@ -120,6 +122,26 @@ def test_totals_are_in_the_plan(sql: str) -> None:
     assert "running totals, no pairs" in plan(sql)
     assert "pair totals" not in plan(sql, off=FORMED)
     assert "pair totals" not in plan(sql, pairs="merge")
+
+
+def test_a_single_query_over_an_equality_forms_pairs() -> None:
+    """Its rows may have few partners; those of a band have many."""
+    equality = text("r.k = s.k AND r.b > $low AND s.b < $high")
+    assert "pair totals" not in plan(equality, queries=1)
+    assert "pair totals" in plan(text(BAND), queries=1)
+
+
+@pytest.mark.parametrize(("keys", "partners"), [(1, "many"), (1000, "few")])
+def test_a_single_query_where_rows_have_many_partners(keys: int, partners: str) -> None:
+    ps = opened()
+    for ts in range(1000):
+        for stream in "rs":
+            row = {"k": ts % keys, "b": 0, "c": 0, "x": 0.0, "ts": ts}
+            ps.push(stream, [row])
+    query = ps.query(
+        "SELECT count(*) AS n FROM r [RANGE 900] JOIN s [RANGE 900] ON r.k = s.k WHERE s.b > 3"
+    )
+    assert ("pair totals" in query.explain()) == (partners == "many")
 
 
 @pytest.mark.parametrize("sql", FORMING)
@@ -131,7 +153,7 @@ def test_other_plans_form_pairs(sql: str) -> None:
 @pytest.mark.parametrize("sql", SERVED)
 def test_totals_equal_formed_pairs(sql: str) -> None:
     rng = Random(3)
-    low = [rng.randint(-9, 4) for _ in range(60)]
+    low = [rng.randint(-9, 4) for _ in range(MANY)]
     params = {"low": low, "high": [n + rng.randint(-1, 9) for n in low]}
     assert any(changes for changes, _ in both(sql, params))
 

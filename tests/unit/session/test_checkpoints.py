@@ -189,6 +189,7 @@ def test_unknown_rules_of_the_optimizer_are_refused(off):
     with pytest.raises(PenstockError, match="PS-PLAN-005"):
         penstock.connect(runner="inprocess", optimizer_off=off)
     penstock.connect(runner="inprocess", optimizer_off="push_down_filter").close()
+    penstock.connect(runner="inprocess", optimizer_off=None).close()
 
 
 @pytest.mark.parametrize("runner", ["spark", "inprocess"])

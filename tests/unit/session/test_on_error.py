@@ -111,7 +111,7 @@ def test_a_setting_that_cannot_be_meant_is_refused(text, given):
         with pytest.raises(SqlSyntaxError, match="on_error"):
             ps.query(f"SELECT k FROM s {W} {text}", on_error=given)
         with pytest.raises(SqlSyntaxError, match="on_error"):
-            ps.query_many(f"SELECT k FROM s {W} {text}", [{}], on_error=given)
+            ps.query_many(f"SELECT k FROM s {W} {text}", [{"qid": "q"}], on_error=given)
         with pytest.raises(SqlSyntaxError, match="end of the statement"):
             ps.query(f"SELECT k FROM s {W} ON ERROR NULL ON ERROR FAIL")
 
