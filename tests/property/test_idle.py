@@ -23,7 +23,7 @@ def _idle_steps(cases: range, monkeypatch: pytest.MonkeyPatch) -> int:
         found += idle
         return out
 
-    monkeypatch.setattr(template, "_step", step)
+    monkeypatch.setattr(template, "step_operator", step)
     for seed in cases:
         verify("idle", case(seed), lambda c: check(list(c.sqls), c.scenario), shrink=False)
     return found
