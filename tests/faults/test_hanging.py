@@ -23,6 +23,14 @@ from penstock.session import ticker
 _RELEASED = threading.Event()
 
 
+@pytest.fixture(autouse=True)
+def _ctrl_c_interrupts() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also if the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(params=[None, 2], ids=["one", "shards"])
 def books(request: pytest.FixtureRequest) -> Iterator[Books]:
     made = open_books(request.param)
