@@ -50,6 +50,7 @@ UNFIT = {
     "per_row_on_commit": MANY,
     "pair_totals": MANY,
     "query_bands": MANY,
+    "query_bands_negated": MANY,
     "relation": BETWEEN,
     "union_expiry": BETWEEN,
     "union_unbounded": BETWEEN,
